@@ -10,7 +10,7 @@ SECONDS ?= 600
 FIRST ?= 1000
 N ?= 300
 PROCESSES ?= 1
-ROOM ?= ir
+ROOM ?= engine/ir
 MUTANTS ?= 50
 EACH ?= 5
 RECORDS ?= command-lines-out
@@ -70,11 +70,11 @@ native-check: export XDG_CACHE_HOME := $(abspath build/native-check)
 native-check: export ASAN_OPTIONS := detect_leaks=0
 native-check: export OMP_NUM_THREADS := 1
 native-check: $(VENV)/installed  ## run the tests of native code with sanitizers of addresses and undefined behaviour, built without a warning (needs gcc)
-	LD_PRELOAD=$$(gcc -print-file-name=libasan.so) $(BIN)/python -c "from nnet3.native.library import library; assert library()"
+	LD_PRELOAD=$$(gcc -print-file-name=libasan.so) $(BIN)/python -c "from nnet3.base.native.library import library; assert library()"
 	LD_PRELOAD=$$(gcc -print-file-name=libasan.so) $(BIN)/python -m pytest -n $(WORKERS) $(NATIVE_TESTS)
 
 cuda: $(VENV)/installed  ## golden networks and training runs on a GPU instead of the processor
-	TEST_DEVICE=cuda $(BIN)/python -m pytest tests/networks tests/decode tests/train tests/chain tests/runtime
+	TEST_DEVICE=cuda $(BIN)/python -m pytest tests/networks tests/inference tests/train tests/chain tests/runtime
 
 soak: $(VENV)/installed  ## prove random networks, compiled with other passes, for SECONDS seconds from seed FIRST on; seeds are printed
 	OMP_NUM_THREADS=1 $(BIN)/python -m tools.soak --seconds $(SECONDS) --first $(FIRST) --workers $(WORKERS)

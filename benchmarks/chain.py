@@ -22,9 +22,9 @@ from rich.table import Table
 from benchmarks.tdnnf import median_seconds, request_for
 from benchmarks.tdnnf_network import tdnnf_config
 from nnet3 import Nnet, NnetComputer, compile
+from nnet3.base.kaldi_io.fst import Fst
 from nnet3.chain import ChainOptions, Denominator, DenominatorGraph, Supervision, chain_value
-from nnet3.chain.supervision import concatenate
-from nnet3.kaldi_io.fst import Fst
+from nnet3.training.chain.supervision import concatenate
 
 STATES, ARCS, PDFS = 5_000, 100_000, 3_000
 WIDTH = 4  # states of a supervision in each frame

@@ -22,8 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 from nnet3 import ComputationCache, ComputationRequest, IoSpecification, Nnet, NnetComputer, compile
-from nnet3.edits import prepare_for_test
-from nnet3.ir.computation import NnetComputation
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.model.edits import prepare_for_test
 
 FACTOR = 3  # outputs for every third frame
 

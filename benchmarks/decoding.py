@@ -30,7 +30,7 @@ from torch.profiler import ProfilerActivity, profile
 from benchmarks.tdnnf_network import TdnnfTwin, tdnnf_config
 from nnet3 import BatchComputer, Nnet, load_nnet
 from nnet3.decode import UtteranceComputer, UtteranceOptions
-from nnet3.driver import default_cache
+from nnet3.engine.driver import default_cache
 from nnet3.kaldi_io import matrix_writer, open_matrix_table
 from recipes.spoken_digits.features import fbank
 from recipes.spoken_digits.recordings import read_recordings

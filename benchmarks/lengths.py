@@ -33,11 +33,11 @@ from rich.table import Table
 from benchmarks.compile import FACTOR, Case, read_network, request_for
 from nnet3 import ComputationCache, ComputationRequest, IoSpecification, Nnet, NnetComputer, TorchModule, cn
 from nnet3.decode import UtteranceComputer, UtteranceOptions
-from nnet3.decode.running import ChunkRunner
-from nnet3.driver import compile_task, default_cache
-from nnet3.ir.computation import NnetComputation
-from nnet3.runtime.link import LinkedComputation
-from nnet3.runtime.plan import SegmentPlan
+from nnet3.engine.driver import compile_task, default_cache
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.runtime.link import LinkedComputation
+from nnet3.engine.runtime.plan import SegmentPlan
+from nnet3.inference.running import ChunkRunner
 
 CASES = (
     ("tdnnf_small", 1, False),

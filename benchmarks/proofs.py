@@ -23,13 +23,13 @@ from rich.table import Table
 from benchmarks.cn_lstm import CLASSES, FRAMES, INPUTS, SEQUENCES, network
 from benchmarks.compile import CASES, Case, least, read_network, request_for
 from nnet3 import CompileOptions, ComputationCache, Nnet, NnetComputer, cn
-from nnet3.driver import default_cache, task_of
-from nnet3.driver.proving import PROVE
-from nnet3.ir.passes import pipeline
-from nnet3.ir.passes.pipeline import optimize
-from nnet3.ir.proof.equal import PassResult, prove_equal
-from nnet3.ir.repeats import unrolled
-from nnet3.lowering import lower
+from nnet3.engine.driver import default_cache, task_of
+from nnet3.engine.driver.proving import PROVE
+from nnet3.engine.ir.passes import pipeline
+from nnet3.engine.ir.passes.pipeline import optimize
+from nnet3.engine.ir.proof.equal import PassResult, prove_equal
+from nnet3.engine.ir.repeats import unrolled
+from nnet3.engine.lowering import lower
 
 
 def measure(folder: Path, case: Case, rounds: int) -> tuple[str, ...]:

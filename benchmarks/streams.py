@@ -17,8 +17,8 @@ from rich.table import Table
 from benchmarks.tdnnf_network import tdnnf_config
 from nnet3 import Nnet, StreamComputer
 from nnet3.decode import StreamProgram
+from nnet3.engine.runtime import NnetComputer
 from nnet3.options import StreamOptions
-from nnet3.runtime import NnetComputer
 
 CHUNK, FACTOR, INPUT = 21, 3, 40
 WHOLE = 50 * CHUNK

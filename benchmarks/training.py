@@ -25,15 +25,15 @@ from rich.table import Table
 
 from benchmarks.tdnnf_network import tdnnf_config
 from nnet3 import Nnet, NnetComputer
+from nnet3.base.kaldi_io.compressed import compress
+from nnet3.base.kaldi_io.sparse import SparseMatrix
 from nnet3.examples import EXAMPLES, Example, NnetIo, example_writer
-from nnet3.kaldi_io.compressed import compress
-from nnet3.kaldi_io.sparse import SparseMatrix
-from nnet3.runs.display import Display
-from nnet3.runs.events import read_events
-from nnet3.runs.kinds import KINDS
-from nnet3.runs.settings_text import read_settings_text
-from nnet3.runs.train_model import train_model
-from nnet3.runs.training_run import TrainingRun
+from nnet3.training.runs.data_kinds import KINDS
+from nnet3.training.runs.display import Display
+from nnet3.training.runs.events import read_events
+from nnet3.training.runs.settings_text import read_settings_text
+from nnet3.training.runs.train_model import train_model
+from nnet3.training.runs.training_run import TrainingRun
 
 SETTINGS = """
 [model]

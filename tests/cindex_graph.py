@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nnet3.index import NO_TIME, IndexTable, N, T, X
-from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, SourceNode, Use
+from nnet3.base.index import NO_TIME, IndexTable, N, T, X
+from nnet3.engine.lowering.source import GraphSource, LoweringRequest, NodeKind, SourceNode, Use
 
 _FARTHEST = 200  # frames beyond the request at which anything is looked for
 #: Rows of the grid for each node, and their slots, that are looked at.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nnet3.index.index_table import IndexTable, N, T, X
+from nnet3.base.index.index_table import IndexTable, N, T, X
 from tests.sorted_keys import SortedKeys
 
 Ids = npt.NDArray[np.int32]

@@ -1,8 +1,8 @@
 """CindexMachine: what a request asks of a graph, cindex by cindex, on elements of the field of proofs.
 
 An oracle for lowering: it knows no matrices, layouts or commands, and each cindex sends its derivative to the cindexes
-that it used. Kernels are the random functions of `nnet3.ir.proof`, which depend on the rows at which they look and on
-nothing that a layout decides. What is learned is compared as sums over rows, however many rows learn together.
+that it used. Kernels are the random functions of `nnet3.engine.ir.proof`, which depend on the rows at which they look
+and on nothing that a layout decides. What is learned is compared as sums over rows, however many rows learn together.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nnet3.index import T
-from nnet3.ir.commands import Backprop, Propagate
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.kernel import KernelInfo
-from nnet3.ir.program_tables import MatrixInfo
-from nnet3.ir.proof import field
-from nnet3.ir.proof.columns import Columns, ColumnSpan
-from nnet3.ir.proof.field import Elements
-from nnet3.ir.proof.machine import Machine
-from nnet3.ir.proof.randoms import Randoms, input_span, output_span
-from nnet3.lowering.source import GatherPart, NodeKind, RequestedRows, Use
+from nnet3.base.index import T
+from nnet3.engine.ir.commands import Backprop, Propagate
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.kernel import KernelInfo
+from nnet3.engine.ir.program_tables import MatrixInfo
+from nnet3.engine.ir.proof import field
+from nnet3.engine.ir.proof.columns import Columns, ColumnSpan
+from nnet3.engine.ir.proof.field import Elements
+from nnet3.engine.ir.proof.machine import Machine
+from nnet3.engine.ir.proof.randoms import Randoms, input_span, output_span
+from nnet3.engine.lowering.source import GatherPart, NodeKind, RequestedRows, Use
 from tests.cindex_graph import CindexGraph, Ids, Step
 
 

@@ -7,16 +7,16 @@ from copy import copy
 
 import numpy as np
 
-from nnet3.driver.proving import looks_at
+from nnet3.engine.driver.proving import looks_at
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.proof.columns import Columns
+from nnet3.engine.ir.proof.equal import add_columns, differences
+from nnet3.engine.ir.proof.field import Elements
+from nnet3.engine.ir.proof.program_machine import ProgramMachine
+from nnet3.engine.ir.proof.randoms import Randoms
+from nnet3.engine.ir.proof.seeds import by_each_seed
+from nnet3.engine.lowering.source import GraphSource, LoweringRequest, Use
 from nnet3.errors import ProofError
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.proof.columns import Columns
-from nnet3.ir.proof.equal import add_columns, differences
-from nnet3.ir.proof.field import Elements
-from nnet3.ir.proof.program_machine import ProgramMachine
-from nnet3.ir.proof.randoms import Randoms
-from nnet3.ir.proof.seeds import by_each_seed
-from nnet3.lowering.source import GraphSource, LoweringRequest, Use
 from tests.cindex_graph import MOST_CELLS, CindexGraph
 from tests.cindex_machine import CindexMachine
 

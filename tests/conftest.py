@@ -17,8 +17,8 @@ import torch
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
-from nnet3.components.random_source import RandomSource
-from nnet3.xconfig.carried import NoNumbers
+from nnet3.model.components.random_source import RandomSource
+from nnet3.model.xconfig.trained_settings import NoNumbers
 from tests.cli.prepared_programs import installed_scripts, prepared_programs
 from tests.device import DEVICE
 from tests.distribution import BriefWorker, let_loggers_propagate, long_ones_first

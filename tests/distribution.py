@@ -11,8 +11,8 @@ from _pytest.runner import runtestprotocol
 #: Files that take longest begin first: at the end no process waits for another's long file.
 LONG = (
     "tests/differential/test_passes.py",
-    "tests/driver/test_ragged.py",
-    "tests/families/test_ragged.py",
+    "tests/driver/test_ragged_family.py",
+    "tests/families/test_ragged_program.py",
     "tests/recipes/test_mini_digits.py",
     "tests/recipes/test_spoken_digits.py",
     "tests/runs/test_distributed.py",

@@ -18,13 +18,13 @@ from enum import IntEnum
 import numpy as np
 
 import nnet3
+from nnet3.base.index import IndexTable, unique_rows
+from nnet3.engine.lowering.graph import sorted_distinct
+from nnet3.engine.schedule import DirectedGraph, epochs
 from nnet3.errors import RequestError
-from nnet3.index import IndexTable, unique_rows
-from nnet3.lowering.graph import sorted_distinct
-from nnet3.schedule import DirectedGraph, epochs
-from nnet3.structure.node_rules import NodeRules
-from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
-from nnet3.structure.parts import NetworkParts
+from nnet3.model.structure.node_rules import NodeRules
+from nnet3.model.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
+from nnet3.model.structure.parts import NetworkParts
 from tests.cindex_lookup import CindexLookup
 from tests.growing import GrowingArray
 from tests.reverse_edges import ReverseEdges
@@ -48,7 +48,7 @@ _UNKNOWN, _COMPUTABLE, _NOT_COMPUTABLE, _WILL_NOT_COMPUTE = (int(state) for stat
 
 @dataclass(frozen=True, eq=False)
 class HopGraph:
-    """As nnet3.lowering.ComputationGraph, with every sequence its own representative."""
+    """As nnet3.engine.lowering.ComputationGraph, with every sequence its own representative."""
 
     node: np.ndarray
     indexes: np.ndarray

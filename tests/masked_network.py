@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import nnet3
-from nnet3.structure.nodes import ComponentNode
+from nnet3.model.structure.nodes import ComponentNode
 from tests.slow_descriptor import Cindex
 from tests.slow_network import SlowNetwork
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from nnet3.ir.declarations import COMMAND_CLASSES
-from nnet3.runtime.calls import CALLS
-from nnet3.runtime.rules import RULES
+from nnet3.engine.ir.declarations import COMMAND_CLASSES
+from nnet3.engine.runtime.calls import CALLS
+from nnet3.engine.runtime.rules import RULES
 
 
 @contextmanager

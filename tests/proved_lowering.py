@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from unittest import mock
 
-from nnet3.driver import task
-from nnet3.driver.proving import PROVE, proves_all
-from nnet3.ir.computation import NnetComputation
-from nnet3.lowering.source import GraphSource, LoweringRequest
+from nnet3.engine.driver import task
+from nnet3.engine.driver.proving import PROVE, proves_all
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.lowering.source import GraphSource, LoweringRequest
 from tests.cindex_graph import TooLargeError
 from tests.cindex_proof import prove_lowered
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 import nnet3
-from nnet3.compiler import lowering_request, nnet_source
-from nnet3.lowering.build_graph import computable_outputs
+from nnet3.engine.lowering.build_graph import computable_outputs
+from nnet3.model.requests import lowering_request, nnet_source
 from tests.random_layers import MORE_LAYERS, RecipeLayers
 from tests.seeds import shifted
 

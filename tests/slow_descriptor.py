@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nnet3.structure.expression import Expression
+from nnet3.model.structure.expression import Expression
 
 Index = tuple[int, int, int]  # n, t, x
 Cindex = tuple[str, Index]

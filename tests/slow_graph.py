@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import nnet3
-from nnet3.structure.expression import Expression, parse_expression
-from nnet3.text import ConfigLine, read_config_lines
+from nnet3.base.text import ConfigLine, read_config_lines
+from nnet3.model.structure.expression import Expression, parse_expression
 from tests.slow_descriptor import Cindex, Index, used, wanted
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 import nnet3
-from nnet3.structure.nodes import ComponentNode
+from nnet3.model.structure.nodes import ComponentNode
 from tests.slow_descriptor import Cindex, Values, value
 from tests.slow_graph import SlowGraph
 

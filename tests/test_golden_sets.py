@@ -30,9 +30,9 @@ COMPARED = {
         "nnet/test_model_file.py": ("model.raw",),
     },
     "decode": {
-        "decode/test_golden_decode.py": ("model.raw", "feats.ark", "ivectors.ark", "compute.ark", "compute.cmd"),
-        "decode/test_batch.py": ("batch.ark",),
-        "decode/test_golden_streams.py": ("looped.ark",),
+        "inference/test_golden_decode.py": ("model.raw", "feats.ark", "ivectors.ark", "compute.ark", "compute.cmd"),
+        "inference/test_batch.py": ("batch.ark",),
+        "inference/test_golden_streams.py": ("looped.ark",),
     },
     "train": {
         "train/test_golden_train.py": (
@@ -44,7 +44,7 @@ COMPARED = {
     },
     "xvector": {
         "train/test_golden_train.py": ("start.raw", "merged.ark", "trained.raw", "train.log"),
-        "decode/test_xvector.py": (
+        "inference/test_xvector.py": (
             *("model.raw", "feats.ark", "batched_100.*", "chunk_100.*", "chunk_100_min_60.*", "chunk_all.*"),
             *("defaults.*", "nopad_100.*", "nopad_all.*"),
         ),

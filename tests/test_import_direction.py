@@ -1,9 +1,14 @@
-"""Right-hand rooms import left-hand rooms only, no two files each other, and no function a file of the project."""
+"""Wings and rooms import what stands before them only, no two files each other, and no function a file of the project.
+
+A folder of the package is a wing; a wing of rooms is cut into folders again. A file beside the wings is public: it
+hands on names, and nothing in a wing imports it, but what every file may import.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -12,21 +17,30 @@ import numpy as np
 
 import nnet3
 from nnet3.components import COMPONENT_TYPES
-from nnet3.schedule import DirectedGraph, strongly_connected_components
+from nnet3.engine.schedule import DirectedGraph, strongly_connected_components
 
 ROOT = Path(nnet3.__file__).parent
-ROOMS = [
-    "stubs",
-    *("errors", "text", "options", "drawing", "index", "kaldi_io", "native", "ir", "schedule", "lowering", "families"),
-    *("driver", "components", "hmm", "structure", "xconfig", "nnet", "edits", "compiler", "runtime", "decode"),
-    *("examples", "train", "chain", "runs", "asr", "tuning", "export", "serve", "cn", "explore", "cli"),
-]
+#: Each wing with its rooms; a wing without rooms is a room itself.
+WINGS = {
+    "base": ("text", "options", "drawing", "index", "kaldi_io", "native"),
+    "engine": ("ir", "schedule", "lowering", "families", "driver", "runtime"),
+    "model": ("components", "hmm", "structure", "xconfig", "nnet", "edits", "requests"),
+    "inference": (),
+    "training": ("examples", "train", "chain", "runs"),
+    "speech": ("asr", "tuning", "serve"),
+    "export": (),
+    "cn": (),
+    "explore": (),
+    "cli": (),
+}
+FOR_ALL = ("stubs", "errors", "version")  # files beside the wings that every file may import
+ROOMS = [*FOR_ALL, *(room for wing, rooms in WINGS.items() for room in rooms or (wing,))]
 RANK = {room: number for number, room in enumerate(ROOMS)}
 FORBIDDEN = {
     "asr": {"train", "runs"},
     "export": {"examples", "train", "chain", "runs"},
     "serve": {"export", "train", "runs"},
-    "cn": {"examples", "compiler", "chain", "asr", "serve"},
+    "cn": {"examples", "requests", "chain", "asr", "serve"},
 }
 
 
@@ -62,29 +76,45 @@ def _imports(path: Path) -> list[Import]:
     return [each for each in found if each.module.split(".")[0] == "nnet3"]
 
 
-def _room(path: Path) -> str:
-    return path.relative_to(ROOT).with_suffix("").parts[0]
+def _room(parts: Sequence[str]) -> str:
+    """Returns the room of a module of the package, given by the parts of its name; "" for a public file."""
+    if parts[0] in FOR_ALL:
+        return parts[0]
+    rooms = WINGS.get(parts[0])
+    if rooms is None:
+        return ""
+    return parts[0] if not rooms else parts[1] if len(parts) > 1 else ""
 
 
-def _files() -> list[Path]:
-    files = [path for path in sorted(ROOT.rglob("*.py")) if path.parent != ROOT or path.stem in ("errors", "stubs")]
+def _files() -> dict[Path, str]:
+    """The files in wings, and those that all may import, with their rooms."""
+    rooms = {path: _room(path.relative_to(ROOT).with_suffix("").parts) for path in sorted(ROOT.rglob("*.py"))}
+    files = {path: room for path, room in rooms.items() if room not in ("", "__init__")}
     assert len(files) > 50
     return files
 
 
 def test_imports_point_left() -> None:
     wrong = []
-    for path in _files():
-        room = _room(path)
-        for line, name, _, _ in _imports(path):
-            target = name.split(".")[1] if "." in name else ""
-            if target not in RANK or RANK[target] > RANK[room] or target in FORBIDDEN.get(room, ()):
-                wrong.append(f"{path.relative_to(ROOT)}:{line} imports {name}")
+    for path, room in _files().items():
+        for line, name, names, _ in _imports(path):
+            parts = name.split(".")[1:] or [""]
+            targets = [_room([*parts, each]) for each in names] if names and len(parts) == 1 else [_room(parts)]
+            for target in targets:
+                if target not in RANK or RANK[target] > RANK[room] or target in FORBIDDEN.get(room, ()):
+                    wrong.append(f"{path.relative_to(ROOT)}:{line} imports {name}")
     assert not wrong
 
 
-def test_every_room_is_known() -> None:
-    assert {_room(path) for path in _files()} <= set(ROOMS)
+def test_every_folder_is_a_wing_or_a_room() -> None:
+    folders = {wing: tuple(sorted(WINGS[wing])) for wing in WINGS}
+    found = {
+        wing.name: tuple(sorted(room.name for room in wing.iterdir() if (room / "__init__.py").exists()))
+        for wing in ROOT.iterdir()
+        if (wing / "__init__.py").exists()
+    }
+    assert found.keys() == folders.keys()
+    assert {wing: rooms for wing, rooms in found.items() if WINGS[wing]} == {w: r for w, r in folders.items() if r}
 
 
 def test_no_project_imports_inside_functions() -> None:
@@ -120,13 +150,11 @@ def test_no_two_files_import_each_other() -> None:
 
 def test_the_form_and_the_executor_name_no_front_end() -> None:
     """These rooms see kernels through one protocol: no component type, no descriptor. So does the core of export."""
-    rooms = ("ir", "lowering", "families", "driver", "runtime")
     exporter = [path for path in (ROOT / "export").glob("*.py") if path.stem != "__init__"]
     assert len(exporter) > 10
-    for path in [*exporter, *(path for room in rooms for path in sorted((ROOT / room).rglob("*.py")))]:
+    for path in [*exporter, *sorted((ROOT / "engine").rglob("*.py"))]:
         for _, name, _, _ in _imports(path):
-            front_ends = ("components", "structure", "nnet", "edits", "compiler", "decode", "cn")
-            assert name.split(".")[1] not in front_ends, f"{path} imports {name}"
+            assert name.split(".")[1] not in ("model", "inference", "cn"), f"{path} imports {name}"
             assert not name.startswith("nnet3.export.nnet"), f"{path} imports {name}"
 
 
@@ -134,9 +162,9 @@ def test_nobody_outside_components_names_a_type_of_component() -> None:
     """Others ask a component for what it promises."""
     types = {component.__name__ for component in COMPONENT_TYPES.values()}
     wrong = []
-    for path in _files():
+    for path, room in _files().items():
         text = path.read_text()
-        if _room(path) == "components" or not types & set(re.findall(r"\w+Component\b", text)):
+        if room == "components" or not types & set(re.findall(r"\w+Component\b", text)):
             continue
         names = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
         wrong += [f"{path.relative_to(ROOT)} names {name}" for name in sorted(names & types)]

@@ -29,7 +29,7 @@ def torchrun(programs: Path, program: str, *words: str | Path) -> str:
 
 def die_in_training() -> None:
     """Be `nnet3`; the second process is killed after its 14th minibatch."""
-    from nnet3.runs.training_run import TrainingRun
+    from nnet3.training.runs.training_run import TrainingRun
 
     _die_after(TrainingRun, "_step", lambda run: run.progress.step == 14)
     main()
@@ -37,7 +37,7 @@ def die_in_training() -> None:
 
 def die_at_a_table() -> None:
     """Be `nnet3`; the second process is killed when it has written three matrices."""
-    from nnet3.kaldi_io.table_writer import TableWriter
+    from nnet3.base.kaldi_io.table_writer import TableWriter
 
     _die_after(TableWriter, "write", lambda table: table.count == 3)
     main()

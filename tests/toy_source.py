@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nnet3.index import NO_TIME, IndexTable, T
-from nnet3.lowering.source import GatherPart, NodeKind, Operand, SourceNode, Use
+from nnet3.base.index import NO_TIME, IndexTable, T
+from nnet3.engine.lowering.source import GatherPart, NodeKind, Operand, SourceNode, Use
 
 Term = tuple[str, int]  # node, how far it lies in time
 

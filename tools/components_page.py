@@ -160,7 +160,7 @@ def page(golden: Path) -> str:
     for type_name in sorted(COMPONENT_TYPES):
         cells = try_type(type_name).cells
         module = COMPONENT_TYPES[type_name].__module__.rpartition(".")[2]
-        link = f"[{type_name.removesuffix('Component')}](../src/nnet3/components/{module}.py)"
+        link = f"[{type_name.removesuffix('Component')}](../src/nnet3/model/components/{module}.py)"
         golden_cells = [str(counts[name].get(type_name, "")) for name in GOLDEN_SETS]
         rows.append([link, *(cells.get(what, "no") for what in TRIED), *golden_cells])
     lines = [_line(header), _line(["---"] * len(header)), *map(_line, rows)]

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from nnet3 import cn
-from nnet3.drawing import Arc, Box, Graph, to_svg
+from nnet3.base.drawing import Arc, Box, Graph, to_svg
 
 FIGURES = Path(__file__).resolve().parents[1] / "docs" / "figures"
 

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import nnet3
-from nnet3.drawing import Arc, Box, Graph, to_svg
-from nnet3.driver import compile_task
+from nnet3.base.drawing import Arc, Box, Graph, to_svg
+from nnet3.engine.driver import compile_task
 from tools.lowering_figure import FIGURES
 
 CONFIG = """

@@ -10,15 +10,15 @@ from typing import Any
 
 import torch
 
+from nnet3.base.kaldi_io.fst import Fst
+from nnet3.base.kaldi_io.fst_file import read_fst
 from nnet3.chain import CHAIN_EXAMPLES, ChainExample, Denominator, DenominatorGraph, Supervision
-from nnet3.chain.changes import ChainChanges
-from nnet3.chain.numerator import make_trellis
-from nnet3.chain.supervision_file import read_supervision, write_supervision
-from nnet3.chain.trellis import sum_paths
 from nnet3.errors import ModelFormatError, TrainingError
 from nnet3.kaldi_io import Reader, TableReader, Writer
-from nnet3.kaldi_io.fst import Fst
-from nnet3.kaldi_io.fst_file import read_fst
+from nnet3.training.chain.changes import ChainChanges
+from nnet3.training.chain.numerator import make_trellis
+from nnet3.training.chain.supervision_file import read_supervision, write_supervision
+from nnet3.training.chain.trellis import sum_paths
 from tools.fuzz_kinds import FuzzKind, assert_same_values
 
 _ENTRIES = 3  # of each archive

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import numpy as np
 
-from nnet3.chain.graphs.chunks import FrameCutter, shortest_path, supervision_of_graph, without_times
-from nnet3.chain.graphs.denominator_fst import make_denominator_fst
-from nnet3.chain.graphs.normalization import NormalizationWeights
-from nnet3.chain.graphs.phone_hmms import PhoneHmms
-from nnet3.chain.graphs.supervising import supervise
-from nnet3.chain.graphs.timed_phones import phones_of_durations, phones_of_lattice
+from nnet3.base.kaldi_io.lattice import Lattice, open_lattice_table, read_lattice
 from nnet3.errors import ModelFormatError, TrainingError
-from nnet3.hmm.transition_model import TransitionModel
-from nnet3.hmm.tree import ContextDependency
 from nnet3.kaldi_io import Fst, Reader, Writer, open_fst_table, read_fst, write_acceptor, write_fst
-from nnet3.kaldi_io.lattice import Lattice, open_lattice_table, read_lattice
+from nnet3.model.hmm.transition_model import TransitionModel
+from nnet3.model.hmm.tree import ContextDependency
 from nnet3.options import SupervisingOptions
+from nnet3.training.chain.graphs.chunks import FrameCutter, shortest_path, supervision_of_graph, without_times
+from nnet3.training.chain.graphs.denominator_fst import make_denominator_fst
+from nnet3.training.chain.graphs.normalization import NormalizationWeights
+from nnet3.training.chain.graphs.phone_hmms import PhoneHmms
+from nnet3.training.chain.graphs.supervising import supervise
+from nnet3.training.chain.graphs.timed_phones import phones_of_durations, phones_of_lattice
 from tools.fuzz_kinds import FuzzKind
 
 _ENTRIES = 3  # of each table

@@ -13,9 +13,9 @@ from typing import Any
 from nnet3.components import read_from
 from nnet3.errors import ModelFormatError, NetworkError, TrainingError
 from nnet3.examples import EXAMPLES, Changes, Example, ExampleReader, read_example, write_example
-from nnet3.examples.making import generator
 from nnet3.kaldi_io import Reader, Writer
-from nnet3.nnet.load import read_model
+from nnet3.model.nnet.load import read_model
+from nnet3.training.examples.making import generator
 
 _ENTRIES = 3  # of an archive of examples that is damaged as a whole
 

@@ -23,36 +23,36 @@ from websockets.datastructures import Headers
 from websockets.exceptions import InvalidHeaderValue
 
 from nnet3 import ComputationCache, ComputationRequest, IoSpecification, Nnet, cn
-from nnet3.asr.arpa import arpa_fst, parse_arpa
-from nnet3.asr.audio_file import open_audio
-from nnet3.asr.conf_file import read_conf
-from nnet3.asr.ivector_files import load_cmvn_stats, load_diagonal_gmm, load_ivector_extractor
-from nnet3.asr.ivectors import IvectorModel, SpeakerState
-from nnet3.asr.lang_folder import Dictionary
-from nnet3.asr.model_settings import read_extractor_settings, read_kaldi_settings, read_vosk_settings
-from nnet3.asr.word_times import WordBoundaries
-from nnet3.chain.graphs.lexicon import parse_lexicon
+from nnet3.base.kaldi_io.script import read_script
+from nnet3.base.kaldi_io.symbols import load_symbols
 from nnet3.cli.files import read_integers
 from nnet3.cli.kaldi_arguments import read_arguments
 from nnet3.cli.registry import find_verb
-from nnet3.driver.cache_file import MAGIC
+from nnet3.engine.driver.cache_file import MAGIC
 from nnet3.errors import ModelFormatError, Nnet3Error
-from nnet3.examples.xvector_making import read_ranges
 from nnet3.export.metadata import OnnxMetadata, load_onnx_metadata
-from nnet3.hmm.topology import read_topology
-from nnet3.hmm.tree import ContextDependency
 from nnet3.kaldi_io import Reader, load_matrix, open_matrix_table, open_vector_table, open_words_table
-from nnet3.kaldi_io.script import read_script
-from nnet3.kaldi_io.symbols import load_symbols
-from nnet3.nnet.load import read_transition_model
+from nnet3.model.hmm.topology import read_topology
+from nnet3.model.hmm.tree import ContextDependency
+from nnet3.model.nnet.load import read_transition_model
 from nnet3.options import HearingOptions, IvectorOptions, MfccOptions, OnlineCmvnOptions, ServeOptions, SpliceOptions
-from nnet3.runs.checkpoints import Checkpoints
-from nnet3.runs.events import read_events
-from nnet3.runs.kinds import KINDS
-from nnet3.runs.packing import load_parts, put_together, save_parts, take_apart
-from nnet3.runs.settings_text import parse_toml, parse_yaml
-from nnet3.serve.access import AccessRules
-from nnet3.serve.session import Session
+from nnet3.speech.asr.arpa import arpa_fst, parse_arpa
+from nnet3.speech.asr.audio_file import open_audio
+from nnet3.speech.asr.conf_file import read_conf
+from nnet3.speech.asr.ivector_files import load_cmvn_stats, load_diagonal_gmm, load_ivector_extractor
+from nnet3.speech.asr.ivectors import IvectorModel, SpeakerState
+from nnet3.speech.asr.lang_folder import Dictionary
+from nnet3.speech.asr.model_settings import read_extractor_settings, read_kaldi_settings, read_vosk_settings
+from nnet3.speech.asr.word_times import WordBoundaries
+from nnet3.speech.serve.access import AccessRules
+from nnet3.speech.serve.session import Session
+from nnet3.training.chain.graphs.lexicon import parse_lexicon
+from nnet3.training.examples.xvector_making import read_ranges
+from nnet3.training.runs.checkpoints import Checkpoints
+from nnet3.training.runs.data_kinds import KINDS
+from nnet3.training.runs.events import read_events
+from nnet3.training.runs.packing import load_parts, put_together, save_parts, take_apart
+from nnet3.training.runs.settings_text import parse_toml, parse_yaml
 from tools.fuzz_kinds import FuzzKind
 
 _ROOT = Path(__file__).resolve().parents[1]

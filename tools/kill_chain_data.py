@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from nnet3.base.kaldi_io.fst_file import save_fst
 from nnet3.chain import CHAIN_EXAMPLES, ChainExample, ChainTarget, Fst, Supervision
 from nnet3.examples import NnetIo, example_writer
-from nnet3.kaldi_io.fst_file import save_fst
 
 PHONES, FRAMES, FACTOR = 3, 6, 3  # output frames of a chunk, input frames of one of output
 CONFIG = """

@@ -32,12 +32,12 @@ from rich.console import Console
 
 from nnet3 import cn
 from nnet3.errors import LostError
-from nnet3.runs.checkpoints import Checkpoints
-from nnet3.runs.display import Display
-from nnet3.runs.kinds import KINDS
-from nnet3.runs.packing import put_together, same
-from nnet3.runs.settings_text import read_settings_text
-from nnet3.runs.train_model import train_model
+from nnet3.training.runs.checkpoints import Checkpoints
+from nnet3.training.runs.data_kinds import KINDS
+from nnet3.training.runs.display import Display
+from nnet3.training.runs.packing import put_together, same
+from nnet3.training.runs.settings_text import read_settings_text
+from nnet3.training.runs.train_model import train_model
 from tools.kill_network_data import write_network_task
 from tools.kill_training_data import write_task, write_tasks_of_processes
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from nnet3.base.kaldi_io.sparse import SparseMatrix
 from nnet3.examples import EXAMPLES, Example, NnetIo, example_writer
-from nnet3.kaldi_io.sparse import SparseMatrix
 from tools import kill_chain_data
 
 CONFIG = """

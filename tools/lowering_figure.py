@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from nnet3.drawing import Arc, Box, Graph, to_svg
-from nnet3.lowering import generate
+from nnet3.base.drawing import Arc, Box, Graph, to_svg
+from nnet3.engine.lowering import generate
 from tests.lowering.examples import Example, loop
 
 FIGURES = Path(__file__).resolve().parents[1] / "docs" / "figures"

@@ -12,7 +12,7 @@ from typing import Any
 import nnet3
 from nnet3.components import COMPONENT_TYPES, Component
 from nnet3.errors import Nnet3Error
-from nnet3.nnet import Nnet
+from nnet3.model.nnet import Nnet
 from tools.component_samples import SAMPLES
 
 ROOT = Path(__file__).resolve().parents[1]

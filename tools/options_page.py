@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nnet3 import options
+from nnet3.base.options.network_training import NetworkTrainingOptions
 from nnet3.options import Options, declared
-from nnet3.options.network_training import NetworkTrainingOptions
-from nnet3.runs.kinds import KINDS
-from nnet3.runs.settings import SECTIONS
+from nnet3.training.runs.data_kinds import KINDS
+from nnet3.training.runs.settings import SECTIONS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "options.md"
 INTRODUCTION = """\

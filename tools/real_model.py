@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 import nnet3
-from nnet3.edits import prepare_for_test
+from nnet3.model.edits import prepare_for_test
 from tools.real_model_chain import tune_sequences
 from tools.real_model_onnx import compare_onnx
 from tools.real_model_precision import compare_precisions

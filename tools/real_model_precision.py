@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from nnet3.asr import Model, Recognizer
-from nnet3.nnet import AcousticModel
+from nnet3.model.nnet import AcousticModel
 from tools.real_model_chain import utterances
 from tools.real_model_speech import RATE, read_wave
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import click
 import torch
 
-from nnet3.ir.objects import many_objects
+from nnet3.engine.ir.objects import many_objects
 from tests.differential.comparison import changed_by, problems, unproved
 from tests.differential.subjects import subject
 from tests.differential.variants import Variant, all_variants, drawn_variants

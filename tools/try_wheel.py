@@ -44,7 +44,7 @@ EXTRAS = {
     "chain": ('python -c "import kaldifst, kaldi_decoder; from nnet3.chain import graphs"', "No module named"),
     "native": (
         'PATH=$(dirname "$(command -v python)") XDG_CACHE_HOME=$PWD/cache '
-        'python -c "from nnet3.native.library import library; assert library()"',
+        'python -c "from nnet3.base.native.library import library; assert library()"',
         "nnet3[native]",
     ),
     "serve": ('python -c "from nnet3.serve import Server"', "nnet3[serve]"),

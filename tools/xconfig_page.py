@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from nnet3.model.xconfig.layer_types import FAMILIES
+from nnet3.model.xconfig.manual import drawing, example_lines, expansion_lines, key_rows
 from nnet3.xconfig import LayerType
-from nnet3.xconfig.manual import drawing, example_lines, expansion_lines, key_rows
-from nnet3.xconfig.registry import FAMILIES
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "xconfig.md"
 

@@ -27,7 +27,7 @@ from benchmarks.cn_training import CASES as GRAPHS
 from benchmarks.compile import FACTOR, Case, read_network, request_for
 from benchmarks.page import timing
 from benchmarks.page.twins import TWINS, Recurrent, Twin
-from nnet3.edits import prepare_for_test
+from nnet3.model.edits import prepare_for_test
 
 AGREEMENT, EXACT = 1e-3, 1e-6  # relative differences: of outputs in float32, of gradients in float64
 BENCH = Path("../shared/golden/bench")

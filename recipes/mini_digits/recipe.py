@@ -9,7 +9,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from nnet3.kaldi_io.symbols import load_symbols
+from nnet3.base.kaldi_io.symbols import load_symbols
 from recipes.mini_digits import dictionary, report, scoring, speech, training
 from recipes.mini_digits.lines import Lines
 from recipes.mini_digits.settings import MiniDigits

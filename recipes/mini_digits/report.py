@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
+from nnet3.base.kaldi_io.symbols import load_symbols
 from nnet3.errors import Nnet3Error
-from nnet3.hmm.tree import ContextDependency
 from nnet3.kaldi_io import Reader, load_fst, open_matrix_table, open_pair_table
-from nnet3.kaldi_io.symbols import load_symbols
-from nnet3.nnet import load_nnet
-from nnet3.runs.events import read_events
+from nnet3.model.hmm.tree import ContextDependency
+from nnet3.model.nnet import load_nnet
+from nnet3.training.runs.events import read_events
 from recipes.mini_digits import scoring
 from recipes.mini_digits.settings import MiniDigits
 from recipes.mini_digits.speech import FACTOR, FRAMES_PER_SECOND

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from nnet3.asr.lattice_path import best_paths
-from nnet3.asr.word_errors import WordErrors, word_errors
-from nnet3.kaldi_io.lattice import open_lattice_table
-from nnet3.kaldi_io.symbols import SymbolTable, load_symbols
+from nnet3.base.kaldi_io.lattice import open_lattice_table
+from nnet3.base.kaldi_io.symbols import SymbolTable, load_symbols
+from nnet3.speech.asr.lattice_path import best_paths
+from nnet3.speech.asr.word_errors import WordErrors, word_errors
 
 Choice = tuple[int, float]  # weight of the language model, penalty of words
 Texts = dict[str, list[str]]

@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nnet3.hmm.tree import ContextDependency
 from nnet3.kaldi_io import Reader
-from nnet3.nnet import Nnet
+from nnet3.model.hmm.tree import ContextDependency
+from nnet3.model.nnet import Nnet
 from recipes.mini_digits.lines import Lines
 from recipes.mini_digits.settings import MiniDigits, Network
 

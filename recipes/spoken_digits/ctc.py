@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 import nnet3
-from nnet3.asr.word_errors import word_errors
+from nnet3.speech.asr.word_errors import word_errors
 from nnet3.train import exponential_rate
 from recipes.spoken_digits.features import padded, read_features
 from recipes.spoken_digits.strings import digits_of

@@ -8,7 +8,7 @@ import numpy as np
 
 import nnet3
 from nnet3.examples import EXAMPLES, ChunkOptions, ExampleMaker, MakingOptions, example_writer
-from nnet3.examples.chunk_ios import alignment_matrix
+from nnet3.training.examples.chunk_ios import alignment_matrix
 from recipes.spoken_digits.features import padded, read_features
 from recipes.spoken_digits.recordings import digit_of
 

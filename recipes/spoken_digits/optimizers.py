@@ -15,7 +15,7 @@ import torch
 import nnet3
 from nnet3.examples import EXAMPLES, Example, MinibatchSource, Position, SourceOptions
 from nnet3.train import Minibatch, Trainer, TrainerOptions, exponential_rate
-from nnet3.train.to_minibatch import to_minibatch
+from nnet3.training.train.to_minibatch import to_minibatch
 from recipes.spoken_digits.examples import FACTOR
 from recipes.spoken_digits.words import NETWORK, decide
 

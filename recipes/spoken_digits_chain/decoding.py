@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 import nnet3
-from nnet3.chain.graphs.fst_changes import sorted_by_label
-from nnet3.chain.graphs.openfst import OpenFst
+from nnet3.base.kaldi_io.fst_file import save_fst
 from nnet3.errors import Nnet3Error
 from nnet3.kaldi_io import Fst
-from nnet3.kaldi_io.fst_file import save_fst
+from nnet3.training.chain.graphs.fst_changes import sorted_by_label
+from nnet3.training.chain.graphs.openfst import OpenFst
 from recipes.spoken_digits.features import padded, read_features
 from recipes.spoken_digits_chain.examples import FACTOR
 from recipes.spoken_digits_chain.phones import NUM_PHONES, phones_of

@@ -8,13 +8,13 @@ import numpy as np
 
 import nnet3
 from nnet3.chain import CHAIN_EXAMPLES, load_fst
-from nnet3.chain.graphs.normalization import NormalizationWeights
-from nnet3.chain.graphs.phone_hmms import PhoneHmms
-from nnet3.chain.graphs.supervising import supervise
-from nnet3.chain.graphs.timed_phones import phones_of_durations
-from nnet3.chain.making import ChainExampleMaker, Utterance
 from nnet3.examples import ChunkOptions, example_writer
 from nnet3.options import ChainMakingOptions, SupervisingOptions, Tolerances
+from nnet3.training.chain.graphs.normalization import NormalizationWeights
+from nnet3.training.chain.graphs.phone_hmms import PhoneHmms
+from nnet3.training.chain.graphs.supervising import supervise
+from nnet3.training.chain.graphs.timed_phones import phones_of_durations
+from nnet3.training.chain.making import ChainExampleMaker, Utterance
 from recipes.spoken_digits_chain.phones import Hmms
 
 FACTOR = 3  # frames of input for each of output

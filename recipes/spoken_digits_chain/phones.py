@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
+from nnet3.base.kaldi_io.fst_file import save_fst
 from nnet3.chain import DenominatorGraph
-from nnet3.chain.graphs.denominator_fst import make_denominator_fst
-from nnet3.chain.graphs.normalization import make_normalization_fst
-from nnet3.chain.graphs.phone_lm import estimate_phone_lm
-from nnet3.hmm.topology import NO_PDF, HmmTopology, TopologyEntry, TopologyState
-from nnet3.hmm.transition_model import TransitionModel
-from nnet3.hmm.tree import Branch, ContextDependency, Leaf, make_transition_model
-from nnet3.kaldi_io.fst_file import save_fst
+from nnet3.model.hmm.topology import NO_PDF, HmmTopology, TopologyEntry, TopologyState
+from nnet3.model.hmm.transition_model import TransitionModel
+from nnet3.model.hmm.tree import Branch, ContextDependency, Leaf, make_transition_model
 from nnet3.options import PhoneLmOptions
+from nnet3.training.chain.graphs.denominator_fst import make_denominator_fst
+from nnet3.training.chain.graphs.normalization import make_normalization_fst
+from nnet3.training.chain.graphs.phone_lm import estimate_phone_lm
 
 PHONES_OF_DIGIT = 3
 NUM_PHONES = 10 * PHONES_OF_DIGIT

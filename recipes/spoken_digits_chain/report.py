@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import nnet3
 from nnet3.chain import load_fst
 from nnet3.errors import Nnet3Error
-from nnet3.runs.events import read_events
+from nnet3.training.runs.events import read_events
 from recipes.spoken_digits.ctc import digit_error_rate
 from recipes.spoken_digits.strings import digits_of
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import nnet3
-from nnet3.hmm.transition_model import TransitionModel
+from nnet3.model.hmm.transition_model import TransitionModel
 from recipes.spoken_digits.words import run_train_model
 
 NETWORK = Path(__file__).with_name("network.xconfig")

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from nnet3.examples import EXAMPLES, example_writer
-from nnet3.examples.xvector_making import Stretch, XvectorStatistics, make_xvector_examples
 from nnet3.kaldi_io import matrix_writer, open_matrix_table
 from nnet3.options import XvectorMakingOptions
+from nnet3.training.examples.xvector_making import Stretch, XvectorStatistics, make_xvector_examples
 from recipes.spoken_digits.features import fbank, less_means
 from recipes.spoken_digits.recordings import Recording
 

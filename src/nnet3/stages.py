@@ -4,10 +4,10 @@
 `link`. The tutorial stops at each.
 """
 
-from nnet3.compiler import build_graph as build_graph, generate as generate, schedule as schedule
-from nnet3.ir.checker import check_computation as check_computation
-from nnet3.ir.parser import parse_computation as parse_computation
-from nnet3.ir.passes.pipeline import optimize as optimize
-from nnet3.runtime import link as link, plan as plan
+from nnet3.engine.ir.checker import check_computation as check_computation
+from nnet3.engine.ir.parser import parse_computation as parse_computation
+from nnet3.engine.ir.passes.pipeline import optimize as optimize
+from nnet3.engine.runtime import link as link, plan as plan
+from nnet3.model.requests import build_graph as build_graph, generate as generate, schedule as schedule
 
 __all__ = [name for name in dir() if not name.startswith("_")]

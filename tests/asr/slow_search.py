@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from nnet3.asr.levels import longest_paths
-from nnet3.asr.raw_lattice import RawLattice
+from nnet3.base.kaldi_io.lattice import Lattice, Strings
 from nnet3.kaldi_io import Fst
-from nnet3.kaldi_io.lattice import Lattice, Strings
+from nnet3.speech.asr.levels import longest_paths
+from nnet3.speech.asr.raw_lattice import RawLattice
 
 Words = tuple[int, ...]
 Path = tuple[float, tuple[int, ...]]  # cost and input labels

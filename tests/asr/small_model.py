@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from nnet3.asr import IvectorModel
-from nnet3.asr.arrays import Doubles
-from nnet3.asr.ivector_files import DiagonalGmm, IvectorExtractor
-from nnet3.hmm.topology import HmmTopology, TopologyEntry, TopologyState
-from nnet3.hmm.transition_model import TransitionModel
 from nnet3.kaldi_io import Writer
-from nnet3.nnet import AcousticModel, Nnet
+from nnet3.model.hmm.topology import HmmTopology, TopologyEntry, TopologyState
+from nnet3.model.hmm.transition_model import TransitionModel
+from nnet3.model.nnet import AcousticModel, Nnet
 from nnet3.options import IvectorOptions, OnlineCmvnOptions, SpliceOptions
+from nnet3.speech.asr.arrays import Doubles
+from nnet3.speech.asr.ivector_files import DiagonalGmm, IvectorExtractor
 
 FEATURES, OUTPUTS, IVECTOR, GAUSSIANS, OFFSET = 6, 5, 4, 8, 30.0
 SILENCE = (1,)

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 import nnet3
+from nnet3.base.kaldi_io.fst_file import save_fst
 from nnet3.kaldi_io import Fst
-from nnet3.kaldi_io.fst_file import save_fst
 from tests.asr.small_model import FEATURES, write_folder
 from tests.kaldi_io.graph_bytes import lookahead_bytes, ngram_bytes
 from tests.seeds import RANDOM

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import nnet3
-from nnet3.asr.textgrid import TierInterval, textgrid
+from nnet3.base.kaldi_io.symbols import load_symbols
 from nnet3.errors import ArgumentError, ExecutionError, Nnet3Error
 from nnet3.kaldi_io import open_int_vector_table, open_matrix_table
-from nnet3.kaldi_io.symbols import load_symbols
-from nnet3.nnet import AcousticModel
+from nnet3.model.nnet import AcousticModel
+from nnet3.speech.asr.textgrid import TierInterval, textgrid
 from tests.road_case import needs_road, road_cases
 
 pytest.importorskip("kaldifst")

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from nnet3.asr.alignment import Aligner
 from nnet3.errors import ExecutionError, ModelFormatError
 from nnet3.kaldi_io import Fst
 from nnet3.options import AlignmentOptions
+from nnet3.speech.asr.alignment import Aligner
 from tests.chain.graphs.small_hmms import small_hmms
 from tests.seeds import shifted
 

@@ -9,9 +9,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from nnet3.asr.arpa import ArpaModel, arpa_fst, parse_arpa, with_ends
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Fst
+from nnet3.speech.asr.arpa import ArpaModel, arpa_fst, parse_arpa, with_ends
 
 TEXT = """a comment
 

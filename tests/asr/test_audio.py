@@ -10,8 +10,8 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from nnet3.asr.audio import PcmReader, Resampler
 from nnet3.errors import ArgumentError
+from nnet3.speech.asr.audio import PcmReader, Resampler
 from tests.seeds import RANDOM
 
 

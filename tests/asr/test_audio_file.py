@@ -8,10 +8,10 @@ import wave
 import numpy as np
 import pytest
 
-from nnet3.asr.audio import PcmReader
-from nnet3.asr.audio_file import open_audio, open_raw
-from nnet3.asr.audio_source import AudioSource
 from nnet3.errors import ModelFormatError
+from nnet3.speech.asr.audio import PcmReader
+from nnet3.speech.asr.audio_file import open_audio, open_raw
+from nnet3.speech.asr.audio_source import AudioSource
 from tests.seeds import RANDOM
 
 RATE = 11025

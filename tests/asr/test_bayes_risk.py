@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nnet3.asr.bayes_risk import HeardWord, _parts, _without_overlaps, least_risk_words
-from nnet3.asr.timed_lattice import TimedLattice
+from nnet3.speech.asr.bayes_risk import HeardWord, _parts, _without_overlaps, least_risk_words
+from nnet3.speech.asr.timed_lattice import TimedLattice
 from tests.asr.slow_bayes_risk import Arc, least_risk
 from tests.effort import EFFORT
 from tests.seeds import RANDOM
@@ -70,7 +70,7 @@ def test_a_long_lattice_is_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
     whole = TimedLattice(np.arange(begins[-1] + 1), *columns)
     certain = replace(whole, cost=1e4 * whole.cost)
     together = least_risk_words(certain)
-    monkeypatch.setattr("nnet3.asr.bayes_risk._LEAST_STATES", 4)
+    monkeypatch.setattr("nnet3.speech.asr.bayes_risk._LEAST_STATES", 4)
     cut = list(_parts(whole))
     assert len(cut) >= 2
     assert sorted(np.concatenate([part.cost for part in cut])) == sorted(whole.cost)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.asr.beam_search import BeamSearch
-from nnet3.asr.search_graph import SearchGraph
+from nnet3.base.kaldi_io.fst_file import save_fst
 from nnet3.errors import ExecutionError, ModelFormatError
 from nnet3.kaldi_io import Fst
-from nnet3.kaldi_io.fst_file import save_fst
 from nnet3.options import DecodingOptions
+from nnet3.speech.asr.beam_search import BeamSearch
+from nnet3.speech.asr.search_graph import SearchGraph
 from tests.asr.slow_search import best_of_words, paths_of, random_graph
 from tests.seeds import RANDOM
 
@@ -173,7 +173,7 @@ def test_memory_that_ends_narrows_the_beam(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_too_many_links_narrow_the_beam(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nnet3.asr.beam_search._MOST_LINKS", 300)
+    monkeypatch.setattr("nnet3.speech.asr.beam_search._MOST_LINKS", 300)
     search = _search(random_graph(RANDOM, states=100), _scores(30), DecodingOptions(beam=20, lattice_beam=20))
     assert search.notices
     assert search.best_path() is not None

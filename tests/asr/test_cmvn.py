@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.asr.cmvn import Normalising, add_to_stats
 from nnet3.errors import Nnet3Error
+from nnet3.speech.asr.cmvn import Normalising, add_to_stats
 
 RNG = np.random.default_rng(3)
 FEATURES = (RNG.normal(5, 3, (40, 4)) * 10).astype(np.float32)

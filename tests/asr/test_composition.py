@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.asr import composition
-from nnet3.asr.beam_search import BeamSearch
-from nnet3.asr.composition import Composition, LookaheadGraph, LookaheadSearch
-from nnet3.asr.language_model import BackoffModel, phrase_model
-from nnet3.asr.raw_lattice import RawLattice
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Fst
 from nnet3.options import DecodingOptions
+from nnet3.speech.asr import composition
+from nnet3.speech.asr.beam_search import BeamSearch
+from nnet3.speech.asr.composition import Composition, LookaheadGraph, LookaheadSearch
+from nnet3.speech.asr.language_model import BackoffModel, phrase_model
+from nnet3.speech.asr.raw_lattice import RawLattice
 from tests.asr.slow_composition import SlowComposition, State
 from tests.asr.toy_lookahead import (
     LABELS,

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from nnet3.asr.conf_file import read_conf
-from nnet3.asr.endpoints import RULES
 from nnet3.errors import ConfigError, ModelFormatError
 from nnet3.options import DecodingOptions, EndpointRule, MfccOptions, OnlineCmvnOptions, SilenceOptions
+from nnet3.speech.asr.conf_file import read_conf
+from nnet3.speech.asr.endpoints import RULES
 
 
 def _mfcc(folder: Path, text: str) -> MfccOptions:

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nnet3.asr import word_lattice
-from nnet3.asr.determinizing import Memory, TooLargeError, determinized
-from nnet3.asr.label_lattice import LabelLattice
-from nnet3.asr.word_lattice import PhoneLabels, within_memory
+from nnet3.speech.asr import word_lattice
+from nnet3.speech.asr.determinizing import Memory, TooLargeError, determinized
+from nnet3.speech.asr.label_lattice import LabelLattice
+from nnet3.speech.asr.word_lattice import PhoneLabels, within_memory
 from tests.asr.golden_lattices import BEAM, lattice, model
 from tests.asr.slow_search import paths_of
 from tests.asr.toy_lattices import random_lattice

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from nnet3.asr import Endpointing
-from nnet3.asr.endpoints import trailing_silence
+from nnet3.speech.asr.endpoints import trailing_silence
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.asr.feature_changes import pasted, spliced, subsampled, with_deltas
 from nnet3.errors import Nnet3Error
+from nnet3.speech.asr.feature_changes import pasted, spliced, subsampled, with_deltas
 
 FEATURES = np.random.default_rng(5).normal(0, 3, (17, 3)).astype(np.float32)
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from nnet3.asr import FeatureStream
-from nnet3.asr.features import OnlineCmvn, SplicedTransform, _computer
 from nnet3.errors import ArgumentError, ModelFormatError
 from nnet3.options import FbankOptions, MfccOptions, OnlineCmvnOptions, SpliceOptions
+from nnet3.speech.asr.features import OnlineCmvn, SplicedTransform, _computer
 from tests.asr.slow_ivectors import SlowCmvn, spliced
 from tests.asr.small_model import FEATURES, random_cmvn_stats, random_features
 from tests.seeds import RANDOM

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from nnet3.asr import IvectorModel, OnlineIvectors
-from nnet3.asr.ivectors import IvectorFiles
 from nnet3.options import IvectorOptions, OnlineCmvnOptions
+from nnet3.speech.asr.ivectors import IvectorFiles
 from tests.asr.golden_ivectors import ARRAYS, FEATURES, GOLDEN, NEAR
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.asr.beam_search import BeamSearch
-from nnet3.asr.growing_lattice import GrowingLattice, _reached
-from nnet3.asr.label_lattice import NO_ARCS
-from nnet3.asr.search_graph import SearchGraph
-from nnet3.asr.word_lattice import PhoneLabels, word_lattice
 from nnet3.options import DecodingOptions
+from nnet3.speech.asr.beam_search import BeamSearch
+from nnet3.speech.asr.growing_lattice import GrowingLattice, _reached
+from nnet3.speech.asr.label_lattice import NO_ARCS
+from nnet3.speech.asr.search_graph import SearchGraph
+from nnet3.speech.asr.word_lattice import PhoneLabels, word_lattice
 from tests.asr.slow_search import Words, paths_of, random_graph
 from tests.asr.toy_phones import chain_model
 from tests.seeds import RANDOM

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnet3.asr.ivector_files import (
+from nnet3.errors import ModelFormatError
+from nnet3.speech.asr.ivector_files import (
     DiagonalGmm,
     IvectorExtractor,
     from_packed,
@@ -18,7 +19,6 @@ from nnet3.asr.ivector_files import (
     load_diagonal_gmm,
     load_ivector_extractor,
 )
-from nnet3.errors import ModelFormatError
 from tests.asr import slow_ivectors
 from tests.asr.small_model import random_ivector_model, write_extractor, write_gmm, write_matrix
 from tests.seeds import RANDOM

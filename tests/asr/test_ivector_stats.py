@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from nnet3.asr.ivector_files import IvectorExtractor, from_packed
-from nnet3.asr.ivector_stats import (
+from nnet3.options import IvectorOptions
+from nnet3.speech.asr.ivector_files import IvectorExtractor, from_packed
+from nnet3.speech.asr.ivector_stats import (
     IvectorStatistics,
     LikelyGaussians,
     as_output,
@@ -15,7 +16,6 @@ from nnet3.asr.ivector_stats import (
     conjugate_gradients,
     posteriors,
 )
-from nnet3.options import IvectorOptions
 from tests.asr import slow_ivectors
 from tests.asr.small_model import random_ivector_model
 from tests.seeds import RANDOM

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from nnet3.asr import IvectorModel, OnlineIvectors, SpeakerState
-from nnet3.asr.ivector_files import from_packed
 from nnet3.errors import ExecutionError, ModelFormatError
 from nnet3.options import IvectorOptions, OnlineCmvnOptions, SpliceOptions
+from nnet3.speech.asr.ivector_files import from_packed
 from tests.asr.slow_ivectors import SlowIvectors
 from tests.asr.small_model import FEATURES, IVECTOR, random_features, random_ivector_model
 from tests.seeds import RANDOM

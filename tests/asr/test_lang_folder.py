@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnet3.asr.lang_folder import Dictionary, write_lang
+from nnet3.base.kaldi_io.symbols import load_symbols
 from nnet3.errors import ModelFormatError
-from nnet3.hmm.topology import read_topology
 from nnet3.kaldi_io import Reader, load_fst
-from nnet3.kaldi_io.symbols import load_symbols
+from nnet3.model.hmm.topology import read_topology
 from nnet3.options import LangOptions
+from nnet3.speech.asr.lang_folder import Dictionary, write_lang
 
 FILES = {
     "lexicon.txt": "<UNK> SPN\na x\nb x\nc x y\n",

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given, strategies as st
 
-from nnet3.asr.language_model import BackoffModel, phrase_model
 from nnet3.errors import ArgumentError, ModelFormatError
 from nnet3.kaldi_io import Fst
+from nnet3.speech.asr.language_model import BackoffModel, phrase_model
 from tests.asr.toy_lookahead import WORDS, bigram, cost_of_words
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.asr.lattice_path import best_paths, random_paths
+from nnet3.base.kaldi_io.lattice import Lattice, Strings
 from nnet3.kaldi_io import Fst
-from nnet3.kaldi_io.lattice import Lattice, Strings
+from nnet3.speech.asr.lattice_path import best_paths, random_paths
 from tests.asr.slow_search import paths_of
 from tests.asr.toy_lattices import random_word_lattice
 from tests.seeds import RANDOM

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.asr.levels import longest_paths
 from nnet3.errors import ExecutionError
+from nnet3.speech.asr.levels import longest_paths
 from tests.asr.slow_search import paths_of
 from tests.asr.toy_lattices import random_lattice
 from tests.seeds import RANDOM

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.asr.decoding import n_best
+from nnet3.speech.asr.decoding import n_best
 from tests.asr.slow_search import paths_of
 from tests.asr.toy_lattices import random_word_lattice
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnet3.asr.number_of_key import NumberOfKey
+from nnet3.speech.asr.number_of_key import NumberOfKey
 from tests.seeds import RANDOM
 
 

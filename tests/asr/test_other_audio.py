@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnet3.asr.other_audio import open_other_audio
 from nnet3.errors import ModelFormatError
+from nnet3.speech.asr.other_audio import open_other_audio
 from tests.seeds import RANDOM
 
 RATE = 16000
@@ -29,7 +29,9 @@ def ffmpeg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
     """Writes a program of this name, a shell script; without it there is none."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    monkeypatch.setattr("nnet3.asr.other_audio.shutil.which", lambda name: next(map(str, folder.glob(name)), None))
+    monkeypatch.setattr(
+        "nnet3.speech.asr.other_audio.shutil.which", lambda name: next(map(str, folder.glob(name)), None)
+    )
 
     def write(script: str) -> Path:
         (folder / "ffmpeg").write_text(f"#!/bin/sh\n{script}\n")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from nnet3.asr.pronouncing import Lexicon
 from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error
+from nnet3.speech.asr.pronouncing import Lexicon
 
 PHONES = {"<eps>": 0, "SIL": 1, "a": 2, "b": 3, "c": 4, "#0": 5}
 IN_POSITION = {

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from nnet3.asr import AcousticStream, Endpointing, KaldiRecognizer, Model, Recognizer, SpokenText
-from nnet3.asr.endpoints import trailing_silence
+from nnet3.base.kaldi_io.fst_file import save_fst
 from nnet3.errors import ArgumentError, ExecutionError, ModelFormatError
 from nnet3.kaldi_io import Fst
-from nnet3.kaldi_io.fst_file import save_fst
+from nnet3.speech.asr.endpoints import trailing_silence
 from tests.asr.small_recognizer import PIECE, RATE, audio, write_recognizer
 from tests.effort import EFFORT
 
@@ -143,7 +143,7 @@ def test_a_reset_forgets_the_segment(model: Model) -> None:
 
 
 def test_very_long_streams_begin_anew(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nnet3.asr.recognizer._MOST_ROWS", 50)
+    monkeypatch.setattr("nnet3.speech.asr.recognizer._MOST_ROWS", 50)
     recognizer = Recognizer(model, RATE)
     recognizer.accept(AUDIO)
     recognizer.result()

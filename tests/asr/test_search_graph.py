@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnet3.asr.search_graph import SearchGraph, arcs_between, arcs_leaving, epsilons_first
+from nnet3.speech.asr.search_graph import SearchGraph, arcs_between, arcs_leaving, epsilons_first
 from tests.asr.slow_search import random_graph
 from tests.seeds import RANDOM
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnet3.asr.strings import chained, common_lengths, first_values, hashes, without_first
-from nnet3.kaldi_io.lattice import Strings, no_strings
+from nnet3.base.kaldi_io.lattice import Strings, no_strings
+from nnet3.speech.asr.strings import chained, common_lengths, first_values, hashes, without_first
 from tests.asr.toy_lattices import strings_of
 from tests.seeds import RANDOM
 

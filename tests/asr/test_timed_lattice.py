@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnet3.asr.bayes_risk import least_risk_words
-from nnet3.asr.label_lattice import LabelLattice
-from nnet3.asr.timed_lattice import TimedLattice, timed_lattice
-from nnet3.asr.word_times import WordBoundaries
-from nnet3.kaldi_io.lattice import Strings, no_strings
+from nnet3.base.kaldi_io.lattice import Strings, no_strings
+from nnet3.speech.asr.bayes_risk import least_risk_words
+from nnet3.speech.asr.label_lattice import LabelLattice
+from nnet3.speech.asr.timed_lattice import TimedLattice, timed_lattice
+from nnet3.speech.asr.word_times import WordBoundaries
 from tests.asr.golden_lattices import arrays, boundaries, lattice
 from tests.asr.toy_lattices import strings_of
 from tests.asr.toy_phones import KINDS, chain_model, ids_of_phones

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.asr.beam_search import BeamSearch
-from nnet3.asr.composition import LookaheadSearch
-from nnet3.asr.search_graph import SearchGraph
 from nnet3.options import DecodingOptions
+from nnet3.speech.asr.beam_search import BeamSearch
+from nnet3.speech.asr.composition import LookaheadSearch
+from nnet3.speech.asr.search_graph import SearchGraph
 from tests.asr.slow_search import paths_of, random_graph
 from tests.asr.toy_lookahead import LABELS, bigram, lookahead_graph, random_scores
 from tests.seeds import RANDOM

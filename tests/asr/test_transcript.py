@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nnet3.asr import SpokenText
-from nnet3.asr.transcript import ctm_lines, subtitles
-from nnet3.asr.vosk_json import TimedWord
+from nnet3.speech.asr.transcript import ctm_lines, subtitles
+from nnet3.speech.asr.vosk_json import TimedWord
 
 HEARD = [
     SpokenText(

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nnet3.asr.search_graph import SearchGraph
-from nnet3.asr.utterance_decoder import DecodedUtterance, UtteranceDecoder
+from nnet3.base.kaldi_io.lattice import Lattice, read_lattice
+from nnet3.base.kaldi_io.lattice_file import write_lattice
 from nnet3.errors import ExecutionError
 from nnet3.kaldi_io import Fst, Reader, Writer
-from nnet3.kaldi_io.lattice import Lattice, read_lattice
-from nnet3.kaldi_io.lattice_file import write_lattice
 from nnet3.options import LatticeOptions, SearchOptions
+from nnet3.speech.asr.search_graph import SearchGraph
+from nnet3.speech.asr.utterance_decoder import DecodedUtterance, UtteranceDecoder
 from tests.asr.slow_search import best_of_words, best_paths, paths_of, random_graph
 from tests.asr.toy_phones import PHONES, chain_model
 from tests.seeds import RANDOM

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from nnet3.asr.vosk_json import SpokenText, TextAlternative, TimedWord, dumps, partial_json, result_json
+from nnet3.speech.asr.vosk_json import SpokenText, TextAlternative, TimedWord, dumps, partial_json, result_json
 
 WORDS = [TimedWord("one", 0.87, 1.11, 1.0), TimedWord('"zwei"', 1.11, 1.5, 0.25)]
 SPOKEN = SpokenText(WORDS, [TextAlternative([TimedWord("eins", 0.5, 1)], 101.5), TextAlternative([], -1.0)])

@@ -8,10 +8,10 @@ import struct
 import numpy as np
 import pytest
 
-from nnet3.asr.audio import PcmReader
-from nnet3.asr.audio_source import AudioSource
-from nnet3.asr.wav_file import read_wav
 from nnet3.errors import ModelFormatError
+from nnet3.speech.asr.audio import PcmReader
+from nnet3.speech.asr.audio_source import AudioSource
+from nnet3.speech.asr.wav_file import read_wav
 from tests.seeds import RANDOM
 
 RATE, PCM, FLOAT, MU_LAW, EXTENSIBLE = 11025, 1, 3, 7, 0xFFFE

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 from hypothesis import given, strategies as st
 
-from nnet3.asr.word_errors import WordErrors, word_errors
+from nnet3.speech.asr.word_errors import WordErrors, word_errors
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.asr.beam_search import BeamSearch
-from nnet3.asr.raw_lattice import RawLattice
-from nnet3.asr.search_graph import SearchGraph
-from nnet3.asr.word_lattice import word_lattice
 from nnet3.kaldi_io import Fst
 from nnet3.options import DecodingOptions
+from nnet3.speech.asr.beam_search import BeamSearch
+from nnet3.speech.asr.raw_lattice import RawLattice
+from nnet3.speech.asr.search_graph import SearchGraph
+from nnet3.speech.asr.word_lattice import word_lattice
 from tests.asr.slow_search import best_of_words, paths_of, random_graph
 from tests.seeds import RANDOM
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnet3.asr.word_times import WordBoundaries
 from nnet3.errors import ModelFormatError
+from nnet3.speech.asr.word_times import WordBoundaries
 from tests.asr.toy_phones import KINDS, PHONES, chain_model, hmm_model, ids_of_phones
 
 

@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
-from nnet3.asr.language_model import BackoffModel
-from nnet3.asr.words_ahead import ReachedWords, WordsAhead, _sums_before
+from nnet3.base.kaldi_io.fst_const import LabelReach
 from nnet3.kaldi_io import Fst
-from nnet3.kaldi_io.fst_const import LabelReach
+from nnet3.speech.asr.language_model import BackoffModel
+from nnet3.speech.asr.words_ahead import ReachedWords, WordsAhead, _sums_before
 from tests.seeds import RANDOM, shifted
 
 STATES, HISTORIES, WORDS = 30, 12, 40

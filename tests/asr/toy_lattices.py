@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nnet3.asr.beam_search import BeamSearch
-from nnet3.asr.raw_lattice import RawLattice
-from nnet3.asr.search_graph import SearchGraph
-from nnet3.asr.word_lattice import word_lattice
-from nnet3.kaldi_io.lattice import Lattice, Strings
+from nnet3.base.kaldi_io.lattice import Lattice, Strings
 from nnet3.options import SearchOptions
+from nnet3.speech.asr.beam_search import BeamSearch
+from nnet3.speech.asr.raw_lattice import RawLattice
+from nnet3.speech.asr.search_graph import SearchGraph
+from nnet3.speech.asr.word_lattice import word_lattice
 from tests.asr.slow_search import random_graph
 from tests.seeds import RANDOM
 

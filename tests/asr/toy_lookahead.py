@@ -6,11 +6,11 @@ import itertools
 
 import numpy as np
 
-from nnet3.asr.composition import LookaheadGraph
-from nnet3.asr.language_model import BackoffModel
-from nnet3.asr.raw_lattice import RawLattice
+from nnet3.base.kaldi_io.fst_const import LabelReach
 from nnet3.kaldi_io import Fst
-from nnet3.kaldi_io.fst_const import LabelReach
+from nnet3.speech.asr.composition import LookaheadGraph
+from nnet3.speech.asr.language_model import BackoffModel
+from nnet3.speech.asr.raw_lattice import RawLattice
 from tests.asr.slow_search import Words, best_of_words, paths_of
 from tests.seeds import RANDOM
 

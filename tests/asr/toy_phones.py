@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnet3.hmm.topology import NO_PDF, HmmTopology, TopologyEntry, TopologyState
-from nnet3.hmm.transition_model import TransitionModel
-from nnet3.hmm.tree import Branch, ContextDependency, Leaf, make_transition_model
+from nnet3.model.hmm.topology import NO_PDF, HmmTopology, TopologyEntry, TopologyState
+from nnet3.model.hmm.transition_model import TransitionModel
+from nnet3.model.hmm.tree import Branch, ContextDependency, Leaf, make_transition_model
 
 PHONES = 5
 KINDS = "1 nonword\n2 begin\n3 end\n4 singleton\n5 internal\n"

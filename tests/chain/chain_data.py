@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.base.kaldi_io.fst import Fst
+from nnet3.base.kaldi_io.fst_file import load_fst
 from nnet3.chain import CHAIN_EXAMPLES, ChainExample, ChainTarget, DenominatorGraph, Supervision
 from nnet3.examples import ExampleReader, NnetIo
 from nnet3.kaldi_io import compress
-from nnet3.kaldi_io.fst import Fst
-from nnet3.kaldi_io.fst_file import load_fst
 
 Arc = tuple[int, int, int, float]  # source, destination, label, cost
 

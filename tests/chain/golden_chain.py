@@ -8,11 +8,11 @@ from functools import cached_property
 from pathlib import Path
 
 from nnet3.chain import CHAIN_EXAMPLES, ChainExample
-from nnet3.chain.graphs.phone_hmms import PhoneHmms
 from nnet3.examples import ExampleReader
-from nnet3.hmm.transition_model import TransitionModel
-from nnet3.hmm.tree import ContextDependency
 from nnet3.kaldi_io import Reader
+from nnet3.model.hmm.transition_model import TransitionModel
+from nnet3.model.hmm.tree import ContextDependency
+from nnet3.training.chain.graphs.phone_hmms import PhoneHmms
 
 
 @dataclass(frozen=True)

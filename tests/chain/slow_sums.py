@@ -7,8 +7,8 @@ from collections import defaultdict
 
 import numpy as np
 
+from nnet3.base.kaldi_io.fst import Fst
 from nnet3.chain import DenominatorGraph
-from nnet3.kaldi_io.fst import Fst
 
 
 def denominator(graph: DenominatorGraph, y: np.ndarray, leak: float) -> tuple[float, np.ndarray]:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from nnet3.chain import arc_sums as module
-from nnet3.chain.arc_sums import ProductsThenSums, SegmentSums, SumsThenProducts, arc_sums
+from nnet3.training.chain import arc_sums as module
+from nnet3.training.chain.arc_sums import ProductsThenSums, SegmentSums, SumsThenProducts, arc_sums
 
 
 @pytest.mark.parametrize("weighted", [False, True])

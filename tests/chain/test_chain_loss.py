@@ -11,8 +11,8 @@ from torch import Tensor
 
 import nnet3
 from nnet3.chain import ChainOptions, Denominator, Supervision, chain_loss, chain_value
-from nnet3.chain.supervision import concatenate
 from nnet3.errors import ArgumentError, GradientError, ModelFormatError, TrainingError
+from nnet3.training.chain.supervision import concatenate
 from tests.chain.chain_data import random_acceptor, random_cyclic_acceptor, random_graph
 
 FRAMES, SEQUENCES, PDFS = 4, 3, 5

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nnet3.chain.changes import ChainChanges
-from nnet3.chain.example import merge, renamed, weighted
 from nnet3.errors import ArgumentError, TrainingError
+from nnet3.training.chain.changes import ChainChanges
+from nnet3.training.chain.example import merge, renamed, weighted
 from tests.chain.chain_data import indexes, small_example
 
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from nnet3.chain import Denominator
-from nnet3.chain.denominator import _is_wrong
 from nnet3.errors import TrainingError
+from nnet3.training.chain.denominator import _is_wrong
 from tests.chain import slow_sums
 from tests.chain.chain_data import random_graph, small_graph
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
+from nnet3.base.kaldi_io.fst import Fst
+from nnet3.base.kaldi_io.fst_file import load_fst
 from nnet3.chain import CHAIN_EXAMPLES, DenominatorGraph
-from nnet3.chain.denominator_graph import Belonging
-from nnet3.chain.graphs.normalization import make_normalization_fst
 from nnet3.errors import TrainingError
 from nnet3.examples import ExampleReader
-from nnet3.kaldi_io.fst import Fst
-from nnet3.kaldi_io.fst_file import load_fst
+from nnet3.training.chain.denominator_graph import Belonging
+from nnet3.training.chain.graphs.normalization import make_normalization_fst
 from tests.chain.chain_data import (
     distance,
     fst_of,

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from nnet3.chain import CHAIN_EXAMPLES, ChainExample, ChainTarget, chain_minibatch
-from nnet3.chain.example import merge, read_example, size, structure, write_example
-from nnet3.chain.supervision_file import read_supervision, write_supervision
 from nnet3.errors import ModelFormatError, TrainingError
 from nnet3.examples import ExampleReader, NnetIo, example_writer
-from nnet3.examples.merging import MinibatchSizes, merge_examples
 from nnet3.kaldi_io import CompressedMatrix, Reader, TableReader, TableWriter, Writer
+from nnet3.training.chain.example import merge, read_example, size, structure, write_example
+from nnet3.training.chain.supervision_file import read_supervision, write_supervision
+from nnet3.training.examples.merging import MinibatchSizes, merge_examples
 from tests.chain.chain_data import indexes, random_acceptor, small_example, supervision_of
 from tests.shared_data import golden_cases
 

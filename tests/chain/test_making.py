@@ -8,13 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from nnet3.base.kaldi_io.general import dense
+from nnet3.base.kaldi_io.lattice import open_lattice_table
 from nnet3.chain import ChainExample, Supervision
-from nnet3.chain.graphs.chunks import supervision_of_graph
-from nnet3.chain.graphs.normalization import NormalizationWeights
-from nnet3.chain.graphs.supervising import supervise
-from nnet3.chain.graphs.timed_phones import TimedPhones, phones_of_durations, phones_of_lattice
-from nnet3.chain.making import ChainExampleMaker, Utterance, normalized
-from nnet3.chain.supervision_file import read_supervision
 from nnet3.errors import TrainingError
 from nnet3.examples import Chunk, ChunkOptions, NnetIo, write_io
 from nnet3.kaldi_io import (
@@ -29,9 +25,13 @@ from nnet3.kaldi_io import (
     random_access_matrices,
     random_access_vectors,
 )
-from nnet3.kaldi_io.general import dense
-from nnet3.kaldi_io.lattice import open_lattice_table
 from nnet3.options import ChainMakingOptions, SupervisingOptions, Tolerances
+from nnet3.training.chain.graphs.chunks import supervision_of_graph
+from nnet3.training.chain.graphs.normalization import NormalizationWeights
+from nnet3.training.chain.graphs.supervising import supervise
+from nnet3.training.chain.graphs.timed_phones import TimedPhones, phones_of_durations, phones_of_lattice
+from nnet3.training.chain.making import ChainExampleMaker, Utterance, normalized
+from nnet3.training.chain.supervision_file import read_supervision
 from tests.chain.golden_chain import ChainCase
 from tests.chain.graphs.path_costs import check_same_language, cost_of, random_sequence
 from tests.chain.graphs.small_hmms import small_hmms

@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from nnet3.base.kaldi_io.fst import Fst
 from nnet3.chain import Supervision
-from nnet3.chain.numerator import make_trellis, state_times
-from nnet3.chain.supervision import concatenate
-from nnet3.chain.trellis import sum_paths
 from nnet3.errors import TrainingError
-from nnet3.kaldi_io.fst import Fst
+from nnet3.training.chain.numerator import make_trellis, state_times
+from nnet3.training.chain.supervision import concatenate
+from nnet3.training.chain.trellis import sum_paths
 from tests.chain import slow_sums
 from tests.chain.chain_data import SCORES, fst_of, random_acceptor, random_cyclic_acceptor, supervision_of
 

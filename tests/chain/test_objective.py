@@ -10,10 +10,10 @@ import torch
 
 import nnet3
 from nnet3.chain import ChainObjective, ChainOptions, ChainTarget, Denominator, Supervision, chain_value
-from nnet3.chain.supervision import concatenate
 from nnet3.components import RandomSource
 from nnet3.errors import TrainingError
 from nnet3.train import MatrixTarget
+from nnet3.training.chain.supervision import concatenate
 from tests.chain.chain_data import (
     SCORES,
     TARGET,

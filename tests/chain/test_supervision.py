@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nnet3.base.kaldi_io.fst import Fst
 from nnet3.chain import Supervision, merge_supervisions
-from nnet3.chain.supervision import ChainTarget, concatenate, merge_targets
 from nnet3.errors import ModelFormatError
-from nnet3.kaldi_io.fst import Fst
+from nnet3.training.chain.supervision import ChainTarget, concatenate, merge_targets
 from tests.chain.chain_data import fst_of, indexes, random_acceptor, supervision_of
 
 INF = np.inf

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from nnet3.chain import ChainTarget, Supervision
-from nnet3.chain.supervision_file import read_supervision, read_target, write_supervision, write_target
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Reader, Writer
+from nnet3.training.chain.supervision_file import read_supervision, read_target, write_supervision, write_target
 from tests.chain.chain_data import fst_of, indexes, random_cyclic_acceptor
 
 FST = fst_of([(0, 1, 1, 0.5), (1, 2, 3, 0.0)], [np.inf, np.inf, 0.0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from nnet3.chain.trellis import log_sums
+from nnet3.training.chain.trellis import log_sums
 
 
 def test_log_sums_do_not_overflow() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from nnet3 import load
 from nnet3.kaldi_io import Fst, fst_writer, open_fst_table, open_int_vector_table, open_vector_table
-from nnet3.nnet import AcousticModel, load_transition_model
+from nnet3.model.nnet import AcousticModel, load_transition_model
 from tests.chain.graphs.small_hmms import linear
 from tests.cli.run_command import Cli
 from tests.road_case import ROAD, RoadCase, needs_road, road_cases, run_good

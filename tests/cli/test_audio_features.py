@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnet3.asr.features import FeatureStream
 from nnet3.kaldi_io import open_matrix_table
 from nnet3.options import FbankOptions, MfccOptions
+from nnet3.speech.asr.features import FeatureStream
 from tests.cli.run_command import Cli, Shell
 
 native = pytest.importorskip("kaldi_native_fbank")

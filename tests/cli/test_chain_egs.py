@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnet3.base.kaldi_io.general import dense
 from nnet3.chain import CHAIN_EXAMPLES, ChainExample
-from nnet3.chain.example import structure
 from nnet3.examples import ExampleReader
-from nnet3.kaldi_io.general import dense
+from nnet3.training.chain.example import structure
 from tests.cli.run_command import Cli, Shell
 from tests.shared_data import GOLDEN, golden_cases, needs_shared
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from nnet3.chain import CHAIN_EXAMPLES, ChainExample
-from nnet3.chain.graphs import openfst
 from nnet3.examples import ExampleReader
 from nnet3.kaldi_io import Fst, load_fst, save_fst
-from nnet3.nnet import load_transition_model
+from nnet3.model.nnet import load_transition_model
+from nnet3.training.chain.graphs import openfst
 from tests.cli.run_command import Cli, Shell
 from tests.shared_data import GOLDEN, needs_shared
 

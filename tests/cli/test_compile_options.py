@@ -9,7 +9,7 @@ import pytest
 
 from nnet3.cli.compute_options import PASSES_OF_SWITCHES, take_compile_options
 from nnet3.cli.kaldi_arguments import INTERNALS
-from nnet3.ir.passes.pipeline import PIPELINE
+from nnet3.engine.ir.passes.pipeline import PIPELINE
 from nnet3.options import CompileOptions
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from nnet3 import AcousticModel, Nnet, load
-from nnet3.decode import cutting
+from nnet3.inference import cutting
 from nnet3.kaldi_io import matrix_writer, open_matrix_table
 from tests.call_count import count_calls_of
 from tests.cli.run_command import CONFIG, IVECTOR_CONFIG, NORM_CONFIG, Cli

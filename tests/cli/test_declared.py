@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import click
 import pytest
 
+from nnet3.base.text.values import Boolean, Integer, Integers, Number, Text, above, at_least, choice, within
 from nnet3.cli.declared import one, takes
 from nnet3.cli.options import click_type, integer
 from nnet3.options import Options, TrainerOptions, option
-from nnet3.text.values import Boolean, Integer, Integers, Number, Text, above, at_least, choice, within
 from tests.cli.check_options import check_ignored, check_options
 
 TRAINING: dict[str, tuple[Any, Any]] = {

@@ -12,7 +12,7 @@ import torch
 from nnet3 import load, load_nnet
 from nnet3.chain import CHAIN_EXAMPLES, ChainExample, Fst
 from nnet3.examples import ExampleReader, example_writer
-from nnet3.nnet import Nnet
+from nnet3.model.nnet import Nnet
 from tests.cli.run_command import Cli, Shell
 from tests.shared_data import GOLDEN, golden_cases, needs_shared
 

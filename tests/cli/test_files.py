@@ -59,7 +59,7 @@ def test_a_small_packed_file_of_much_text(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], name: str
 ) -> None:
     """It is not unpacked further than a pipe is read."""
-    monkeypatch.setattr("nnet3.kaldi_io.files.MOST_OF_STREAM", 1 << 16)
+    monkeypatch.setattr("nnet3.base.kaldi_io.files.MOST_OF_STREAM", 1 << 16)
     Path("lat").touch()
     arguments = [word.format(name) for word in words]
     Path("text.gz").write_bytes(gzip.compress(b"#" * (1 << 16)))

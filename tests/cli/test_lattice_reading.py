@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nnet3.kaldi_io.lattice import Lattice, open_lattice_table
+from nnet3.base.kaldi_io.lattice import Lattice, open_lattice_table
 from tests.asr.slow_search import paths_of
 from tests.cli.run_command import Cli
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import pytest
 
 import nnet3
+from nnet3.base.kaldi_io.lattice import Lattice, open_lattice_table
 from nnet3.kaldi_io import fst_writer, load_fst, matrix_writer, open_int_vector_table, open_matrix_table
-from nnet3.kaldi_io.lattice import Lattice, open_lattice_table
 from tests.asr.slow_graphs import graph_of_words
 from tests.asr.slow_search import best_paths
 from tests.cli.run_command import Cli

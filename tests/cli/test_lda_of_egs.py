@@ -10,7 +10,7 @@ import pytest
 
 from nnet3 import load_nnet
 from nnet3.kaldi_io import Reader, load_matrix
-from nnet3.train.lda_stats import LdaStats, unpacked
+from nnet3.training.train.lda_stats import LdaStats, unpacked
 from tests.cli.run_command import Cli
 from tests.road_case import RoadCase, needs_road, relative_error, road_cases, run_good, run_line
 

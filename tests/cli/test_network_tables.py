@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from nnet3.cli.network_tables import ReadConsole, learning_rates, print_network
-from nnet3.nnet import Nnet
+from nnet3.model.nnet import Nnet
 
 CONFIG = """
 input-node name=input dim=3

@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnet3.asr.cmvn import add_to_stats
-from nnet3.asr.features import OnlineCmvn
 from nnet3.kaldi_io import (
     TableReader,
     Writer,
@@ -19,6 +17,8 @@ from nnet3.kaldi_io import (
     write_wxfilename,
 )
 from nnet3.options import OnlineCmvnOptions
+from nnet3.speech.asr.cmvn import add_to_stats
+from nnet3.speech.asr.features import OnlineCmvn
 from tests.cli.run_command import Cli
 
 RNG = np.random.default_rng(11)

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnet3.base.kaldi_io.compressed import CompressedMatrix
 from nnet3.kaldi_io import load_matrix, matrix_writer, open_general_matrix_table
-from nnet3.kaldi_io.compressed import CompressedMatrix
 from tests.cli.run_command import Cli
 from tests.shared_data import GOLDEN, needs_shared
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from nnet3 import load
+from nnet3.base.kaldi_io.general import dense
 from nnet3.examples import EXAMPLES, ExampleReader
 from nnet3.kaldi_io import load_vector, open_matrix_table, open_vector_table
-from nnet3.kaldi_io.general import dense
-from nnet3.nnet import AcousticModel
+from nnet3.model.nnet import AcousticModel
 from tests.cli.run_command import Cli
 from tests.road_case import RoadCase, needs_road, relative_error, road_cases, run_good
 from tests.shared_data import GOLDEN, needs_shared

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from nnet3.cli import profile_network as module
-from nnet3.compiler import ComputationRequest
-from nnet3.nnet import Nnet
+from nnet3.model.nnet import Nnet
+from nnet3.model.requests import ComputationRequest
 from tests.cli.run_command import CONFIG, IVECTOR_CONFIG, NORM_CONFIG, Cli
 
 LOOKAHEAD = CONFIG.replace("Append(Offset(input, -1), input)", "Append(Offset(input, -1), Offset(input, 2))")

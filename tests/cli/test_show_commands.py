@@ -6,8 +6,8 @@ import re
 
 from nnet3 import CompileOptions, ComputationRequest, IoSpecification, compile
 from nnet3.cli.show_stages import grouped_commands
-from nnet3.ir.computation import NnetComputation
-from nnet3.nnet import Nnet
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.model.nnet import Nnet
 
 CONFIG = """
 input-node name=input dim=3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nnet3.cli.show_stages import show_passes
-from nnet3.ir.passes.pipeline import PIPELINE, optimize
+from nnet3.engine.ir.passes.pipeline import PIPELINE, optimize
 from nnet3.options import HIGHEST_LEVEL
 from tests.ir.programs import training_step
 

@@ -12,9 +12,9 @@ import pytest
 
 from nnet3.cli import show_stages as module
 from nnet3.cli.show_stages import grouped_commands
-from nnet3.compiler import build_graph, compile_family, generate, schedule
-from nnet3.ir.passes.pipeline import optimize
-from nnet3.nnet import Nnet
+from nnet3.engine.ir.passes.pipeline import optimize
+from nnet3.model.nnet import Nnet
+from nnet3.model.requests import build_graph, compile_family, generate, schedule
 from tests.cli.run_command import CONFIG, IVECTOR_CONFIG, Cli
 
 LOOKAHEAD = CONFIG.replace("Append(Offset(input, -1), input)", "Append(Offset(input, -1), Offset(input, 2))")

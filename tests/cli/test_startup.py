@@ -161,7 +161,7 @@ def test_mistakes_in_settings_are_found_before_pytorch_is_loaded(cli: Cli, name:
     Path("run.yaml").write_text("model: {fiel: net.raw}\n")
     status, modules = _imports(["train-model", name], "sys.modules['torch'] = None")
     assert status == 1
-    assert "nnet3.runs.kinds" in modules
+    assert "nnet3.training.runs.data_kinds" in modules
 
 
 def test_settings_without_mistakes_load_pytorch_and_their_description_does_not(cli: Cli) -> None:
@@ -233,7 +233,7 @@ main()
 
 
 @pytest.mark.parametrize(
-    "module", ["nnet3.cli.run", "click", "nnet3.cli.verbs.models", "numpy", "torch", "torch.nn", "nnet3.nnet"]
+    "module", ["nnet3.cli.run", "click", "nnet3.cli.verbs.models", "numpy", "torch", "torch.nn", "nnet3.model.nnet"]
 )
 def test_an_interrupt_while_a_module_is_imported_is_silent(cli: Cli, tmp_path: Path, module: str) -> None:
     command = [sys.executable, "-c", INTERRUPTED.format(module=module)]

@@ -11,7 +11,7 @@ import torch
 from nnet3 import load, load_nnet
 from nnet3.cli.run import run
 from nnet3.examples import EXAMPLES, Example, NnetIo, example_writer
-from nnet3.nnet import Nnet
+from nnet3.model.nnet import Nnet
 from nnet3.train import Trainer, TrainerOptions
 from tests.cli.run_command import CONFIG, Cli
 from tests.shared_data import GOLDEN, needs_shared
@@ -270,7 +270,7 @@ def test_compiled_computations_are_kept_in_a_file(cli: Cli, monkeypatch: pytest.
         "nnet3: warning: none: computations are compiled anew, since this cannot be read: No such file" in outcome.err
     )
     with monkeypatch.context() as patch:
-        patch.setattr("nnet3.driver.cache.compile_task", None)
+        patch.setattr("nnet3.engine.driver.cache.compile_task", None)
         words = ["--read-cache=cache.1", "--write-cache=cache.2", "--binary-write-cache=true"]
         assert "warning" not in cli.good("train", *words, TDNN / "start.raw", EGS, "second.raw").err
     assert Path("second.raw").read_bytes() == Path("first.raw").read_bytes()

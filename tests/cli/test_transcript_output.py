@@ -89,7 +89,7 @@ def test_a_transcript_that_cannot_be_written_ends_with_status_1(
     def fail(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("nnet3.kaldi_io.files.os.fsync", fail)
+    monkeypatch.setattr("nnet3.base.kaldi_io.files.os.fsync", fail)
     outcome = cli("transcribe", "--output-dir=full", "model", "a.wav", "c.wav")
     assert outcome.status == 1
     assert outcome.err.endswith("full/a.txt: cannot write this file: No space left on device\n")

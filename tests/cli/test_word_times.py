@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nnet3.kaldi_io.symbols import load_symbols
+from nnet3.base.kaldi_io.symbols import load_symbols
 from tests.cli.run_command import Cli
 from tests.road_case import ROAD, needs_road
 

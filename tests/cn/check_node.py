@@ -10,7 +10,7 @@ from torch import Tensor
 from nnet3.cn.node import Node
 from nnet3.cn.operation import OWN_VALUE, OperationState
 from nnet3.cn.shape import Shape
-from nnet3.ir.kernel import KernelInfo
+from nnet3.engine.ir.kernel import KernelInfo
 
 EPSILON = 1e-6
 

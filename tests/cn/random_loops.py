@@ -8,7 +8,7 @@ import numpy as np
 
 from nnet3 import cn
 from nnet3.cn.node import Node
-from nnet3.schedule import reached
+from nnet3.engine.schedule import reached
 from tests.cn.random_graphs import RandomGraph
 
 LAGS = (1, 2, 3, -1, -2, -3)

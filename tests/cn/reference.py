@@ -13,8 +13,8 @@ from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.nodes.convolution import Convolution, Pooling, TransposedConvolution
 from nnet3.cn.nodes.delay import DelayNode
 from nnet3.cn.operation import Operation
-from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import NnetComputation
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.computation import NnetComputation
 
 
 def _images(operation: Convolution | Pooling, columns: Tensor) -> Tensor:

@@ -19,18 +19,18 @@ from nnet3.cn.nodes.products import DiagTimes, Times
 from nnet3.cn.nodes.sums import ElementTimes, Minus, Plus
 from nnet3.cn.operation import Operation
 from nnet3.cn.source import CnSource
-from nnet3.driver import ComputationCache, task
+from nnet3.engine.driver import ComputationCache, task
+from nnet3.engine.ir.commands import Backprop, Command, Propagate
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.proof import field
+from nnet3.engine.ir.proof.columns import Columns, ColumnSpan
+from nnet3.engine.ir.proof.equal import add_columns, differences
+from nnet3.engine.ir.proof.field import Elements
+from nnet3.engine.ir.proof.program_machine import ProgramMachine
+from nnet3.engine.ir.proof.randoms import Randoms
+from nnet3.engine.ir.proof.seeds import by_each_seed
+from nnet3.engine.lowering.source import GraphSource, LoweringRequest
 from nnet3.errors import ProofError
-from nnet3.ir.commands import Backprop, Command, Propagate
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.proof import field
-from nnet3.ir.proof.columns import Columns, ColumnSpan
-from nnet3.ir.proof.equal import add_columns, differences
-from nnet3.ir.proof.field import Elements
-from nnet3.ir.proof.program_machine import ProgramMachine
-from nnet3.ir.proof.randoms import Randoms
-from nnet3.ir.proof.seeds import by_each_seed
-from nnet3.lowering.source import GraphSource, LoweringRequest
 from nnet3.options import CompileOptions
 
 #: Kind and factor of each term of a sum; the operands follow each other in this order.

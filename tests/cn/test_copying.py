@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from nnet3 import cn
-from nnet3.driver import ComputationCache
+from nnet3.engine.driver import ComputationCache
 from nnet3.errors import NetworkError, ShapeError
 from tests.seeds import RANDOM
 

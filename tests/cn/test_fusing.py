@@ -17,8 +17,8 @@ from nnet3 import cn
 from nnet3.cn import fusing
 from nnet3.cn.fusing import ELEMENTS, PRODUCT, VALUE, SumOfProducts, SumTerm, find_sums
 from nnet3.cn.node import Node
-from nnet3.driver import ComputationCache
-from nnet3.driver.proving import PROVE
+from nnet3.engine.driver import ComputationCache
+from nnet3.engine.driver.proving import PROVE
 from nnet3.errors import ProofError
 from nnet3.options import CompileOptions
 from tests.cn.random_loops import random_loop_graph

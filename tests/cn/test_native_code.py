@@ -15,9 +15,9 @@ from hypothesis import assume, given, settings
 from torch import Tensor
 
 from nnet3 import cn
+from nnet3.base.native import operations
+from nnet3.engine.runtime import native_runs
 from nnet3.errors import NetworkError
-from nnet3.native import operations
-from nnet3.runtime import native_runs
 from tests.cn.random_graphs import networks
 from tests.effort import EFFORT, at_night
 from tests.native.native_code import needs_native_code

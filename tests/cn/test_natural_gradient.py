@@ -10,11 +10,11 @@ import torch
 
 from nnet3 import cn
 from nnet3.cn.natural_gradient import NaturalGradients
-from nnet3.components.natural_gradient import add_natural_gradient
-from nnet3.components.updatable import preconditioners
-from nnet3.nnet import Nnet
+from nnet3.model.components.natural_gradient import add_natural_gradient
+from nnet3.model.components.updatable import preconditioners
+from nnet3.model.nnet import Nnet
 from nnet3.train import MatrixTarget, Minibatch, NetworkInput, Trainer, TrainerOptions
-from nnet3.train.minibatch import grid
+from nnet3.training.train.minibatch import grid
 from tests.cn.reference import columns
 from tests.cn.small_networks import recurrence
 from tests.seeds import RANDOM

@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from nnet3 import cn
 from nnet3.cn.network_in_training import NetworkInTraining
 from nnet3.errors import ModelFormatError, Nnet3Error, TrainingError
-from nnet3.runs.packing import load_parts, save_parts
+from nnet3.training.runs.packing import load_parts, save_parts
 
 NUMBERS = np.random.default_rng(3)
 X = NUMBERS.normal(size=(3, 30))

@@ -9,7 +9,7 @@ from nnet3 import cn, components
 from nnet3.cn.nodes.columns import RowStack
 from nnet3.cn.nodes.component import ComponentOperation
 from nnet3.cn.nodes.recurrent import LstmLayer
-from nnet3.cn.registry import OPERATIONS
+from nnet3.cn.operation_types import OPERATIONS
 from nnet3.errors import ModelFormatError, Nnet3Error
 
 TANH = ComponentOperation(components.create("TanhComponent", "dim=32")).options()["text"]

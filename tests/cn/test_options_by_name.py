@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from nnet3.base.options.network_training import NetworkTrainingOptions
 from nnet3.cn.options_by_name import OptionsByName
 from nnet3.errors import ArgumentError, TrainingError
-from nnet3.options.network_training import NetworkTrainingOptions
 
 
 def test_later_patterns_change_what_earlier_ones_say() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nnet3 import cn
-from nnet3.driver import ComputationCache, compile_task
+from nnet3.engine.driver import ComputationCache, compile_task
 from nnet3.errors import ArgumentError
 from nnet3.options import CompileOptions
 from tests.cn.reference import columns, compare

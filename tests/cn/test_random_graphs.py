@@ -13,10 +13,10 @@ from hypothesis import Phase, assume, find, given, settings, strategies as st
 from nnet3 import ComputationCache, cn
 from nnet3.cn.asynchronous import POLICIES
 from nnet3.cn.nodes.functions import FUNCTIONS
-from nnet3.cn.registry import OPERATIONS
-from nnet3.driver import CompileTask, compile_task
+from nnet3.cn.operation_types import OPERATIONS
+from nnet3.engine.driver import CompileTask, compile_task
+from nnet3.engine.ir.computation import NnetComputation
 from nnet3.errors import NetworkError
-from nnet3.ir.computation import NnetComputation
 from tests.cn.random_graphs import networks
 from tests.cn.reference import columns, compare
 from tests.effort import EFFORT

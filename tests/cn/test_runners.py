@@ -8,7 +8,7 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from nnet3 import cn
-from nnet3.driver import ComputationCache
+from nnet3.engine.driver import ComputationCache
 from tests.effort import EFFORT
 from tests.families.minibatches import minibatch, recurrence
 

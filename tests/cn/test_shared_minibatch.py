@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from nnet3 import cn
+from nnet3.base.options.network_training import NetworkTrainingOptions
 from nnet3.cn.network_in_training import NetworkInTraining
 from nnet3.cn.network_trainer import NetworkTrainer
 from nnet3.cn.options_by_name import OptionsByName
 from nnet3.cn.shared_minibatch import share_of
 from nnet3.cn.sparse import SparseColumns
 from nnet3.errors import TrainingError
-from nnet3.options.network_training import NetworkTrainingOptions
-from nnet3.runs.world import World
+from nnet3.training.runs.world import World
 from tests.cn.small_networks import bag_classifier, few_elements
 from tests.runs.thread_world import in_threads
 from tests.seeds import RANDOM

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nnet3 import cn
 from nnet3.cn.graph import NodeGraph
 from nnet3.cn.source import GRADIENT, PROBE, VALUE, CnSource
-from nnet3.lowering.source import NodeKind
+from nnet3.engine.lowering.source import NodeKind
 
 X = cn.input("x", 3)
 W = cn.parameter("W", (2, 3))

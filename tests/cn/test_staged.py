@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from nnet3 import cn
-from nnet3.cn.stages import Place, find_stages
+from nnet3.cn.computation_stages import Place, find_stages
 from nnet3.errors import NetworkError, ShapeError, TrainingError
 from tests.cn.staged_networks import WORDS, batch_of, classifier, decoder, sentences
 from tests.seeds import RANDOM

@@ -23,7 +23,7 @@ from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.nodes.component import ComponentOperation
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.nodes.statistics import StatisticNode
-from nnet3.cn.registry import make_node
+from nnet3.cn.operation_types import make_node
 from tests.cn.reference import columns
 from tests.effort import EFFORT
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from nnet3 import components
+from nnet3.base.text.config_line import ConfigLine, parse_config_line
 from nnet3.components import Component
 from nnet3.errors import ConfigError, ModelFormatError, Span
 from nnet3.kaldi_io import Reader, Writer
-from nnet3.text.config_line import ConfigLine, parse_config_line
 
 
 def from_text(text: str) -> Component:

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.base.index import NO_TIME, find_rows, unique_rows
 from nnet3.components import Component, Properties
-from nnet3.index import NO_TIME, find_rows, unique_rows
 from tests.components.finite_differences import strided
 
 Index = tuple[int, int, int]

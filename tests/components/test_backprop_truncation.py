@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from nnet3 import components
-from nnet3.components.identity import BackpropTruncationComponent, BackpropTruncationIndexes
 from nnet3.errors import ComponentError
+from nnet3.model.components.identity import BackpropTruncationComponent, BackpropTruncationIndexes
 from tests.components.component_text import check_round_trip, from_text
 from tests.components.contract import component_contract
 from tests.components.index_harness import precomputed

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from nnet3 import components
-from nnet3.components.nonlinearity import TanhComponent
 from nnet3.errors import ComponentError
+from nnet3.model.components.nonlinearity import TanhComponent
 
 
 def test_matrices_of_any_kind() -> None:

@@ -10,7 +10,7 @@ import torch
 
 from nnet3 import components
 from nnet3.components import Properties
-from nnet3.components.batch_norm import BatchNormComponent
+from nnet3.model.components.batch_norm import BatchNormComponent
 from tests.components.contract import component_contract
 
 CONFIGS = ["dim=6", "dim=6 block-dim=2 target-rms=0.5", "dim=6 block-dim=6 epsilon=0.2"]

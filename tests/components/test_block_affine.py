@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from nnet3 import components
-from nnet3.components.block_affine import BlockAffineComponent
+from nnet3.model.components.block_affine import BlockAffineComponent
 from tests.components.component_text import from_text
 from tests.components.contract import component_contract
 

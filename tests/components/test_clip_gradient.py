@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from nnet3 import components
-from nnet3.components.identity import ClipGradientComponent
+from nnet3.model.components.identity import ClipGradientComponent
 from tests.components.component_text import check_round_trip, from_text, to_text
 from tests.components.contract import component_contract
 

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, strategies as st
 
 from nnet3 import components
-from nnet3.components.columns import PermuteComponent, SumGroupComponent
 from nnet3.errors import ModelFormatError
+from nnet3.model.components.columns import PermuteComponent, SumGroupComponent
 from tests.components.component_text import (
     check_round_trip,
     from_bytes,

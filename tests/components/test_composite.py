@@ -7,7 +7,7 @@ import torch
 
 from nnet3 import components
 from nnet3.components import Properties
-from nnet3.components.composite import CompositeComponent
+from nnet3.model.components.composite import CompositeComponent
 from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
 from tests.components.contract import component_contract
 from tests.components.finite_differences import check_derivatives

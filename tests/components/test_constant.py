@@ -8,9 +8,9 @@ import torch
 
 from nnet3 import components
 from nnet3.components import Properties
-from nnet3.components.constant import ConstantComponent
-from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.errors import ComponentError
+from nnet3.model.components.constant import ConstantComponent
+from nnet3.model.components.natural_gradient import OnlineNaturalGradient
 from tests.components.component_text import from_text, to_text
 from tests.components.contract import component_contract
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from nnet3 import components
-from nnet3.components.convolution import ConvolutionComponent
 from nnet3.errors import ConfigError
 from nnet3.kaldi_io import Writer
+from nnet3.model.components.convolution import ConvolutionComponent
 from tests.components.contract import component_contract, written
 from tests.components.finite_differences import check_derivatives
 

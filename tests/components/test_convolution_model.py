@@ -8,8 +8,8 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 
-from nnet3.components.convolution_model import ConvolutionModel, HeightPiece
 from nnet3.kaldi_io import Reader, Writer
+from nnet3.model.components.convolution_model import ConvolutionModel, HeightPiece
 from tests.components.component_text import config_line
 
 CONFIG = "num-filters-in=2 num-filters-out=3 height-in=6 height-out=6 "

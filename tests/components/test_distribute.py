@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from nnet3 import components
-from nnet3.components.distribute import DistributeComponent
 from nnet3.errors import ModelFormatError
+from nnet3.model.components.distribute import DistributeComponent
 from tests.components.contract import component_contract
 from tests.components.index_harness import Index, Lookup, check_against_oracle, index_case, table
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from nnet3 import components
-from nnet3.components.dropout import DropoutComponent, DropoutMaskComponent
 from nnet3.errors import ComponentError
+from nnet3.model.components.dropout import DropoutComponent, DropoutMaskComponent
 from tests.components.component_text import check_round_trip, from_text
 from tests.components.contract import component_contract
 

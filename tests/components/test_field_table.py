@@ -11,11 +11,30 @@ from torch import Tensor
 
 from nnet3 import components
 from nnet3.components import COMPONENT_TYPES, Component
-from nnet3.components.field_table import Field, Same, Summary, divisor_of, length_of, mean_stddev, obsolete, value_of
-from nnet3.components.kinds import BOOLEAN, DOUBLE, FLAG, INTEGER, PROPORTION, RANK_OR_DEFAULT, REAL, SIZE, Vector
-from nnet3.components.registry import register
 from nnet3.errors import ComponentError
 from nnet3.kaldi_io import Writer
+from nnet3.model.components.component_types import register
+from nnet3.model.components.field_table import (
+    Field,
+    Same,
+    Summary,
+    divisor_of,
+    length_of,
+    mean_stddev,
+    obsolete,
+    value_of,
+)
+from nnet3.model.components.value_kinds import (
+    BOOLEAN,
+    DOUBLE,
+    FLAG,
+    INTEGER,
+    PROPORTION,
+    RANK_OR_DEFAULT,
+    REAL,
+    SIZE,
+    Vector,
+)
 from tests.components.component_text import check_round_trip, from_text, to_text
 from tests.components.contract import component_contract
 

@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from nnet3.components.kinds import (
+from nnet3.base.text import read_config_lines
+from nnet3.base.text.values import ANY, above, at_least
+from nnet3.errors import ConfigError, ModelFormatError
+from nnet3.kaldi_io import Reader, Writer
+from nnet3.model.components.value_kinds import (
     load_matrix_key,
     load_vector_key,
     read_matrix,
@@ -18,10 +22,6 @@ from nnet3.components.kinds import (
     write_matrix,
     write_vector,
 )
-from nnet3.errors import ConfigError, ModelFormatError
-from nnet3.kaldi_io import Reader, Writer
-from nnet3.text import read_config_lines
-from nnet3.text.values import ANY, above, at_least
 
 
 def reader_of(text: str) -> Reader:

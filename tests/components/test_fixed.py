@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from nnet3 import components
-from nnet3.components.fixed import AffinePart
+from nnet3.model.components.fixed import AffinePart
 from tests.components.component_text import check_config_error, to_text
 from tests.components.contract import component_contract
 

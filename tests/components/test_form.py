@@ -8,11 +8,11 @@ import pytest
 
 from nnet3 import components
 from nnet3.components import RandomSource
-from nnet3.components.field_table import Field
-from nnet3.components.form import ComponentForm
-from nnet3.components.kinds import NUMBER, SIZE
 from nnet3.errors import ComponentError, ConfigError, ModelFormatError
 from nnet3.kaldi_io import Reader
+from nnet3.model.components.field_table import Field
+from nnet3.model.components.form import ComponentForm
+from nnet3.model.components.value_kinds import NUMBER, SIZE
 from tests.components.component_text import config_line
 
 

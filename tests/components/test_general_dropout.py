@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nnet3 import components
-from nnet3.components.dropout import GeneralDropoutComponent, GeneralDropoutIndexes
+from nnet3.model.components.dropout import GeneralDropoutComponent, GeneralDropoutIndexes
 from tests.components.contract import component_contract
 from tests.components.index_harness import precomputed
 

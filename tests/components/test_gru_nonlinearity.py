@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from nnet3 import components
-from nnet3.components.gru_nonlinearity import GruComponent
+from nnet3.model.components.gru_nonlinearity import GruComponent
 from tests.components.contract import component_contract, written
 
 GRU, OUTPUT_GRU = "GruNonlinearityComponent", "OutputGruNonlinearityComponent"

@@ -15,10 +15,11 @@ from hypothesis import given, strategies as st
 from torch import Tensor
 
 from nnet3 import components
-from nnet3.components import Component, inference_affine
-from nnet3.components.inference_affine import Int8AffineComponent
+from nnet3.base.index import NO_TIME
+from nnet3.components import Component
 from nnet3.errors import ComponentError
-from nnet3.index import NO_TIME
+from nnet3.model.components import inference_affine
+from nnet3.model.components.inference_affine import Int8AffineComponent
 from tests.components.finite_differences import strided
 from tests.components.index_harness import ROW_SETS, index_case, table
 

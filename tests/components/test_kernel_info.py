@@ -9,8 +9,8 @@ import pytest
 
 from nnet3 import components
 from nnet3.components import Properties, Properties as P
-from nnet3.components.kernel_info import kernel_info
-from nnet3.ir.kernel import KernelInfo
+from nnet3.engine.ir.kernel import KernelInfo
+from nnet3.model.components.kernel_info import kernel_info
 
 
 def info_of(properties: Properties, num_inputs: int = 1, **declared: Any) -> KernelInfo:

@@ -10,10 +10,10 @@ import torch
 
 import nnet3
 from nnet3 import cn
-from nnet3.components import large_products
-from nnet3.components.large_products import add_product
-from nnet3.native import operations
-from nnet3.native.panels import product
+from nnet3.base.native import operations
+from nnet3.base.native.panels import product
+from nnet3.model.components import large_products
+from nnet3.model.components.large_products import add_product
 from tests.native.native_code import needs_native_code
 from tests.seeds import RANDOM
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from nnet3 import components
-from nnet3.components.affine import LinearComponent
-from nnet3.components.natural_gradient import OnlineNaturalGradient
+from nnet3.model.components.affine import LinearComponent
+from nnet3.model.components.natural_gradient import OnlineNaturalGradient
 from tests.components.component_text import check_config_error, from_text, to_text
 from tests.components.contract import component_contract
 from tests.components.finite_differences import strided

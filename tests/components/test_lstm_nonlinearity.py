@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from nnet3 import components
-from nnet3.components.lstm_nonlinearity import LstmNonlinearityComponent
+from nnet3.model.components.lstm_nonlinearity import LstmNonlinearityComponent
 from tests.components.contract import component_contract, written
 
 

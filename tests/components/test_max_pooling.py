@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nnet3 import components
-from nnet3.components.max_pooling import MaxpoolingComponent
+from nnet3.model.components.max_pooling import MaxpoolingComponent
 from tests.components.component_text import check_config_error, check_file_error, check_round_trip, to_text
 from tests.components.finite_differences import check_derivatives
 

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from nnet3 import components
-from nnet3.components import Component, merging
-from nnet3.components.batch_norm import BatchNormComponent
+from nnet3.components import Component
+from nnet3.model.components import merging
+from nnet3.model.components.batch_norm import BatchNormComponent
 
 AFFINES = {
     "AffineComponent": "input-dim={} output-dim=5 bias-stddev=1 learning-rate=0.5",

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nnet3.components.natural_gradient import OnlineNaturalGradient, add_natural_gradient
+from nnet3.model.components.natural_gradient import OnlineNaturalGradient, add_natural_gradient
 
 
 class DenseNaturalGradient:

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from nnet3 import components
-from nnet3.components.nonlinearity import Nonlinearity
 from nnet3.errors import ComponentError
+from nnet3.model.components.nonlinearity import Nonlinearity
 from tests.components.component_text import check_round_trip, from_text, to_text
 from tests.components.contract import component_contract
 

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from nnet3 import components
-from nnet3.components import Component, inference_affine, large_products
-from nnet3.components.large_products import OneDnnWeights
+from nnet3.base.index import NO_TIME
+from nnet3.base.native.panels import Panels
+from nnet3.components import Component
 from nnet3.errors import ComponentError
-from nnet3.index import NO_TIME
-from nnet3.native.panels import Panels
+from nnet3.model.components import inference_affine, large_products
+from nnet3.model.components.large_products import OneDnnWeights
 from tests.components.finite_differences import strided
 from tests.components.index_harness import ROW_SETS, index_case, table
 from tests.native.native_code import needs_native_code

@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 
 from nnet3 import components
-from nnet3.components.natural_gradient import OnlineNaturalGradient
-from nnet3.components.per_element import NaturalGradientPerElementScaleComponent, PerElementScaleComponent
+from nnet3.model.components.natural_gradient import OnlineNaturalGradient
+from nnet3.model.components.per_element import NaturalGradientPerElementScaleComponent, PerElementScaleComponent
 from tests.components.component_text import check_config_error, from_text, to_text
 from tests.components.contract import component_contract
 

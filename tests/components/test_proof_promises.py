@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nnet3 import components
 from nnet3.components import Component, Properties
-from nnet3.components.kernel_info import kernel_info
+from nnet3.model.components.kernel_info import kernel_info
 from tools.component_samples import SAMPLES
 
 _ROWS = 6

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from nnet3 import components
+from nnet3.base.index import NO_TIME, find_rows
 from nnet3.components import Component
-from nnet3.components.kernel_info import kernel_info
-from nnet3.index import NO_TIME, find_rows
-from nnet3.ir.kernel import KernelInfo
+from nnet3.engine.ir.kernel import KernelInfo
+from nnet3.model.components.kernel_info import kernel_info
 from tests.components.index_harness import index_case, precomputed, table
 from tools.component_samples import SAMPLES
 

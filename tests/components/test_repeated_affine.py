@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from nnet3 import components
-from nnet3.components.block_affine import NaturalGradientRepeatedAffineComponent, RepeatedAffineComponent
-from nnet3.components.natural_gradient import OnlineNaturalGradient
+from nnet3.model.components.block_affine import NaturalGradientRepeatedAffineComponent, RepeatedAffineComponent
+from nnet3.model.components.natural_gradient import OnlineNaturalGradient
 from tests.components.component_text import from_text
 from tests.components.contract import component_contract
 

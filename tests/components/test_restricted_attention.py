@@ -11,9 +11,13 @@ from hypothesis import given, strategies as st
 from torch import Tensor
 
 from nnet3 import components
-from nnet3.components.index_arrays import load_fields
-from nnet3.components.restricted_attention import AttentionWindows, RestrictedAttentionComponent, attention_windows
-from nnet3.index import unique_rows
+from nnet3.base.index import unique_rows
+from nnet3.model.components.index_arrays import load_fields
+from nnet3.model.components.restricted_attention import (
+    AttentionWindows,
+    RestrictedAttentionComponent,
+    attention_windows,
+)
 from tests.components.contract import component_contract, written
 from tests.components.index_harness import Index, Lookup, check_against_oracle, index_case, rows_of, table
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from nnet3.components.index_arrays import load_fields
-from nnet3.components.statistics import RowGroups, row_groups, transposed_groups
+from nnet3.model.components.index_arrays import load_fields
+from nnet3.model.components.statistics import RowGroups, row_groups, transposed_groups
 
 TABLES = {
     "one each": np.array([[2], [0], [1]]),

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from nnet3 import components
-from nnet3.components import row_matrix
-from nnet3.components.row_matrix import RowMatrix, SplicedMatrix
+from nnet3.model.components import row_matrix
+from nnet3.model.components.row_matrix import RowMatrix, SplicedMatrix
 from tests.components.index_harness import index_case, table
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nnet3.components.row_sums import (
+from nnet3.model.components.row_sums import (
     rows_are_divided,
     sum_and_count,
     sum_over_processes_,

@@ -8,8 +8,8 @@ import torch
 
 from nnet3 import components
 from nnet3.components import Component
-from nnet3.components.natural_gradient import OnlineNaturalGradient
-from nnet3.components.per_element import ScaleAndOffsetComponent
+from nnet3.model.components.natural_gradient import OnlineNaturalGradient
+from nnet3.model.components.per_element import ScaleAndOffsetComponent
 from tests.components.component_text import from_text, to_text
 from tests.components.contract import component_contract
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from nnet3 import components
-from nnet3.components.spec_augment import SpecAugmentTimeMaskComponent
+from nnet3.model.components.spec_augment import SpecAugmentTimeMaskComponent
 from tests.components.component_text import check_round_trip, to_text
 from tests.components.contract import component_contract
 from tests.components.index_harness import precomputed

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nnet3 import components
-from nnet3.components.statistics import StatisticsPoolingComponent
+from nnet3.model.components.statistics import StatisticsPoolingComponent
 from tests.components.contract import component_contract, written
 from tests.components.index_harness import Index, Lookup, check_against_oracle, table
 

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from nnet3 import components
-from nnet3.components.natural_gradient import OnlineNaturalGradient
-from nnet3.components.tdnn import TdnnComponent
+from nnet3.base.index import NO_TIME
 from nnet3.errors import RequestError
-from nnet3.index import NO_TIME
+from nnet3.model.components.natural_gradient import OnlineNaturalGradient
+from nnet3.model.components.tdnn import TdnnComponent
 from tests.components.contract import component_contract, written
 from tests.components.index_harness import ROW_SETS, Index, Lookup, check_against_oracle, index_case, rows_of, table
 

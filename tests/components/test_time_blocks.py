@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from nnet3.components.time_blocks import TimeBlocks, order_rows, time_blocks
+from nnet3.base.index import NO_TIME, find_rows, unique_rows
 from nnet3.errors import RequestError
-from nnet3.index import NO_TIME, find_rows, unique_rows
+from nnet3.model.components.time_blocks import TimeBlocks, order_rows, time_blocks
 from tests.components.index_harness import table
 
 INDEXES = st.sets(st.tuples(st.integers(0, 2), st.integers(-6, 12), st.integers(0, 1)), min_size=1, max_size=20)

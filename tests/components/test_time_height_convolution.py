@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from nnet3 import components
-from nnet3.components.time_blocks import TimeBlocks, order_rows, time_blocks
-from nnet3.components.time_height_convolution import TimeHeightConvolutionComponent, row_convolution, suits_kernel
+from nnet3.model.components.time_blocks import TimeBlocks, order_rows, time_blocks
+from nnet3.model.components.time_height_convolution import TimeHeightConvolutionComponent, row_convolution, suits_kernel
 from tests.components.contract import component_contract, written
 from tests.components.index_harness import Index, Lookup, check_against_oracle, index_case, rows_of, table
 

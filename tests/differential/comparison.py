@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from nnet3.engine.ir.proof.equal import PassResult, prove_equal
+from nnet3.engine.ir.repeats import unrolled
 from nnet3.errors import ProofError
-from nnet3.ir.proof.equal import PassResult, prove_equal
-from nnet3.ir.repeats import unrolled
 from tests.differential.memory import memory_problems
 from tests.differential.subjects import Subject
 from tests.differential.variants import ALL, PLAIN, Variant

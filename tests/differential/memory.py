@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.declarations import Life
-from nnet3.ir.passes import pipeline
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.declarations import Life
+from nnet3.engine.ir.passes import pipeline
 
 _BYTES = {"": 4, "bfloat16": 2, "float16": 2, "float64": 8}
 

@@ -6,19 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from unittest import mock
 
-from nnet3.ir.commands import (
-    AllocMatrix,
-    Command,
-    DeallocMatrix,
-    MatrixAdd,
-    MatrixCopy,
-    Propagate,
-    with_values,
-)
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.declarations import Role
-from nnet3.ir.passes.merging import MergeConflicts
-from nnet3.ir.passes.pipeline import Pass
+from nnet3.engine.ir.commands import AllocMatrix, Command, DeallocMatrix, MatrixAdd, MatrixCopy, Propagate, with_values
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.declarations import Role
+from nnet3.engine.ir.passes.merging import MergeConflicts
+from nnet3.engine.ir.passes.pipeline import Pass
 
 Function = Callable[[NnetComputation], NnetComputation]
 

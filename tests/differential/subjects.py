@@ -16,15 +16,15 @@ from torch import Tensor
 
 import nnet3
 from nnet3 import cn
-from nnet3.driver import CompileTask, ComputationCache, compile_task
-from nnet3.driver.task import key_digest
+from nnet3.engine.driver import CompileTask, ComputationCache, compile_task
+from nnet3.engine.driver.task import key_digest
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.passes.pipeline import Pass
+from nnet3.engine.ir.repeats import unrolled
+from nnet3.engine.runtime.memory import Lease, pool_of
 from nnet3.errors import GradientError, NetworkError
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.passes.pipeline import Pass
-from nnet3.ir.repeats import unrolled
 from nnet3.options import CompileOptions
-from nnet3.runtime.memory import Lease, pool_of
-from nnet3.train.running_state import Before, natural_gradients, statistics
+from nnet3.training.train.running_state import Before, natural_gradients, statistics
 from tests.cn.random_graphs import random_graph
 from tests.cn.random_loops import random_loop_graph
 from tests.differential.variants import PLAIN, Variant

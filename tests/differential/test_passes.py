@@ -13,14 +13,14 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from nnet3.driver import CompileTask, cache
-from nnet3.driver.proving import PROVE
-from nnet3.families.ragged import RaggedProgram
-from nnet3.index import T, X
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.passes import pipeline
-from nnet3.ir.passes.pipeline import PIPELINE, Pass
-from nnet3.ir.passes.postpone_derivatives import InputColumns, LateSteps
+from nnet3.base.index import T, X
+from nnet3.engine.driver import CompileTask, cache
+from nnet3.engine.driver.proving import PROVE
+from nnet3.engine.families.ragged_program import RaggedProgram
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.passes import pipeline
+from nnet3.engine.ir.passes.pipeline import PIPELINE, Pass
+from nnet3.engine.ir.passes.postpone_derivatives import InputColumns, LateSteps
 from nnet3.xconfig import LAYER_TYPES
 from tests.differential.comparison import problems
 from tests.differential.memory import memory_problems

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nnet3.ir.passes import pipeline
+from nnet3.engine.ir.passes import pipeline
 from nnet3.options import HIGHEST_LEVEL, CompileOptions
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("kaldi_io", "components", "train", "decode")
+ROOMS = ("base/kaldi_io", "model/components", "training/train", "inference")
 _PAGE = re.compile(r"[\w/.]*\w+\.md\b(?:, ([a-z][a-z0-9 -]*))?")
 
 

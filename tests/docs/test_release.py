@@ -26,7 +26,7 @@ def test_each_extra_is_tried() -> None:
 
 def test_names_in_the_makefile_and_the_readme_are_there() -> None:
     makefile, readme = ((ROOT / name).read_text() for name in ("Makefile", "README.md"))
-    room = re.search(r"^ROOM \?= (\w+)$", makefile, re.MULTILINE)
+    room = re.search(r"^ROOM \?= ([\w/]+)$", makefile, re.MULTILINE)
     assert room is not None
     assert (ROOT / "src/nnet3" / room[1]).is_dir()
     commands = readme.partition("## Two commands of a clone\n\n```\n")[2].partition("```")[0].splitlines()

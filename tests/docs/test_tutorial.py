@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nnet3.drawing import to_svg
-from nnet3.nnet import Nnet
-from nnet3.nnet.unrolled import Frames, unrolled_graph
+from nnet3.base.drawing import to_svg
+from nnet3.model.nnet import Nnet
+from nnet3.model.nnet.unrolled import Frames, unrolled_graph
 from tests.docs.doctest_page import DOCS, run_page
 from tests.docs.svg_contents import svg_contents
 

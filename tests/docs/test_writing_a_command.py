@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nnet3.ir.declarations import COMMAND_CLASSES
-from nnet3.runtime.calls import CALLS
+from nnet3.engine.ir.declarations import COMMAND_CLASSES
+from nnet3.engine.runtime.calls import CALLS
 from tests.docs.shown_page import run_shown_page
 from tests.own_commands import forgotten_after
 

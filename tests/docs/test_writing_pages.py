@@ -17,17 +17,17 @@ import pytest
 import torch
 
 import nnet3
-from nnet3.cn.registry import OPERATIONS
+from nnet3.base.native.library import library
+from nnet3.base.native.operations import STAYS
+from nnet3.cn.operation_types import OPERATIONS
 from nnet3.components import COMPONENT_TYPES
-from nnet3.export.registry import EMITTERS
-from nnet3.native.library import library
-from nnet3.native.operations import STAYS
+from nnet3.export.emitter_table import EMITTERS
 from nnet3.xconfig import LAYER_TYPES
 from tests.docs.doctest_page import DOCS, run_page
 from tests.docs.shown_page import run_shown_page
 from tests.native.native_code import needs_native_code
 
-NATIVE = Path(nnet3.__file__).parent / "native"
+NATIVE = Path(nnet3.__file__).parent / "base/native"
 REGISTRIES: list[dict[str, Any]] = [OPERATIONS, COMPONENT_TYPES, EMITTERS, LAYER_TYPES]
 
 
@@ -93,7 +93,7 @@ def test_the_new_native_operation_computes(tmp_path: Path, monkeypatch: pytest.M
     exec(compile(texts["codes.py"], "codes.py", "exec"), vars(codes))
     flags = "-O0", "-shared", "-fPIC", *codes.DEFINITIONS
     subprocess.run([compiler, *flags, "-o", str(built), *sources, "-lm"], check=True)
-    monkeypatch.setitem(sys.modules, "nnet3.native.codes", codes)
+    monkeypatch.setitem(sys.modules, "nnet3.base.native.codes", codes)
     exec(compile(texts["operations.py"], "operations.py", "exec"), vars(module))
     x, y = torch.tensor([[-3.0, 0.0, 1.0], [7.0, -0.5, torch.nan]]), torch.empty(2, 3)
     rows, moves = np.array(module.softsign(y, x), np.int64), np.array([STAYS], np.int64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from nnet3.drawing import Arc, Box, Graph
+from nnet3.base.drawing import Arc, Box, Graph
 
 
 def small_graph() -> Graph:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnet3.drawing import Arc, Box, Graph, draw, to_dot
+from nnet3.base.drawing import Arc, Box, Graph, draw, to_dot
 from tests.drawing.pictures import small_graph
 
 

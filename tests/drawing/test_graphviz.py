@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from nnet3.drawing import Arc, Box, Graph, draw, graphviz, to_svg
+from nnet3.base.drawing import Arc, Box, Graph, draw, graphviz, to_svg
 from nnet3.errors import DrawingError
 from tests.drawing.pictures import random_graph, small_graph
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.drawing import Arc, Box, Graph
-from nnet3.drawing.dot import rank_boxes
+from nnet3.base.drawing import Arc, Box, Graph
+from nnet3.base.drawing.dot import rank_boxes
 from nnet3.errors import DrawingError
 from tests.drawing.pictures import small_graph
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnet3.ir.computation import NnetComputation
-from nnet3.runtime import NnetComputer
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.runtime import NnetComputer
 from tests.runtime.scale_program import FEATURES, forward, scale_program
 from tests.runtime.toy_kernels import Scale, net
 

@@ -9,9 +9,9 @@ import torch
 from hypothesis import strategies as st
 
 import nnet3
-from nnet3.driver import compile_task
-from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import NnetComputation
+from nnet3.engine.driver import compile_task
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.computation import NnetComputation
 from tests.families.networks import results_of
 
 LENGTHS = st.lists(st.integers(1, 60), min_size=2, max_size=7).filter(lambda lengths: len(set(lengths)) > 1)

@@ -16,10 +16,10 @@ import pytest
 import torch
 
 import nnet3
-from nnet3.compiler import nnet_source
-from nnet3.driver.cache import CacheCounts
-from nnet3.ir.computation import NnetComputation
-from nnet3.lowering.structure import structure_of
+from nnet3.engine.driver.cache import CacheCounts
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.lowering.structure import structure_of
+from nnet3.model.requests import nnet_source
 from tests.driver.ragged_requests import compare, ragged_request, updated
 from tests.effort import EFFORT
 from tests.families.networks import compiled, request_for, results_of, same_program, same_program_or_results

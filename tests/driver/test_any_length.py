@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 import nnet3
-from nnet3.ir.computation import NnetComputation
+from nnet3.engine.ir.computation import NnetComputation
 from tests.effort import EFFORT
 from tests.families.networks import TDNN, compiled, same_program_or_results
 from tests.random_lengths import RandomLengths

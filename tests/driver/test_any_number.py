@@ -9,10 +9,10 @@ import pytest
 
 import nnet3
 from nnet3 import cn
-from nnet3.driver import CompileTask, compile_task, family_shelf
-from nnet3.families.continued import NotAffineError
-from nnet3.families.family import ProgramFamily
-from nnet3.ir.computation import NnetComputation
+from nnet3.engine.driver import CompileTask, compile_task, family_store as family_shelf
+from nnet3.engine.families.continued import NotAffineError
+from nnet3.engine.families.family import ProgramFamily
+from nnet3.engine.ir.computation import NnetComputation
 from tests.effort import at_night
 from tests.families.networks import BLSTM, TDNN, request_for, same_program
 from tests.shared_data import GOLDEN, needs_shared

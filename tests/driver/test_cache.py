@@ -15,13 +15,13 @@ import pytest
 
 import nnet3
 from nnet3 import CompileOptions
-from nnet3.compiler.request import ComputationRequest, IoSpecification
-from nnet3.driver import cache as cache_module
-from nnet3.driver.cache import ComputationCache, default_cache, key_digest
-from nnet3.driver.cache_file import num_bytes
+from nnet3.engine.driver import cache as cache_module
+from nnet3.engine.driver.cache import ComputationCache, default_cache, key_digest
+from nnet3.engine.driver.cache_file import num_bytes
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.runtime import NnetComputer, plan_of
 from nnet3.errors import ArgumentError, ExecutionError, RequestError
-from nnet3.ir.computation import NnetComputation
-from nnet3.runtime import NnetComputer, plan_of
+from nnet3.model.requests.request import ComputationRequest, IoSpecification
 from tests.driver.counting_maker import Maker, run
 from tests.patience import PATIENCE
 from tests.runtime.scale_program import FEATURES, forward, scale_program

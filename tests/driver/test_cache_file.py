@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from nnet3.driver import cache as cache_module
-from nnet3.driver.cache import ComputationCache, key_digest
-from nnet3.driver.cache_file import _KNOWN, _NUMBERS, MAGIC, CacheFolder, num_bytes
+from nnet3.engine.driver import cache as cache_module
+from nnet3.engine.driver.cache import ComputationCache, key_digest
+from nnet3.engine.driver.cache_file import _KNOWN, _NUMBERS, MAGIC, CacheFolder, num_bytes
+from nnet3.engine.ir import serialize
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.runtime import plan_of
 from nnet3.errors import Nnet3Error
-from nnet3.ir import serialize
-from nnet3.ir.computation import NnetComputation
-from nnet3.runtime import plan_of
 from tests.driver.counting_maker import Maker, run
 
 

@@ -7,7 +7,7 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 import nnet3
-from nnet3.edits import apply_edits
+from nnet3.model.edits import apply_edits
 from tests.driver.ragged_requests import LENGTHS, compare, ragged_request
 from tests.effort import EFFORT
 from tests.families.networks import BLSTM, POOLING, TDNN, request_for

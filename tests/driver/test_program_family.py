@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 import nnet3
-from nnet3.driver import compile_task
+from nnet3.engine.driver import compile_task
+from nnet3.engine.families.continued import NotAffineError
+from nnet3.engine.families.family import ProgramFamily
+from nnet3.engine.families.symbolic import symbolic
+from nnet3.engine.ir.computation import NnetComputation
 from nnet3.errors import RequestError
-from nnet3.families.continued import NotAffineError
-from nnet3.families.family import ProgramFamily
-from nnet3.families.symbolic import symbolic
-from nnet3.ir.computation import NnetComputation
 from tests.families.networks import request_for, same_program
 
 RECURRENT = """
@@ -60,7 +60,7 @@ def test_what_has_commands_for_each_sequence_prints_for_the_fewest(monkeypatch: 
             raise NotAffineError("there are commands for each sequence")
         return symbolic(family, k)
 
-    monkeypatch.setattr("nnet3.driver.program_family.symbolic", refuses)
+    monkeypatch.setattr("nnet3.engine.driver.program_family.symbolic", refuses)
     nnet = network()
     text = str(nnet3.compile_family(nnet, request_for(nnet, 40, 5, train=False)))
     assert text.splitlines()[1] == "# for N = 4, because there are commands for each sequence"

@@ -10,9 +10,9 @@ import torch
 
 import nnet3
 from nnet3 import ComputationCache, cn
-from nnet3.driver import CompileTask
+from nnet3.engine.driver import CompileTask
+from nnet3.engine.ir.computation import NnetComputation
 from nnet3.errors import NetworkError
-from nnet3.ir.computation import NnetComputation
 from tests.cn.random_graphs import random_graph
 from tests.cn.random_loops import random_loop_graph
 from tests.driver.ragged_requests import ragged_request

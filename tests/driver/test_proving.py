@@ -11,19 +11,19 @@ import torch
 
 import nnet3
 from nnet3 import cn
-from nnet3.compiler import compile_family
 from nnet3.decode import UtteranceComputer, UtteranceOptions
-from nnet3.driver import proving
-from nnet3.driver.proving import PROVE, prove_made_of_others, proves_all, proves_forms
+from nnet3.engine.driver import proving
+from nnet3.engine.driver.proving import PROVE, prove_made_of_others, proves_all, proves_forms
+from nnet3.engine.ir.commands import MatrixAdd, Propagate
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.passes import pipeline
+from nnet3.engine.ir.passes.pipeline import PIPELINE, Pass
+from nnet3.engine.runtime import plan_family
+from nnet3.engine.runtime.link_proof import LinkProof
+from nnet3.engine.runtime.planning import plan
 from nnet3.errors import ProofError
-from nnet3.ir.commands import MatrixAdd, Propagate
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.passes import pipeline
-from nnet3.ir.passes.pipeline import PIPELINE, Pass
+from nnet3.model.requests import compile_family
 from nnet3.options import CompileOptions
-from nnet3.runtime import plan_family
-from nnet3.runtime.link_proof import LinkProof
-from nnet3.runtime.planning import plan
 from tests.cn.small_networks import batch, recurrence
 from tests.families.networks import BLSTM, TDNN, request_for
 from tests.proved_lowering import lowering_proved

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from nnet3 import CompileOptions, ComputationCache, ComputationRequest, IoSpecification, Nnet, cn, compile
-from nnet3.driver import CompileTask, compile_task
+from nnet3.engine.driver import CompileTask, compile_task
+from nnet3.engine.ir.passes.pipeline import optimize
+from nnet3.engine.lowering import GraphSource, LoweringRequest, RequestedRows, lower
 from nnet3.errors import ArgumentError
-from nnet3.ir.passes.pipeline import optimize
-from nnet3.lowering import GraphSource, LoweringRequest, RequestedRows, lower
 from tests.call_count import count_calls_of
 from tests.lowering.toy_front_end import Look, Part, Term, ToyGraph
 

@@ -15,27 +15,27 @@ import pytest
 import torch
 
 import nnet3
-from nnet3.driver import compile_task
+from nnet3.base.native.library import library
+from nnet3.engine.driver import compile_task
+from nnet3.engine.ir.commands import MatrixCopy, Propagate
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.declarations import Command, Reads, Real, Writes
+from nnet3.engine.ir.passes import pipeline
+from nnet3.engine.ir.passes.pipeline import Pass
+from nnet3.engine.ir.program_tables import ProgramTables
+from nnet3.engine.ir.proof.field import scaled
+from nnet3.engine.ir.shape_rules import Problems, same_shape
+from nnet3.engine.runtime.calls import call_kind
+from nnet3.engine.runtime.rules import rule
 from nnet3.errors import ExportError
-from nnet3.ir.commands import MatrixCopy, Propagate
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.declarations import Command, Reads, Real, Writes
-from nnet3.ir.passes import pipeline
-from nnet3.ir.passes.pipeline import Pass
-from nnet3.ir.program_tables import ProgramTables
-from nnet3.ir.proof.field import scaled
-from nnet3.ir.shape_rules import Problems, same_shape
-from nnet3.native.library import library
-from nnet3.runtime.calls import call_kind
-from nnet3.runtime.rules import rule
 from tests.driver.ragged_requests import ragged_request
 from tests.families.networks import request_for, results_of
 from tests.own_commands import forgotten_after
 
 if TYPE_CHECKING:
-    from nnet3.ir.proof.machine import Machine
-    from nnet3.runtime.linker import Linker
-    from nnet3.runtime.planner import Planner
+    from nnet3.engine.ir.proof.machine import Machine
+    from nnet3.engine.runtime.linker import Linker
+    from nnet3.engine.runtime.planner import Planner
 
 RECURRENCE = """
     input-node name=input dim=6

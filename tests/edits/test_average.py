@@ -8,9 +8,9 @@ import math
 import pytest
 import torch
 
-from nnet3.edits.average import average
 from nnet3.errors import NetworkError
-from nnet3.nnet import Nnet
+from nnet3.model.edits.average import average
+from nnet3.model.nnet import Nnet
 
 CONFIG = """
 input-node name=input dim=3

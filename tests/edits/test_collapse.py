@@ -7,7 +7,7 @@ import torch
 
 import nnet3
 from nnet3 import Nnet
-from nnet3.edits.collapse import collapse_model, prepare_for_test
+from nnet3.model.edits.collapse import collapse_model, prepare_for_test
 from nnet3.options import CollapseOptions
 from tests.nnet.run_network import frames, relative_error, simple_output
 from tests.nnet.short_network import add_statistics, short_network

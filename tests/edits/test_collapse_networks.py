@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 from nnet3 import Nnet
-from nnet3.edits.collapse import collapse_model, prepare_for_test
-from nnet3.nnet.load import load_nnet
+from nnet3.model.edits.collapse import collapse_model, prepare_for_test
+from nnet3.model.nnet.load import load_nnet
 from nnet3.options import CollapseOptions
 from tests.nnet.run_network import frames, relative_error, run_network, simple_output
 from tests.nnet.short_network import add_statistics, short_network

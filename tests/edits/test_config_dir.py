@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from nnet3 import Nnet, load
-from nnet3.edits.config_dir import ConfigDir, make_config_dir, write_final_config
 from nnet3.errors import ConfigError, NetworkError
 from nnet3.kaldi_io import load_matrix
+from nnet3.model.edits.config_dir import ConfigDir, make_config_dir, write_final_config
 from tests.xconfig.config_lines import clean_lines
 
 XCONFIG = """

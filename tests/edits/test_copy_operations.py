@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from nnet3 import Nnet
-from nnet3.edits.copy_operations import ConfigText, CopyOptions, convert_repeated_to_block, copy_model, copy_raw
 from nnet3.errors import ConfigError, NetworkError
-from nnet3.nnet.acoustic_model import AcousticModel
-from nnet3.nnet.load import load
+from nnet3.model.edits.copy_operations import ConfigText, CopyOptions, convert_repeated_to_block, copy_model, copy_raw
+from nnet3.model.nnet.acoustic_model import AcousticModel
+from nnet3.model.nnet.load import load
 from nnet3.options import CollapseOptions
 from tests.nnet.run_network import frames, relative_error, run_network, simple_output
 from tests.nnet.short_network import short_network

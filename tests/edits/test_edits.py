@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from nnet3 import Nnet
-from nnet3.edits.edits import DIRECTIVES, apply_edits, edits_from_option
 from nnet3.errors import ConfigError
+from nnet3.model.edits.edits import DIRECTIVES, apply_edits, edits_from_option
 from tests.edits.edited_network import edited_network, node_names
 from tests.nnet.run_network import simple_output
 

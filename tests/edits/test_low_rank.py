@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from nnet3 import Nnet
-from nnet3.edits.edits import apply_edits
 from nnet3.errors import ConfigError
+from nnet3.model.edits.edits import apply_edits
 from tests.edits.edited_network import CONFIG, edited_network, node_names
 from tests.nnet.run_network import relative_error, simple_output
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from nnet3.errors import TrainingError
-from nnet3.examples.chunk_ios import check_ivectors, check_length, chunk_inputs, indexes
-from nnet3.examples.chunks import Chunk
+from nnet3.training.examples.chunk_ios import check_ivectors, check_length, chunk_inputs, indexes
+from nnet3.training.examples.chunks import Chunk
 
 FEATURES = np.arange(20, dtype=np.float32)[:, None]
 

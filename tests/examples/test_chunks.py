@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from nnet3.errors import ArgumentError
-from nnet3.examples.chunks import Chunk, ChunkSplitter
 from nnet3.options import WHOLE, ChunkOptions
+from nnet3.training.examples.chunks import Chunk, ChunkSplitter
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nnet3.base.kaldi_io.general import dense
 from nnet3.errors import ArgumentError, TrainingError
 from nnet3.examples import EXAMPLES, Example, NnetIo
-from nnet3.examples.copying import Changes, shift_times
-from nnet3.examples.example import renamed, weighted
 from nnet3.kaldi_io import CompressedMatrix, compress
-from nnet3.kaldi_io.general import dense
+from nnet3.training.examples.copying import Changes, shift_times
+from nnet3.training.examples.example import renamed, weighted
 from tests.train.example_data import frame_example, grid, written
 
 IVECTOR = NnetIo("ivector", grid(1, np.arange(1)), np.ones((1, 2), np.float32))

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from nnet3.base.kaldi_io.general import dense
 from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error, TableError
 from nnet3.examples import EXAMPLES, Example, ExampleReader, NnetIo, example_writer, read_example
 from nnet3.kaldi_io import CompressedMatrix, Reader, SparseMatrix, compress
-from nnet3.kaldi_io.general import dense
 from tests.shared_data import golden_cases
 from tests.train.example_data import examples, frame_example, grid, written
 

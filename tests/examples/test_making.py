@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from nnet3.base.kaldi_io.general import dense
 from nnet3.errors import TrainingError
-from nnet3.examples.chunk_ios import alignment_matrix, posterior_matrix
-from nnet3.examples.making import ExampleMaker, MakingStatistics, generator, make_examples
 from nnet3.kaldi_io import (
     CompressedMatrix,
     Posterior,
@@ -23,8 +22,9 @@ from nnet3.kaldi_io import (
     random_access_matrices,
     random_access_posteriors,
 )
-from nnet3.kaldi_io.general import dense
 from nnet3.options import WHOLE, ChunkOptions, MakingOptions
+from nnet3.training.examples.chunk_ios import alignment_matrix, posterior_matrix
+from nnet3.training.examples.making import ExampleMaker, MakingStatistics, generator, make_examples
 
 RNG = np.random.default_rng(0)
 FEATURES = RNG.normal(size=(50, 3)).astype(np.float32)

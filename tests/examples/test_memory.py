@@ -19,8 +19,8 @@ from nnet3.examples import (
     example_writer,
     merge_examples,
 )
-from nnet3.train.minibatch import Minibatch
-from nnet3.train.to_minibatch import to_minibatch
+from nnet3.training.train.minibatch import Minibatch
+from nnet3.training.train.to_minibatch import to_minibatch
 from tests.train.example_data import frame_example
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from nnet3.base.kaldi_io.general import dense
 from nnet3.errors import ArgumentError, TrainingError
 from nnet3.examples import EXAMPLES, Example, ExampleReader, NnetIo, example_writer
-from nnet3.examples.merging import ExampleGroup, MergingStatistics, MinibatchSizes, merge_examples, short
 from nnet3.kaldi_io import CompressedMatrix, SparseMatrix
-from nnet3.kaldi_io.general import dense
+from nnet3.training.examples.merging import ExampleGroup, MergingStatistics, MinibatchSizes, merge_examples, short
 from tests.shared_data import golden_cases
 from tests.train.example_data import frame_example, grid, written
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nnet3.errors import ArgumentError, TrainingError
-from nnet3.examples.order import copies, shuffled, subset
+from nnet3.training.examples.order import copies, shuffled, subset
 
 
 @pytest.mark.parametrize("buffer_size", [0, 1, 7, 1000])

@@ -9,7 +9,7 @@ import pytest
 
 from nnet3.errors import ArgumentError, TableError, TrainingError
 from nnet3.examples import EXAMPLES, Example, example_writer
-from nnet3.examples.source import MinibatchSource, NoMinibatchesError, Position, Prepared, SourceOptions
+from nnet3.training.examples.source import MinibatchSource, NoMinibatchesError, Position, Prepared, SourceOptions
 from tests.train.example_data import frame_example, written
 
 Source = MinibatchSource[Example, bytes]

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnet3.base.kaldi_io.general import dense
 from nnet3.errors import TrainingError
 from nnet3.examples import EXAMPLES, Example, example_writer
-from nnet3.examples.xvector_making import XvectorStatistics, make_xvector_examples, read_ranges
 from nnet3.kaldi_io import CompressedMatrix, open_matrix_table
-from nnet3.kaldi_io.general import dense
 from nnet3.options import XvectorMakingOptions
+from nnet3.training.examples.xvector_making import XvectorStatistics, make_xvector_examples, read_ranges
 from tests.shared_data import golden_cases, needs_shared
 
 FEATURES = {key: np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32) for key in ("a", "b", "c")}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from nnet3.cn import Network, cross_entropy_with_softmax, input, macros, parameter, softmax
-from nnet3.compiler import ComputationRequest, IoSpecification
-from nnet3.nnet import Nnet, load_nnet
+from nnet3.model.nnet import Nnet, load_nnet
+from nnet3.model.requests import ComputationRequest, IoSpecification
 
 XCONFIG = """
 input name=input dim=5

@@ -21,7 +21,7 @@ from nnet3.errors import ArgumentError, Nnet3Error
 from nnet3.explore import PageServer, explore, serving
 from nnet3.explore.histograms import histogram
 from nnet3.explore.html import static
-from nnet3.nnet import Nnet
+from nnet3.model.nnet import Nnet
 from tests.explore.models import HOSTILE, computational_network, hostile, lstm, request
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 import nnet3
+from nnet3.engine.ir.passes.pipeline import PIPELINE
+from nnet3.engine.runtime import plan
 from nnet3.explore import program_data as module
 from nnet3.explore.program_data import memory_data, program_data
-from nnet3.ir.passes.pipeline import PIPELINE
 from nnet3.options import DEFAULT_LEVEL
-from nnet3.runtime import plan
 from tests.explore.models import lstm, request
 
 

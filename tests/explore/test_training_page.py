@@ -11,7 +11,7 @@ from nnet3.cli import main
 from nnet3.errors import Nnet3Error
 from nnet3.explore import run_page
 from nnet3.explore.training_page import run_data
-from nnet3.runs.events import read_events
+from nnet3.training.runs.events import read_events
 from tests.explore.browser import missing, visit
 
 SETTINGS = """

@@ -13,7 +13,7 @@ import onnxruntime
 import nnet3
 from nnet3.export import OnnxMetadata
 from nnet3.export.agreement import session_of
-from nnet3.nnet import AcousticModel, Nnet
+from nnet3.model.nnet import AcousticModel, Nnet
 
 
 class Exported:

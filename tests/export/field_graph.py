@@ -1,7 +1,7 @@
 """Graphs over a finite field: an exported program computes what its program does, but for the nodes of kernels.
 
 A kernel is one node here, which has no operator in ONNX: the random function that it is in proofs of programs
-(`nnet3.ir.proof`). All other nodes copy, join, scale and add elements of the field, so that nothing rounds.
+(`nnet3.engine.ir.proof`). All other nodes copy, join, scale and add elements of the field, so that nothing rounds.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import numpy as np
 import onnx_ir as ir
 
 from nnet3.components import Component
+from nnet3.engine.ir.commands import Propagate
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.kernel import whole_kernel
+from nnet3.engine.ir.proof import field
+from nnet3.engine.ir.proof.columns import Columns, ColumnSpan
+from nnet3.engine.ir.proof.field import Elements
+from nnet3.engine.ir.proof.program_machine import ProgramMachine
+from nnet3.engine.ir.proof.randoms import Randoms
+from nnet3.export.emitter_table import Emission, Emitted
 from nnet3.export.graph import GraphBuilder, OnnxValue
 from nnet3.export.program import ExportProgram
-from nnet3.export.registry import Emission, Emitted
 from nnet3.export.translate import translate
-from nnet3.ir.commands import Propagate
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.kernel import whole_kernel
-from nnet3.ir.proof import field
-from nnet3.ir.proof.columns import Columns, ColumnSpan
-from nnet3.ir.proof.field import Elements
-from nnet3.ir.proof.program_machine import ProgramMachine
-from nnet3.ir.proof.randoms import Randoms
 
 #: An element as one entry of an array, so that what moves numbers in NumPy moves elements.
 ELEMENT = np.dtype([("one", np.uint64), ("other", np.uint64)])

@@ -7,11 +7,11 @@ import onnx_ir as ir
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from nnet3.engine.families.continued import NotAffineError
 from nnet3.errors import ExportError
 from nnet3.export.blocks import Blocks, Rectangle
 from nnet3.export.extent import extent
 from nnet3.export.graph import GraphBuilder
-from nnet3.families.continued import NotAffineError
 from tests.export.onnx_run import feature_input, run_graph
 
 ROWS, COLUMNS = 7, 5

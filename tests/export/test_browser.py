@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from examples.browser.page import expected, missing, watch, write_page
-from nnet3.nnet import Nnet
+from nnet3.model.nnet import Nnet
 from tests.export.samples import RATE, speechlike
 
 NETWORK = """

@@ -10,8 +10,8 @@ import pytest
 
 from nnet3.export.build import fold_constants
 from nnet3.export.graph import GraphBuilder
-from tests.decode.stream_networks import network
 from tests.export.exported import Exported
+from tests.inference.stream_networks import network
 
 
 @pytest.mark.parametrize("options", [{"frames_per_chunk": 14}, {}, {"frames_per_chunk": 7, "streaming": True}])

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from nnet3.engine.families.continued import NotAffineError
+from nnet3.engine.ir import commands
+from nnet3.engine.ir.computation import NnetComputation
 from nnet3.errors import ExportError
 from nnet3.export.blocks import Rectangle
 from nnet3.export.extent import Extent, base_and_slope, extent, larger, smaller
 from nnet3.export.graph import GraphBuilder
 from nnet3.export.program import Block, FixedProgram
 from nnet3.export.translate import translate
-from nnet3.families.continued import NotAffineError
-from nnet3.ir import commands
-from nnet3.ir.computation import NnetComputation
 
 numbers = st.builds(extent, st.integers(-9, 9), st.integers(-2, 3))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nnet3.engine.families.polynomial import Polynomial
 from nnet3.errors import ExportError
 from nnet3.export.family_program import growing_patterns
 from nnet3.export.gather import rows_by_number
 from nnet3.export.graph import GraphBuilder
-from nnet3.families.polynomial import Polynomial
 from tests.export.onnx_run import feature_input, run_graph
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 import nnet3
-from nnet3.compiler import compile_family
+from nnet3.engine.ir.commands import Repeat
 from nnet3.export.blocks import Blocks, Rectangle
 from nnet3.export.family_program import FamilyProgram
 from nnet3.export.graph import GraphBuilder
 from nnet3.export.program import EXPORTED, FixedProgram
-from nnet3.ir.commands import Repeat
-from nnet3.nnet import Nnet
+from nnet3.model.nnet import Nnet
+from nnet3.model.requests import compile_family
 from tests.export.field_graph import different_outputs
 from tests.families.networks import BLSTM, POOLING, TDNN, request_for
 

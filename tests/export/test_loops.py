@@ -12,7 +12,7 @@ import torch
 
 from nnet3.export.blocks import Rectangle
 from nnet3.export.loops import _left_by_the_last_turns, _Matrix, _tiles
-from nnet3.nnet import Nnet
+from nnet3.model.nnet import Nnet
 from tests.export.exported import Exported
 
 RECURRENT = """

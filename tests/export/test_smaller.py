@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 import nnet3
-from nnet3.nnet import Nnet
+from nnet3.model.nnet import Nnet
 from tests.export.exported import Exported
 
 XCONFIG = """

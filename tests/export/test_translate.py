@@ -9,16 +9,16 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
+from nnet3.engine.ir import commands
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.program_tables import IoInfo
+from nnet3.engine.runtime import NnetComputer
 from nnet3.errors import ExportError
+from nnet3.export.emitter_table import Emission
 from nnet3.export.graph import GraphBuilder, OnnxValue
 from nnet3.export.program import FixedProgram
-from nnet3.export.registry import Emission
 from nnet3.export.translate import translate
-from nnet3.ir import commands
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.program_tables import IoInfo
-from nnet3.nnet import Nnet
-from nnet3.runtime import NnetComputer
+from nnet3.model.nnet import Nnet
 from tests.export.onnx_run import feature_input, run_graph
 
 ROWS, COLUMNS = 9, 3

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 
 import nnet3
-from nnet3.driver import compile_task
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.repeats import unrolled
+from nnet3.engine.driver import compile_task
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.repeats import unrolled
 
 BLSTM = """
     input-node name=input dim=3

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from nnet3.families.continued import ContinuedTwice, NotAffineError, NumberTable, continued, table_of
-from nnet3.index import NO_TIME
+from nnet3.base.index import NO_TIME
+from nnet3.engine.families.continued import ContinuedTwice, NotAffineError, NumberTable, continued, table_of
 
 #: Tables of row numbers as programs have them, by the number of frames.
 TABLES: dict[str, Callable[[int], np.ndarray]] = {

@@ -7,16 +7,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from nnet3.families.copied_operands import with_copied_operands
-from nnet3.families.operand_rows import OperandRows
-from nnet3.families.ragged_rows import IndexRows
-from nnet3.families.ragged_slots import UnlikeOperand
-from nnet3.index import NO_TIME, N, T
-from nnet3.ir import commands as cmd
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.kernel import InputPromises, KernelInfo
-from nnet3.ir.program_tables import MatrixInfo, SubMatrix
-from nnet3.ir.repeats import unrolled
+from nnet3.base.index import NO_TIME, N, T
+from nnet3.engine.families.copied_operands import with_copied_operands
+from nnet3.engine.families.operand_rows import OperandRows
+from nnet3.engine.families.ragged_rows import IndexRows
+from nnet3.engine.families.ragged_slots import UnlikeOperand
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.kernel import InputPromises, KernelInfo
+from nnet3.engine.ir.program_tables import MatrixInfo, SubMatrix
+from nnet3.engine.ir.repeats import unrolled
 
 ROWS = 2  # of a turn
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import nnet3
-from nnet3.driver.family_shelf import precompute_of
-from nnet3.driver.task import compile_task
-from nnet3.families.family import ProgramFamily
+from nnet3.engine.driver.family_store import precompute_of
+from nnet3.engine.driver.task import compile_task
+from nnet3.engine.families.family import ProgramFamily
 from tests.effort import at_night
 from tests.families.networks import BLSTM, POOLING, TDNN, compiled, request_for, same_program
 from tests.shared_data import GOLDEN, needs_shared

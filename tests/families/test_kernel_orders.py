@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import nnet3
-from nnet3.compiler import nnet_source
-from nnet3.driver.ragged import RaggedFamily
-from nnet3.families.kernel_orders import KernelOrders
-from nnet3.families.precomputed import KernelRules
-from nnet3.families.ragged_rows import NEVER
-from nnet3.index import NO_TIME, N, T
+from nnet3.base.index import NO_TIME, N, T
+from nnet3.engine.driver.ragged_family import RaggedFamily
+from nnet3.engine.families.kernel_orders import KernelOrders
+from nnet3.engine.families.precomputed import KernelRules
+from nnet3.engine.families.ragged_rows import NEVER
+from nnet3.model.requests import nnet_source
 from tests.driver.ragged_requests import compare, ragged_request
 
 CONFIG = """

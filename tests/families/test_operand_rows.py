@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import nnet3
-from nnet3.driver import compile_task
-from nnet3.families.operand_rows import OperandRows
-from nnet3.families.ragged_rows import IndexRows, NotRaggedError
-from nnet3.index import N, T
-from nnet3.ir import commands as cmd
-from nnet3.ir.program_tables import MatrixInfo
+from nnet3.base.index import N, T
+from nnet3.engine.driver import compile_task
+from nnet3.engine.families.operand_rows import OperandRows
+from nnet3.engine.families.ragged_rows import IndexRows, NotRaggedError
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.program_tables import MatrixInfo
 from tests.families.networks import BLSTM, TDNN, request_for
 from tests.runtime.programs import PRODUCT, Program
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from nnet3.families.continued import NotAffineError
-from nnet3.families.polynomial import AffineNumbers, Polynomial
+from nnet3.engine.families.continued import NotAffineError
+from nnet3.engine.families.polynomial import AffineNumbers, Polynomial
 
 PARAMETERS = 4
 SMALL = st.integers(-5, 5)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import nnet3
-from nnet3.driver.family_shelf import precompute_of
-from nnet3.families.family import ProgramFamily, ShapeFamily
-from nnet3.families.precomputed import Entry
-from nnet3.ir.program_tables import KernelRows
+from nnet3.engine.driver.family_store import precompute_of
+from nnet3.engine.families.family import ProgramFamily, ShapeFamily
+from nnet3.engine.families.precomputed import Entry
+from nnet3.engine.ir.program_tables import KernelRows
 from tests.families.networks import compiled, request_for, same_program
 
 #: Lines of a component of 6 columns, and whether its arrays go on.

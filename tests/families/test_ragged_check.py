@@ -11,15 +11,15 @@ from hypothesis import assume, given, settings, strategies as st
 
 from nnet3 import cn
 from nnet3.cn.node import Node
+from nnet3.engine.families import ragged_check
+from nnet3.engine.families.ragged_check import CheckedLengths
+from nnet3.engine.families.ragged_program import RaggedProgram
+from nnet3.engine.families.ragged_rows import NotRaggedError
+from nnet3.engine.families.restriction import restricted
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.program_tables import MatrixInfo
 from nnet3.errors import ComputationCheckError, NetworkError
-from nnet3.families import ragged_check
-from nnet3.families.ragged import RaggedProgram
-from nnet3.families.ragged_check import CheckedLengths
-from nnet3.families.ragged_rows import NotRaggedError
-from nnet3.families.restriction import restricted
-from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.program_tables import MatrixInfo
 from tests.cn.random_graphs import networks
 from tests.effort import EFFORT
 from tests.families.minibatches import minibatch, recurrence

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.families.ragged_rows import IndexRows, NotRaggedError, RoomVersions
-from nnet3.index import NO_TIME, T
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.program_tables import MatrixInfo
+from nnet3.base.index import NO_TIME, T
+from nnet3.engine.families.ragged_rows import IndexRows, NotRaggedError, RoomVersions
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.program_tables import MatrixInfo
 
 FRAMES = 3
 

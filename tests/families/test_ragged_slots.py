@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.families.ragged_slots import DeclaredSlots, Slots, loop_of
-from nnet3.ir import commands as cmd
-from nnet3.ir.computation import NnetComputation
+from nnet3.engine.families.ragged_slots import DeclaredSlots, Slots, loop_of
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.computation import NnetComputation
 from tests.ir.programs import node_matrix
 
 #: Rows 0 to 7 of all indexes: those of matrix x; the ones that exist.

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from nnet3 import cn
-from nnet3.driver import ComputationCache
-from nnet3.families.ragged import RaggedProgram
-from nnet3.families.restriction import restricted
-from nnet3.index import N, T
-from nnet3.ir import commands as cmd
-from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.program_tables import MatrixInfo
-from nnet3.ir.repeats import unrolled
+from nnet3.base.index import N, T
+from nnet3.engine.driver import ComputationCache
+from nnet3.engine.families.ragged_program import RaggedProgram
+from nnet3.engine.families.restriction import restricted
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.program_tables import MatrixInfo
+from nnet3.engine.ir.repeats import unrolled
 
 LENGTH, SEQUENCES = 48, 6
 

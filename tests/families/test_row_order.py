@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import nnet3
-from nnet3.driver.proving import PROVE
-from nnet3.families.row_order import with_row_order
+from nnet3.engine.driver.proving import PROVE
+from nnet3.engine.families.row_order import with_row_order
 from tests.driver.ragged_requests import ragged_request
 from tests.families.networks import BLSTM, TDNN
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import nnet3
-from nnet3.driver.family_shelf import precompute_of
-from nnet3.families.continued import NotAffineError
-from nnet3.families.family import ShapeFamily
+from nnet3.engine.driver.family_store import precompute_of
+from nnet3.engine.families.continued import NotAffineError
+from nnet3.engine.families.family import ShapeFamily
 from tests.effort import at_night
 from tests.families.networks import BLSTM, POOLING, TDNN, compiled, request_for, same_program
 from tests.shared_data import GOLDEN, needs_shared

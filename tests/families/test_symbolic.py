@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import nnet3
-from nnet3.families.symbolic import symbolic
+from nnet3.engine.families.symbolic import symbolic
 from tests.families.networks import BLSTM, POOLING, TDNN, request_for
 
 

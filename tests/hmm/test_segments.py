@@ -9,10 +9,10 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 
 from nnet3.errors import NetworkError
-from nnet3.hmm.segments import hmm_state_visits, phone_segments
-from nnet3.hmm.transition_model import TransitionModel
 from nnet3.kaldi_io import open_int_vector_table, open_pair_table
-from nnet3.nnet import load_transition_model
+from nnet3.model.hmm.segments import hmm_state_visits, phone_segments
+from nnet3.model.hmm.transition_model import TransitionModel
+from nnet3.model.nnet import load_transition_model
 from tests.hmm.topologies import one_state_phones, transition_models, walk
 from tests.shared_data import golden_cases, needs_shared
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nnet3.errors import ModelFormatError
-from nnet3.hmm.topology import NO_PDF, HmmTopology, TopologyEntry, TopologyState
+from nnet3.model.hmm.topology import NO_PDF, HmmTopology, TopologyEntry, TopologyState
 
 END = TopologyState()
 ONE = TopologyState(0, 0, ((0, 0.5), (1, 0.5)))

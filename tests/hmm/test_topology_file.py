@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 
 from nnet3.errors import ModelFormatError
-from nnet3.hmm import topology
-from nnet3.hmm.topology import HmmTopology, read_topology, write_topology
 from nnet3.kaldi_io import Reader, Writer
+from nnet3.model.hmm import topology
+from nnet3.model.hmm.topology import HmmTopology, read_topology, write_topology
 from tests.hmm.topologies import topologies
 
 TEXT = """<Topology>

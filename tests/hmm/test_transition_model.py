@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 
 from nnet3.errors import ModelFormatError, NetworkError
-from nnet3.hmm.topology import HmmTopology, TopologyEntry, TopologyState
-from nnet3.hmm.transition_model import TransitionModel, estimate_transitions, pdf_priors
 from nnet3.kaldi_io import Reader
-from nnet3.nnet import load_transition_model
+from nnet3.model.hmm.topology import HmmTopology, TopologyEntry, TopologyState
+from nnet3.model.hmm.transition_model import TransitionModel, estimate_transitions, pdf_priors
+from nnet3.model.nnet import load_transition_model
 from nnet3.options import TransitionOptions
 from tests.call_count import count_calls
 from tests.hmm.topologies import transition_models

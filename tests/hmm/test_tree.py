@@ -10,9 +10,10 @@ from hypothesis import given, strategies as st
 
 from nnet3 import load_transition_model
 from nnet3.errors import ModelFormatError
-from nnet3.hmm import tree as tree_module
-from nnet3.hmm.topology import HmmTopology, TopologyEntry, TopologyState, read_topology
-from nnet3.hmm.tree import (
+from nnet3.kaldi_io import Reader, Writer
+from nnet3.model.hmm import tree as tree_module
+from nnet3.model.hmm.topology import HmmTopology, TopologyEntry, TopologyState, read_topology
+from nnet3.model.hmm.tree import (
     Branch,
     ContextDependency,
     Leaf,
@@ -21,7 +22,6 @@ from nnet3.hmm.tree import (
     make_transition_model,
     monophone_tree,
 )
-from nnet3.kaldi_io import Reader, Writer
 from tests.call_count import count_calls
 from tests.nnet.file_checks import assert_every_cut_is_found
 from tests.shared_data import golden_cases

@@ -7,8 +7,8 @@ import random
 import numpy as np
 from hypothesis import strategies as st
 
-from nnet3.hmm.topology import HmmTopology, TopologyEntry, TopologyState
-from nnet3.hmm.transition_model import TransitionModel
+from nnet3.model.hmm.topology import HmmTopology, TopologyEntry, TopologyState
+from nnet3.model.hmm.transition_model import TransitionModel
 
 probabilities = st.floats(2.0**-20, 1.0, width=32)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from nnet3.index import NO_TIME, as_index_table
+from nnet3.base.index import NO_TIME, as_index_table
 from tests.call_count import count_calls
 from tests.cindex_lookup import CindexLookup
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from nnet3.index import NO_TIME, as_index_table, format_indexes, format_time_span, format_times
+from nnet3.base.index import NO_TIME, as_index_table, format_indexes, format_time_span, format_times
 
 
 @pytest.mark.parametrize(

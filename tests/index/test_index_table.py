@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, strategies as st
 
-from nnet3.errors import RequestError
-from nnet3.index import (
+from nnet3.base.index import (
     NO_TIME,
     as_index_table,
     distinct,
@@ -21,6 +20,7 @@ from nnet3.index import (
     sort_order,
     unique_rows,
 )
+from nnet3.errors import RequestError
 
 INT32 = st.one_of(
     st.integers(-3, 3), st.integers(-(2**31), 2**31 - 1), st.sampled_from([NO_TIME, -(2**31) + 1, 2**31 - 1])

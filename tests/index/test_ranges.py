@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, strategies as st
 
-from nnet3.index import concatenate_ranges, entries_of_rows
+from nnet3.base.index import concatenate_ranges, entries_of_rows
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4))))

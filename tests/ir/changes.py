@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.commands import Command
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.program_tables import SubMatrix
 from nnet3.errors import ComputationCheckError
-from nnet3.ir.checker import check_computation
-from nnet3.ir.commands import Command
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.program_tables import SubMatrix
 from tests.ir.programs import training_step
 
 # training_step: 1 input, 2 its derivative, 3 affine_input, 4 affine, 5 sigmoid, 6 output, 7 to 10 derivatives of 3 to 6

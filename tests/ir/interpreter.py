@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nnet3.ir import commands as cmd
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.kernel import named_part
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.kernel import named_part
 
 Array = np.ndarray
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.declarations import Command, Declaration, OperandField, Reference, Table
-from nnet3.ir.parser import parse_computation
-from nnet3.ir.program_tables import KernelRows, MatrixInfo
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.declarations import Command, Declaration, OperandField, Reference, Table
+from nnet3.engine.ir.parser import parse_computation
+from nnet3.engine.ir.program_tables import KernelRows, MatrixInfo
 
 
 def read_again(computation: NnetComputation) -> NnetComputation:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from nnet3.ir.commands import (
+from nnet3.engine.ir.commands import (
     AcceptInput,
     AddRows,
     AllocMatrix,
@@ -18,9 +18,9 @@ from nnet3.ir.commands import (
     ProvideOutput,
     SegmentMarker,
 )
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.declarations import COMMAND_CLASSES
-from nnet3.ir.program_tables import IoInfo, MatrixInfo
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.declarations import COMMAND_CLASSES
+from nnet3.engine.ir.program_tables import IoInfo, MatrixInfo
 from tests.ir.interpreter import Array, Interpreter
 from tests.ir.toy_kernels import AFFINE, DIM, KERNELS, SIGMOID, new_kernels
 

@@ -8,8 +8,8 @@ from random import Random
 
 import numpy as np
 
-from nnet3.ir import commands as cmd
-from nnet3.ir.computation import NnetComputation
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.computation import NnetComputation
 from tests.ir.programs import index_table, multi_table, range_table
 from tests.ir.toy_kernels import (
     AFFINE,

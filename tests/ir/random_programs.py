@@ -11,9 +11,9 @@ from random import Random
 import numpy as np
 from hypothesis import strategies as st
 
-from nnet3.ir import commands as cmd
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.program_tables import IoInfo, MatrixInfo
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.program_tables import IoInfo, MatrixInfo
 from tests.ir.random_commands import CommandWriter
 from tests.ir.toy_kernels import DIM, KERNELS
 

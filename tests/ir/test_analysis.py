@@ -5,16 +5,9 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 
-from nnet3.ir.analysis import Analysis, analyse, forget_analysis
-from nnet3.ir.commands import (
-    AccessKind,
-    AllocMatrix,
-    DeallocMatrix,
-    MatrixAdd,
-    MatrixCopy,
-    SetConst,
-)
-from nnet3.ir.computation import NnetComputation
+from nnet3.engine.ir.analysis import Analysis, analyse, forget_analysis
+from nnet3.engine.ir.commands import AccessKind, AllocMatrix, DeallocMatrix, MatrixAdd, MatrixCopy, SetConst
+from nnet3.engine.ir.computation import NnetComputation
 from tests.call_count import count_calls
 from tests.ir.programs import recurrence, training_step
 from tests.ir.random_programs import programs

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.program_tables import SubMatrix
 from nnet3.errors import ComputationCheckError
-from nnet3.ir import commands as cmd
-from nnet3.ir.checker import check_computation
-from nnet3.ir.program_tables import SubMatrix
 from tests.ir.changes import (
     ACCEPT,
     ADD_OUT,

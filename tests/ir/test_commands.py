@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from nnet3.ir import commands as cmd
-from nnet3.ir.commands import AccessKind, Command
-from nnet3.ir.computation import NnetComputation
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.commands import AccessKind, Command
+from nnet3.engine.ir.computation import NnetComputation
 from tests.ir.programs import command_types, multi_table
 
 READ, WRITE, UPDATE = AccessKind.READ, AccessKind.WRITE, AccessKind.UPDATE

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.commands import AcceptInput, Command, ProvideOutput, Repeat, SegmentMarker
+from nnet3.engine.ir.declarations import Role
 from nnet3.errors import ComputationCheckError
-from nnet3.ir.checker import check_computation
-from nnet3.ir.commands import AcceptInput, Command, ProvideOutput, Repeat, SegmentMarker
-from nnet3.ir.declarations import Role
 from tests.ir.changes import ACCEPT, OUT, PROVIDE, put
 from tests.ir.programs import training_step
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.program_tables import MatrixInfo
 from nnet3.errors import ComputationCheckError
-from nnet3.ir import commands as cmd
-from nnet3.ir.checker import check_computation
-from nnet3.ir.program_tables import MatrixInfo
 from tests.ir.changes import (
     ADD_OUT,
     AFFINE_BACKPROP,

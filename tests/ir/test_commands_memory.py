@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.ir import commands as cmd
-from nnet3.ir.commands import Command
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.commands import Command
 from tests.ir.programs import training_step
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.ir import commands as cmd
-from nnet3.ir.program_tables import SubMatrix
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.program_tables import SubMatrix
 from tests.ir.changes import (
     ACCEPT,
     ADD_OUT,

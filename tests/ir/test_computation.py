@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nnet3.ir.commands import SegmentMarker
-from nnet3.ir.program_tables import MatrixInfo
+from nnet3.engine.ir.commands import SegmentMarker
+from nnet3.engine.ir.program_tables import MatrixInfo
 from tests.ir.programs import training_step
 
 

@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pytest
 
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.parser import parse_computation
 from nnet3.errors import ConfigError
-from nnet3.ir import commands as cmd
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.parser import parse_computation
 from tests.ir.every_command import every_kind
 from tests.ir.program_text import read_again
 from tests.ir.programs import index_table, multi_table, range_table, training_step

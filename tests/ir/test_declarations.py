@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.ir import commands as cmd
-from nnet3.ir.commands import Command, substitute, with_operands, with_values
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.commands import Command, substitute, with_operands, with_values
 
 
 def test_commands_are_made_with_other_operands() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings, strategies as st
 
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.kernel import InputPromises, KernelInfo
+from nnet3.engine.ir.program_tables import SubMatrix
+from nnet3.engine.ir.repeats import Positions, unrolled
 from nnet3.errors import ComputationCheckError
-from nnet3.ir import commands as cmd
-from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.kernel import InputPromises, KernelInfo
-from nnet3.ir.program_tables import SubMatrix
-from nnet3.ir.repeats import Positions, unrolled
 from tests.call_count import count_calls
 from tests.effort import EFFORT
 

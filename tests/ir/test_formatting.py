@@ -5,14 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.formatting import (
-    format_submatrix,
-    index_list,
-    kernel_name,
-    multi_list,
-    range_list,
-)
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.formatting import format_submatrix, index_list, kernel_name, multi_list, range_list
 from tests.ir.programs import index_table, multi_table, range_table
 from tests.ir.toy_kernels import KERNELS
 

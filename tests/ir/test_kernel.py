@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.ir.kernel import named_part, part_name, whole_kernel
+from nnet3.engine.ir.kernel import named_part, part_name, whole_kernel
 
 
 @pytest.mark.parametrize("adds", [False, True])

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from nnet3.base.index import NO_TIME
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.declarations import Flag, IndexList, Reads, Writes
+from nnet3.engine.ir.kernel import InputPromises, KernelInfo
+from nnet3.engine.ir.parser import parse_computation
+from nnet3.engine.ir.program_tables import MatrixInfo
 from nnet3.errors import ConfigError
-from nnet3.index import NO_TIME
-from nnet3.ir import commands as cmd
-from nnet3.ir.declarations import Flag, IndexList, Reads, Writes
-from nnet3.ir.kernel import InputPromises, KernelInfo
-from nnet3.ir.parser import parse_computation
-from nnet3.ir.program_tables import MatrixInfo
 from tests.ir.every_command import COMMANDS, every_kind
 from tests.ir.program_text import read_again
 from tests.ir.programs import training_step

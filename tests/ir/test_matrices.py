@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from nnet3.engine.ir.matrices import as_tensor
 from nnet3.errors import ArgumentError, ExecutionError
-from nnet3.ir.matrices import as_tensor
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from nnet3.families.polynomial import Polynomial
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.formatting import index_list, index_table, range_list
-from nnet3.ir.nests import Loop, Nest
+from nnet3.engine.families.polynomial import Polynomial
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.formatting import index_list, index_table, range_list
+from nnet3.engine.ir.nests import Loop, Nest
 
 T = Polynomial("T")
 

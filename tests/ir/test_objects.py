@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from nnet3.ir.objects import many_objects
+from nnet3.engine.ir.objects import many_objects
 
 
 def test_no_search_for_garbage_within() -> None:

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.parser import parse_computation
+from nnet3.engine.ir.passes.pipeline import optimize
+from nnet3.engine.ir.program_tables import KernelRows
 from nnet3.errors import ConfigError
-from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.parser import parse_computation
-from nnet3.ir.passes.pipeline import optimize
-from nnet3.ir.program_tables import KernelRows
 from tests.effort import EFFORT
 from tests.ir.program_text import contents, read_again
 from tests.ir.programs import recurrence, run, training_step

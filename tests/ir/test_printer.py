@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from nnet3.ir import commands as cmd
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.declarations import Writes
-from nnet3.ir.program_tables import MatrixInfo
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.declarations import Writes
+from nnet3.engine.ir.program_tables import MatrixInfo
 from tests.ir.every_command import COMMANDS, every_kind
 from tests.ir.programs import command_types, index_table, multi_table, recurrence, training_step
 

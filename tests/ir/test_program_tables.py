@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.program_tables import SubMatrix
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.program_tables import SubMatrix
 
 
 def test_blocks_of_blocks() -> None:

@@ -7,10 +7,10 @@ from random import Random
 
 from hypothesis import given, settings
 
-from nnet3.ir.checker import check_computation
-from nnet3.ir.commands import PropagateAgain, Repeat
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.passes.pipeline import PIPELINE
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.commands import PropagateAgain, Repeat
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.passes.pipeline import PIPELINE
 from tests.ir.programs import command_types, run
 from tests.ir.random_programs import ProgramWriter, programs
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from nnet3.ir import commands as cmd
-from nnet3.ir.commands import Command
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.program_tables import IoInfo, Matrix, MatrixInfo, OutsideMatrix, SubMatrix
-from nnet3.ir.references import reference_problems, table_problems
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.commands import Command
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.program_tables import IoInfo, Matrix, MatrixInfo, OutsideMatrix, SubMatrix
+from nnet3.engine.ir.references import reference_problems, table_problems
 from tests.ir.changes import (
     UPPER,
     Change,

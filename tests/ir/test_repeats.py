@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.program_tables import IoInfo, SubMatrix
+from nnet3.engine.ir.repeats import turns_unrolled, unrolled
+from nnet3.engine.ir.serialize import from_data, to_data
 from nnet3.errors import ComputationCheckError
-from nnet3.ir import commands as cmd
-from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.program_tables import IoInfo, SubMatrix
-from nnet3.ir.repeats import turns_unrolled, unrolled
-from nnet3.ir.serialize import from_data, to_data
 
 
 def sums(turns: int = 4) -> NnetComputation:

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.declarations import COMMAND_CLASSES
+from nnet3.engine.ir.kernel import InputPromises, KernelInfo
+from nnet3.engine.ir.program_tables import MatrixInfo
+from nnet3.engine.ir.serialize import VERSION, from_data, to_data
 from nnet3.errors import ModelFormatError
-from nnet3.ir import commands as cmd
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.declarations import COMMAND_CLASSES
-from nnet3.ir.kernel import InputPromises, KernelInfo
-from nnet3.ir.program_tables import MatrixInfo
-from nnet3.ir.serialize import VERSION, from_data, to_data
 from tests.call_count import count_calls
 from tests.ir.programs import index_table, multi_table, range_table, recurrence, training_step
 from tests.ir.random_programs import programs

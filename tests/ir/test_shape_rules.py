@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.ir import shape_rules
-from nnet3.ir.computation import NnetComputation
+from nnet3.engine.ir import shape_rules
+from nnet3.engine.ir.computation import NnetComputation
 from tests.ir.programs import multi_table
 
 

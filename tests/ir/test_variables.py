@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, strategies as st
 
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.variables import Variables, matrix_sizes, submatrix_table
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.variables import Variables, matrix_sizes, submatrix_table
 
 SIZES = ((6, 4), (3, 5))
 

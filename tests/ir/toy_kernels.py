@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nnet3.ir.kernel import InputPromises, KernelInfo
+from nnet3.engine.ir.kernel import InputPromises, KernelInfo
 from tests.ir.interpreter import Array, ToyKernel
 
 

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 
 from nnet3.errors import TableError
-from nnet3.kaldi_io import (
-    TableReader,
-)
+from nnet3.kaldi_io import TableReader
 
 MATRICES = {key: np.full((2, 2), number, np.float32) for number, key in enumerate(("a", "b", "c"))}
 

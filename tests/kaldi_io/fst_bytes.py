@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnet3.kaldi_io import (
-    Fst,
-    Reader,
-    Writer,
-    read_fst,
-    write_acceptor,
-    write_fst,
-)
+from nnet3.kaldi_io import Fst, Reader, Writer, read_fst, write_acceptor, write_fst
 
 WORKED = Fst.from_arcs(0, [np.inf, np.inf, 0], [0, 1], [1, 2], [1, 3], [0.5, 0])
 

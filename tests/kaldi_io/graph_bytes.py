@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from nnet3.base.kaldi_io.fst_const import _ARC, _STATE
+from nnet3.base.kaldi_io.fst_header import CONST, write_fst_header
+from nnet3.base.kaldi_io.fst_properties import EXPANDED
 from nnet3.kaldi_io import Fst, Writer
-from nnet3.kaldi_io.fst_const import _ARC, _STATE
-from nnet3.kaldi_io.fst_header import CONST, write_fst_header
-from nnet3.kaldi_io.fst_properties import EXPANDED
 
 MAGIC = struct.pack("<i", 2125659606)
 History = tuple[int, ...]

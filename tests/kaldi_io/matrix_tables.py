@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnet3.kaldi_io import (
-    matrix_writer,
-)
+from nnet3.kaldi_io import matrix_writer
 from tests.seeds import RANDOM
 
 MATRICES = {f"utt{k}": RANDOM.normal(size=(k + 1, 5)).astype(np.float32) for k in (3, 1, 2)}

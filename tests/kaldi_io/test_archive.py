@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 
 from nnet3.errors import TableError
-from nnet3.kaldi_io import (
-    Reader,
-    TableReader,
-    matrix_writer,
-    open_matrix_table,
-    open_vector_table,
-)
+from nnet3.kaldi_io import Reader, TableReader, matrix_writer, open_matrix_table, open_vector_table
 from tests.kaldi_io.damaged_tables import MATRICES, keys_of
 
 
@@ -84,7 +78,7 @@ def test_binary_ends_at_damage() -> None:
 
 def test_pipes_of_a_script_need_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is no object, what goes on behind one, and what is one that does not end; a command that fails is named."""
-    monkeypatch.setattr("nnet3.kaldi_io.files.MOST_OF_STREAM", 1 << 20)
+    monkeypatch.setattr("nnet3.base.kaldi_io.files.MOST_OF_STREAM", 1 << 20)
     entries = {
         "text": ("yes |", "expected a matrix"),
         "zeros": ("cat /dev/zero |", "this begins with a zero byte"),
@@ -117,7 +111,7 @@ def test_pipes_of_a_script_need_not_end(monkeypatch: pytest.MonkeyPatch) -> None
     ],
 )
 def test_entries_of_a_pipe_end(command: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nnet3.kaldi_io.files.MOST_OF_STREAM", 1 << 20)
+    monkeypatch.setattr("nnet3.base.kaldi_io.files.MOST_OF_STREAM", 1 << 20)
     table = open_matrix_table(f"ark:{command}")
     assert next(table)[0] == "a"
     with pytest.raises(TableError, match=message):
@@ -126,6 +120,6 @@ def test_entries_of_a_pipe_end(command: str, message: str, monkeypatch: pytest.M
 
 
 def test_a_pipe_is_as_long_as_it_likes_if_its_entries_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nnet3.kaldi_io.files.MOST_OF_STREAM", 1 << 16)
+    monkeypatch.setattr("nnet3.base.kaldi_io.files.MOST_OF_STREAM", 1 << 16)
     command = "for k in $(seq 200); do echo \"$k [\"; yes '1 2 3 4 5 6 7 8' | head -n 100; echo ']'; done |"
     assert len(list(open_matrix_table(f"ark:{command}"))) == 200

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from nnet3.base.kaldi_io import background as module
+from nnet3.base.kaldi_io.background import Background
 from nnet3.errors import ArgumentError
-from nnet3.kaldi_io import background as module
-from nnet3.kaldi_io.background import Background
 from tests.interrupts import interrupt_beside_a_wait
 from tests.patience import PATIENCE
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from nnet3.base.kaldi_io.files import check_can_write, map_file
 from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error
 from nnet3.kaldi_io import write_atomically
-from nnet3.kaldi_io.files import check_can_write, map_file
-from nnet3.nnet import Nnet
+from nnet3.model.nnet import Nnet
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnet3.base.kaldi_io.fst_properties import known_properties
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Fst, save_fst
-from nnet3.kaldi_io.fst_properties import known_properties
 from tests.kaldi_io.random_fsts import random_fst, same
 
 

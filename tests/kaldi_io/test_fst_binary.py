@@ -9,10 +9,7 @@ import numpy as np
 import pytest
 
 from nnet3.errors import ModelFormatError
-from nnet3.kaldi_io import (
-    Fst,
-    load_fst,
-)
+from nnet3.kaldi_io import Fst, load_fst
 from tests.kaldi_io.fst_bytes import WORKED, WORKED_BYTES, fst_bytes, fst_from
 from tests.kaldi_io.random_fsts import same
 

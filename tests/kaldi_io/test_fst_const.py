@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnet3.base.kaldi_io.fst_const import LabelReach
+from nnet3.base.kaldi_io.graph_file import GraphFile, load_graph
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Fst
-from nnet3.kaldi_io.fst_const import LabelReach
-from nnet3.kaldi_io.graph_file import GraphFile, load_graph
 from tests.kaldi_io.graph_bytes import const_bytes, header, lookahead_bytes
 from tests.kaldi_io.random_fsts import random_fst, same
 from tests.seeds import RANDOM

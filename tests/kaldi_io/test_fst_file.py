@@ -8,16 +8,7 @@ import numpy as np
 import pytest
 
 from nnet3.errors import ModelFormatError, TableError
-from nnet3.kaldi_io import (
-    Fst,
-    Reader,
-    fst_writer,
-    load_fst,
-    open_fst_table,
-    random_access_fsts,
-    read_fst,
-    save_fst,
-)
+from nnet3.kaldi_io import Fst, Reader, fst_writer, load_fst, open_fst_table, random_access_fsts, read_fst, save_fst
 from tests.kaldi_io.fst_bytes import WORKED, WORKED_BYTES, fst_bytes, fst_from
 from tests.kaldi_io.random_fsts import random_fst, same
 from tests.shared_data import GOLDEN, needs_shared

@@ -6,9 +6,9 @@ import struct
 
 import pytest
 
+from nnet3.base.kaldi_io.fst_header import COMPACT, CONST, LOOKAHEAD, NGRAM, VECTOR, FstHeader, read_fst_header
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Reader
-from nnet3.kaldi_io.fst_header import COMPACT, CONST, LOOKAHEAD, NGRAM, VECTOR, FstHeader, read_fst_header
 from tests.kaldi_io.graph_bytes import MAGIC, header, symbol_table
 
 KINDS = VECTOR, COMPACT, CONST, LOOKAHEAD, NGRAM

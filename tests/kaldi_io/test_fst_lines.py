@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nnet3.base.kaldi_io.fst_lines import FstLines, read_lines
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Reader
-from nnet3.kaldi_io.fst_lines import FstLines, read_lines
 
 FIELDS = (1, 2, 3, 4, 5)
 

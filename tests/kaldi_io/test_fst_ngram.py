@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnet3.base.kaldi_io.graph_file import load_graph
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Fst
-from nnet3.kaldi_io.graph_file import load_graph
 from tests.kaldi_io.graph_bytes import Ngrams, header, ngram_bytes
 from tests.kaldi_io.random_fsts import same
 from tests.seeds import RANDOM

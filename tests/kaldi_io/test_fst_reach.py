@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nnet3.base.kaldi_io.fst_reach import accessible, arcs_on_cycles, breadth_first, coaccessible
 from nnet3.kaldi_io import Fst
-from nnet3.kaldi_io.fst_reach import accessible, arcs_on_cycles, breadth_first, coaccessible
 from tests.kaldi_io.random_fsts import random_fst
 
 

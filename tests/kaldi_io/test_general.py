@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from nnet3.base.kaldi_io.general import append_rows, compressed, dense, rows_with_padding, scaled, take_rows
 from nnet3.errors import ArgumentError
 from nnet3.kaldi_io import CompressedMatrix, CompressionMethod, GeneralMatrix, SparseMatrix, compress
-from nnet3.kaldi_io.general import append_rows, compressed, dense, rows_with_padding, scaled, take_rows
 
 FULL = np.array([[1, 0, 2.5], [0, 0, 0], [0, -3, 0], [4, 5, 6]] * 3, np.float32)
 SPARSE = SparseMatrix(

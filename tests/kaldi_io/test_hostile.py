@@ -10,9 +10,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from nnet3.base.kaldi_io.table_values import write_alignment, write_posterior
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Posterior, Reader, SparseMatrix, Writer, compress, read_alignment, read_posterior
-from nnet3.kaldi_io.table_values import write_alignment, write_posterior
 from tests.call_count import assert_calls_in_proportion
 from tests.seeds import RANDOM
 

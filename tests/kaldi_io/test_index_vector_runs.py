@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.kaldi_io.index_vector import run_length
+from nnet3.base.kaldi_io.index_vector import run_length
 from tests.call_count import count_calls
 
 

@@ -7,9 +7,9 @@ import struct
 import numpy as np
 import pytest
 
+from nnet3.base.kaldi_io.int32_table import read_int32_table, write_int32_table
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Reader, Writer
-from nnet3.kaldi_io.int32_table import read_int32_table, write_int32_table
 
 TABLE = np.array([[1, -2, 3], [2**31 - 1, 5, -(2**31)]])
 BINARY = b"".join(struct.pack("<bi", 4, value) for value in TABLE.reshape(-1))

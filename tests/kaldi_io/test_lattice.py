@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnet3.base.kaldi_io.lattice import Lattice, open_lattice_table, read_lattice
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Reader
-from nnet3.kaldi_io.lattice import Lattice, open_lattice_table, read_lattice
 from tests.shared_data import GOLDEN, needs_shared
 
 TABLE = GOLDEN / "chain/lattice/phone_lat.ark"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnet3.base.kaldi_io.lattice import Lattice, read_lattice
+from nnet3.base.kaldi_io.lattice_factoring import factored
+from nnet3.base.kaldi_io.lattice_file import write_lattice
 from nnet3.kaldi_io import Reader, Writer
-from nnet3.kaldi_io.lattice import Lattice, read_lattice
-from nnet3.kaldi_io.lattice_factoring import factored
-from nnet3.kaldi_io.lattice_file import write_lattice
 from tests.asr.slow_search import paths_of
 
 # Kaldi's `lattice-copy` made FACTORED of PLAIN, and its `--write-compact=false` EXPANDED of COMPACT.

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnet3.base.kaldi_io.lattice import Lattice, Strings, open_lattice_table, read_lattice
+from nnet3.base.kaldi_io.lattice_file import lattice_writer, write_lattice
 from nnet3.kaldi_io import Fst, Reader, Writer
-from nnet3.kaldi_io.lattice import Lattice, Strings, open_lattice_table, read_lattice
-from nnet3.kaldi_io.lattice_file import lattice_writer, write_lattice
 from tests.seeds import RANDOM
 from tests.shared_data import SHARED
 

@@ -7,9 +7,9 @@ import struct
 import numpy as np
 import pytest
 
+from nnet3.base.kaldi_io.other_features import read_htk, read_sphinx
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Reader
-from nnet3.kaldi_io.other_features import read_htk, read_sphinx
 
 ROWS = np.arange(26, dtype=np.float32).reshape(2, 13) / 8
 NUMBERS = b"".join(struct.pack(">f", number) for number in ROWS.ravel().tolist())

@@ -8,8 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from nnet3.kaldi_io import parse_numbers
-from nnet3.kaldi_io.parse_numbers import fits_float32, parse_integer, parse_pairs, parse_real, parse_row, parse_rows
+from nnet3.base.kaldi_io import parse_numbers
+from nnet3.base.kaldi_io.parse_numbers import (
+    fits_float32,
+    parse_integer,
+    parse_pairs,
+    parse_real,
+    parse_row,
+    parse_rows,
+)
 
 
 class Failed(Exception):

@@ -9,12 +9,7 @@ import pytest
 import torch
 
 from nnet3.errors import ModelFormatError, TableError
-from nnet3.kaldi_io import (
-    finished_matrices,
-    matrix_writer,
-    open_matrix_table,
-    random_access_vectors,
-)
+from nnet3.kaldi_io import finished_matrices, matrix_writer, open_matrix_table, random_access_vectors
 from tests.kaldi_io.damaged_tables import MATRICES, keys_of
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from nnet3.base.kaldi_io.replacing import keeping_inputs
+from nnet3.base.kaldi_io.specifiers import parse_wspecifier, parse_wxfilename
+from nnet3.base.kaldi_io.streams import OutputStream
 from nnet3.errors import Nnet3Error
 from nnet3.kaldi_io import write_atomically
-from nnet3.kaldi_io.replacing import keeping_inputs
-from nnet3.kaldi_io.specifiers import parse_wspecifier, parse_wxfilename
-from nnet3.kaldi_io.streams import OutputStream
 
 KINDS = {
     "a model": [b"\0B<Nnet3> \ninput-node", b"<Nnet3> \n\ninput-node", b"\0B<TransitionModel> <Topology> "],

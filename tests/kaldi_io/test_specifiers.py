@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.errors import TableError
-from nnet3.kaldi_io.specifiers import (
+from nnet3.base.kaldi_io.specifiers import (
     FileName,
     is_table,
     parse_rspecifier,
@@ -13,6 +12,7 @@ from nnet3.kaldi_io.specifiers import (
     parse_wspecifier,
     parse_wxfilename,
 )
+from nnet3.errors import TableError
 
 
 def test_rspecifiers_are_parsed_with_their_options() -> None:

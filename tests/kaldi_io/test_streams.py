@@ -12,14 +12,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from nnet3.base.kaldi_io.files import map_file
+from nnet3.base.kaldi_io.load import open_rxfilename
+from nnet3.base.kaldi_io.script import read_script
+from nnet3.base.kaldi_io.specifiers import parse_rxfilename, parse_wxfilename
+from nnet3.base.kaldi_io.streams import InputStream, OutputStream, open_input, read_whole
 from nnet3.cli.files import read_network_or_config
 from nnet3.errors import ModelFormatError, Nnet3Error, TableError
 from nnet3.kaldi_io import open_matrix_table
-from nnet3.kaldi_io.files import map_file
-from nnet3.kaldi_io.load import open_rxfilename
-from nnet3.kaldi_io.script import read_script
-from nnet3.kaldi_io.specifiers import parse_rxfilename, parse_wxfilename
-from nnet3.kaldi_io.streams import InputStream, OutputStream, open_input, read_whole
 from tests.interrupts import interrupt_beside_a_wait
 
 
@@ -133,7 +133,7 @@ def test_zeros_without_end_are_refused_at_once() -> None:
 def test_text_without_end_is_refused(
     read: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nnet3.kaldi_io.files.MOST_OF_STREAM", 1 << 20)
+    monkeypatch.setattr("nnet3.base.kaldi_io.files.MOST_OF_STREAM", 1 << 20)
     monkeypatch.chdir(tmp_path)
     os.mkfifo("pipe")
     with subprocess.Popen(["bash", "-c", "exec yes > pipe"]) as writer:

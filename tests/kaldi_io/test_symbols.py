@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnet3.base.kaldi_io.graph_file import load_graph
+from nnet3.base.kaldi_io.symbols import load_symbols
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Fst
-from nnet3.kaldi_io.graph_file import load_graph
-from nnet3.kaldi_io.symbols import load_symbols
 from tests.kaldi_io.graph_bytes import const_bytes, header, symbol_table
 
 SMALL = Fst.from_arcs(0, [np.inf, 0.5], [0, 0], [1, 1], [1, 2], [0.25, 1], [3, 0])

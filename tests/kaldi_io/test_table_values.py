@@ -8,9 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from nnet3.errors import ModelFormatError
-from nnet3.kaldi_io import Posterior, Reader, Writer, read_alignment, read_posterior
-from nnet3.kaldi_io.table_values import (
+from nnet3.base.kaldi_io.table_values import (
     read_pairs,
     read_token,
     write_alignment,
@@ -18,6 +16,8 @@ from nnet3.kaldi_io.table_values import (
     write_posterior,
     write_token,
 )
+from nnet3.errors import ModelFormatError
+from nnet3.kaldi_io import Posterior, Reader, Writer, read_alignment, read_posterior
 
 LIMITS = [2**31 - 1, -(2**31), 2**30, 0]
 

@@ -11,12 +11,7 @@ import numpy as np
 import pytest
 
 from nnet3.errors import TableError
-from nnet3.kaldi_io import (
-    Finished,
-    finished_matrices,
-    matrix_writer,
-    open_matrix_table,
-)
+from nnet3.kaldi_io import Finished, finished_matrices, matrix_writer, open_matrix_table
 from tests.kaldi_io.matrix_tables import MATRICES, same, write_matrices
 
 

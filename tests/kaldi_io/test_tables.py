@@ -11,6 +11,7 @@ import kaldi_native_io
 import numpy as np
 import pytest
 
+from nnet3.base.kaldi_io.general import dense
 from nnet3.cli.number_tables import part_of_file
 from nnet3.errors import TableError
 from nnet3.kaldi_io import (
@@ -37,7 +38,6 @@ from nnet3.kaldi_io import (
     write_int32,
     write_real,
 )
-from nnet3.kaldi_io.general import dense
 from tests.kaldi_io.matrix_tables import MATRICES, same, write_matrices
 from tests.seeds import RANDOM
 from tests.shared_data import GOLDEN, needs_shared

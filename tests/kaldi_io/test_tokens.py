@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnet3.base.kaldi_io import files
 from nnet3.errors import ModelFormatError
-from nnet3.kaldi_io import Reader, files
+from nnet3.kaldi_io import Reader
 from tests.kaldi_io.hand_made import binary, text
 
 

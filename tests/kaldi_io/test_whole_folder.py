@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from nnet3.base.kaldi_io import whole_folder as room
+from nnet3.base.kaldi_io.whole_folder import whole_folder
 from nnet3.errors import Nnet3Error
-from nnet3.kaldi_io import whole_folder as room
-from nnet3.kaldi_io.whole_folder import whole_folder
 
 MADE = ("one", "sub/t*")
 
@@ -72,7 +72,7 @@ def test_a_process_that_is_killed_leaves_the_old_folder(tmp_path: Path, new_pyth
     make(tmp_path / "folder", "old")
     script = f"""
 import os, signal
-from nnet3.kaldi_io.whole_folder import whole_folder
+from nnet3.base.kaldi_io.whole_folder import whole_folder
 with whole_folder({str(tmp_path / "folder")!r}, {MADE!r}) as place:
     (place / "one").write_text("new")
     os.kill(os.getpid(), signal.SIGKILL)

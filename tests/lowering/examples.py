@@ -13,19 +13,19 @@ from functools import cached_property
 import numpy as np
 
 import nnet3
-from nnet3.compiler import NnetSource, lowering_request
-from nnet3.ir.computation import NnetComputation
-from nnet3.lowering.build_graph import build_graph
-from nnet3.lowering.carried import ChunkRows
-from nnet3.lowering.first_writers import FirstWriters, find_first_writers
-from nnet3.lowering.graph import ComputationGraph
-from nnet3.lowering.layout import Layout, lay_out
-from nnet3.lowering.needs import BackwardNeeds, find_needs
-from nnet3.lowering.reading import Reading, find_reading
-from nnet3.lowering.schedule import LayoutTask, Schedule
-from nnet3.lowering.scheduler import schedule
-from nnet3.lowering.source import LoweringRequest
-from nnet3.lowering.sweeps import Sweeps
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.lowering.build_graph import build_graph
+from nnet3.engine.lowering.carried_rows import ChunkRows
+from nnet3.engine.lowering.first_writers import FirstWriters, find_first_writers
+from nnet3.engine.lowering.graph import ComputationGraph
+from nnet3.engine.lowering.layout import Layout, lay_out
+from nnet3.engine.lowering.needs import BackwardNeeds, find_needs
+from nnet3.engine.lowering.reading import Reading, find_reading
+from nnet3.engine.lowering.schedule import LayoutTask, Schedule
+from nnet3.engine.lowering.scheduler import schedule
+from nnet3.engine.lowering.source import LoweringRequest
+from nnet3.engine.lowering.sweeps import Sweeps
+from nnet3.model.requests import NnetSource, lowering_request
 
 SPLICE = """
 input-node name=x dim=2

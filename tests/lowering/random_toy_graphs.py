@@ -7,7 +7,7 @@ import random
 import torch
 from torch import Tensor
 
-from nnet3.lowering.source import Operand, Use
+from nnet3.engine.lowering.source import Operand, Use
 from tests.lowering.toy_front_end import Gathering, Look, Part, Term, ToyGraph
 from tests.lowering.toy_operations import (
     AddBias,

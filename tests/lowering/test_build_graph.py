@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nnet3.base.index import NO_TIME
+from nnet3.engine.lowering.build_graph import build_graph, computable_outputs
+from nnet3.engine.lowering.graph import ComputationGraph
+from nnet3.engine.lowering.source import LoweringRequest, RequestedRows, Use
 from nnet3.errors import NotComputableError, RequestError
-from nnet3.index import NO_TIME
-from nnet3.lowering.build_graph import build_graph, computable_outputs
-from nnet3.lowering.graph import ComputationGraph
-from nnet3.lowering.source import LoweringRequest, RequestedRows, Use
 from tests.toy_source import ToySource, table
 
 NOTHING = np.zeros((0, 3), np.int32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, strategies as st
 
-from nnet3.lowering.classes import equal_sequences
+from nnet3.engine.lowering.classes import equal_sequences
 
 row = st.tuples(st.sampled_from([0, 1, 2, 5, -7]), st.integers(0, 2), st.integers(0, 1))
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import nnet3
-from nnet3.compiler import NnetSource, lowering_request
-from nnet3.driver import family_shelf
+from nnet3.engine.driver import family_store as family_shelf
+from nnet3.engine.lowering import continuation
+from nnet3.engine.lowering.continuation import frames_missing
 from nnet3.errors import ProofError
-from nnet3.lowering import continuation
-from nnet3.lowering.continuation import frames_missing
-from nnet3.structure.forwarding import ForwardingDescriptor
+from nnet3.model.requests import NnetSource, lowering_request
+from nnet3.model.structure.forwarding import ForwardingDescriptor
 from tests.families.networks import compiled, same_program
 
 HEAD = "input-node name=input dim=3\n"

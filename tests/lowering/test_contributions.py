@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 from hypothesis import given, settings, strategies as st
 
-from nnet3.lowering.contributions import Contributions
-from nnet3.lowering.places import RowPlace
+from nnet3.engine.lowering.contributions import Contributions
+from nnet3.engine.lowering.locations import RowPlace
 
 NUM_ROWS, NUM_COLS = 6, 4
 Cell = tuple[int, int]

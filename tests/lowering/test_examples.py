@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-import nnet3.lowering
+import nnet3.engine.lowering
 
-FILES = sorted(Path(nnet3.lowering.__file__).parent.glob("*.py"))
+FILES = sorted(Path(nnet3.engine.lowering.__file__).parent.glob("*.py"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_the_example_prints_what_it_says(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    package = nnet3.lowering.__name__
+    package = nnet3.engine.lowering.__name__
     module = importlib.import_module(package if path.stem == "__init__" else f"{package}.{path.stem}")
     assert ">>> " in (module.__doc__ or ""), "the docstring of the file has no example"
     result = doctest.testmod(module)

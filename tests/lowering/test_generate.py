@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import nnet3
-from nnet3.ir.commands import CopyRows
-from nnet3.lowering import lower
+from nnet3.engine.ir.commands import CopyRows
+from nnet3.engine.lowering import lower
 from tests.lowering.networks import LSTM
 from tests.lowering.toy_checks import check_case
 from tests.lowering.toy_loops import LOOPS

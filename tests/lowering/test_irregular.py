@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from nnet3.ir import commands as cmd
-from nnet3.ir.computation import NnetComputation
-from nnet3.lowering.irregular import IrregularGather
-from nnet3.lowering.places import RowPlace, Storage
-from nnet3.lowering.reading import GatheredNode, SlotPattern
-from nnet3.lowering.source import GatherPart, NodeKind, SourceNode
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.lowering.irregular import IrregularGather
+from nnet3.engine.lowering.locations import RowPlace, Storage
+from nnet3.engine.lowering.reading import GatheredNode, SlotPattern
+from nnet3.engine.lowering.source import GatherPart, NodeKind, SourceNode
 from tests.ir.interpreter import Interpreter
 from tests.seeds import shifted
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from nnet3.index import NO_TIME, as_index_table
-from nnet3.lowering import levels
-from nnet3.lowering.graph import NO_ITEM
-from nnet3.lowering.levels import NotInBlocks, _follow, _follow_in_pairs, levels_of
-from nnet3.schedule import CycleError, exact_levels
+from nnet3.base.index import NO_TIME, as_index_table
+from nnet3.engine.lowering import levels
+from nnet3.engine.lowering.graph import NO_ITEM
+from nnet3.engine.lowering.levels import NotInBlocks, _follow, _follow_in_pairs, levels_of
+from nnet3.engine.schedule import CycleError, exact_levels
 
 
 def exact(needs: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 from hypothesis import given, strategies as st
 
-from nnet3.lowering.irregular import as_block, pack_locations, runs_of, split_locations
+from nnet3.engine.lowering.irregular import as_block, pack_locations, runs_of, split_locations
 
 rows_taken = st.lists(st.integers(-1, 6), min_size=1, max_size=12).map(lambda rows: np.array(rows, np.int32))
 

@@ -20,14 +20,14 @@ import torch
 
 import nnet3
 from nnet3 import cn
-from nnet3.compiler import NnetSource, lowering_request
+from nnet3.engine.ir.commands import Backprop, Command, MatrixAdd, MatrixCopy
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.lowering import gather, lower, reading, updates
+from nnet3.engine.lowering.generate import _Generator
+from nnet3.engine.lowering.source import GraphSource, LoweringRequest
 from nnet3.errors import ProofError
-from nnet3.ir.commands import Backprop, Command, MatrixAdd, MatrixCopy
-from nnet3.ir.computation import NnetComputation
-from nnet3.lowering import gather, lower, reading, updates
-from nnet3.lowering.generate import _Generator
-from nnet3.lowering.source import GraphSource, LoweringRequest
-from nnet3.nnet import load_nnet
+from nnet3.model.nnet import load_nnet
+from nnet3.model.requests import NnetSource, lowering_request
 from tests import cindex_graph
 from tests.cindex_proof import prove_lowered
 from tests.cn.random_loops import random_loop_graph

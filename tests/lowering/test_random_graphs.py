@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import nnet3
-from nnet3.compiler import NnetSource, lowering_request
-from nnet3.lowering.build_graph import number_cindexes
-from nnet3.lowering.graph import ComputationGraph
-from nnet3.lowering.sweeps import Sweeps
+from nnet3.engine.lowering.build_graph import number_cindexes
+from nnet3.engine.lowering.graph import ComputationGraph
+from nnet3.engine.lowering.sweeps import Sweeps
+from nnet3.model.requests import NnetSource, lowering_request
 from tests.effort import EFFORT
 from tests.hop_by_hop_builder import GraphBuilder
 from tests.random_networks import RandomNetwork, random_network

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import nnet3
-from nnet3.compiler import lowering_request, nnet_source
+from nnet3.engine.lowering.build_graph import computable_outputs
+from nnet3.engine.lowering.rounds import Ranks, Rounds
+from nnet3.engine.lowering.slot_table import Mask
+from nnet3.engine.lowering.sweeps import Sweeps
 from nnet3.errors import ConfigError, RequestError
-from nnet3.lowering.build_graph import computable_outputs
-from nnet3.lowering.rounds import Ranks, Rounds
-from nnet3.lowering.slot_table import Mask
-from nnet3.lowering.sweeps import Sweeps
+from nnet3.model.requests import lowering_request, nnet_source
 from tests.effort import EFFORT
 from tests.hop_by_hop_builder import GraphBuilder
 from tests.seeds import shifted

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import nnet3
-from nnet3.compiler.compile import build_graph as network_graph, schedule as network_schedule
-from nnet3.driver import compile_task
-from nnet3.lowering import NodeKind, Schedule, Use, build_graph, schedule
-from nnet3.lowering.graph import NO_ITEM
+from nnet3.engine.driver import compile_task
+from nnet3.engine.lowering import NodeKind, Schedule, Use, build_graph, schedule
+from nnet3.engine.lowering.graph import NO_ITEM
+from nnet3.model.requests.compile import build_graph as network_graph, schedule as network_schedule
 from tests.call_count import count_calls
 from tests.lowering.networks import CLOCKWORK, LSTM, TDNN, request_for
 from tests.lowering.random_toy_graphs import random_toy_case

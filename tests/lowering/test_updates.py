@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.ir.commands import Backprop
-from nnet3.ir.computation import NnetComputation
-from nnet3.lowering import lower
+from nnet3.engine.ir.commands import Backprop
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.lowering import lower
 from tests.lowering.toy_checks import check_case
 from tests.lowering.toy_front_end import Look, Part, Term
 from tests.lowering.toy_loops import LOOPS, WIDTH, LoopCase, own_weights, shared_kernel, shared_matrix, simple

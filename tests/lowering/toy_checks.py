@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nnet3.ir import commands as cmd
-from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.passes.pipeline import optimize
-from nnet3.lowering import lower
-from nnet3.runtime import NnetComputer
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.passes.pipeline import optimize
+from nnet3.engine.lowering import lower
+from nnet3.engine.runtime import NnetComputer
 from tests.ir.interpreter import Interpreter
 from tests.lowering.toy_operations import Affine
 from tests.lowering.toy_requests import ToyCase

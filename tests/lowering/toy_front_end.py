@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nnet3.index import NO_TIME, IndexTable, N, T, X
-from nnet3.ir.kernel import KernelInfo
-from nnet3.lowering.source import GatherPart, NodeKind, Operand, SourceNode, Use
+from nnet3.base.index import NO_TIME, IndexTable, N, T, X
+from nnet3.engine.ir.kernel import KernelInfo
+from nnet3.engine.lowering.source import GatherPart, NodeKind, Operand, SourceNode, Use
 from tests.lowering.toy_operations import MatMul, Operation, Window
 
 

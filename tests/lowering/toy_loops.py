@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.lowering.source import LoweringRequest, Operand, RequestedRows, Use
+from nnet3.engine.lowering.source import LoweringRequest, Operand, RequestedRows, Use
 from tests.lowering.toy_front_end import Gathering, Look, Part, Term, ToyGraph
 from tests.lowering.toy_operations import (
     Affine,

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.ir.kernel import InputPromises, KernelInfo
+from nnet3.engine.ir.kernel import InputPromises, KernelInfo
 
 
 @dataclass(eq=False)

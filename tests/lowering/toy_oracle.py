@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from nnet3.lowering.source import NodeKind, RequestedRows, Use
+from nnet3.engine.lowering.source import NodeKind, RequestedRows, Use
 from tests.lowering.toy_front_end import Part, ToyGraph
 from tests.lowering.toy_operations import Window
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.lowering.source import LoweringRequest, NodeKind, RequestedRows, Use
+from nnet3.engine.lowering.source import LoweringRequest, NodeKind, RequestedRows, Use
 from tests.lowering.toy_front_end import ToyGraph
 from tests.lowering.toy_oracle import Oracle
 

@@ -59,9 +59,9 @@ def test_what_is_left_alone(text: str) -> None:
 
 
 def test_mutants_of_a_file_have_different_names_and_most_compile() -> None:
-    path = ROOT / "src/nnet3/lowering/slot_shapes.py"
+    path = ROOT / "src/nnet3/engine/lowering/slot_shapes.py"
     text = path.read_text()
-    mutants = mutants_of("src/nnet3/lowering/slot_shapes.py", text)
+    mutants = mutants_of("src/nnet3/engine/lowering/slot_shapes.py", text)
     assert len(mutants) > 100
     assert len({mutant.name for mutant in mutants}) == len(mutants)
     later = [Mutant(**{**vars(m), "text": "\n" + text, "start": m.start + 1, "end": m.end + 1}) for m in mutants[:9]]
@@ -86,7 +86,7 @@ def test_equivalent_mutants_are_mutants() -> None:
 @nightly
 def test_a_room_is_tried_in_a_copy(new_python: Path, tmp_path: Path) -> None:
     """One file with its test; the checkout stays as it is."""
-    before = (ROOT / "src/nnet3/text/suggest.py").read_bytes()
+    before = (ROOT / "src/nnet3/base/text/suggest.py").read_bytes()
     arguments = ["text/suggest.py", "--sample=2", "--tests=tests/text", f"--folder={tmp_path}"]
     command = [new_python, "-m", "tools.mutation"]
     process = subprocess.run([*command, *arguments], capture_output=True, text=True, cwd=ROOT)
@@ -95,4 +95,4 @@ def test_a_room_is_tried_in_a_copy(new_python: Path, tmp_path: Path) -> None:
     again = subprocess.run([*command, "--no-retry", *arguments], capture_output=True, text=True, cwd=ROOT)
     assert again.stdout.splitlines()[-1] == process.stdout.splitlines()[-1]
     assert "s src/nnet3" not in again.stdout, "nothing was tried again"
-    assert (ROOT / "src/nnet3/text/suggest.py").read_bytes() == before
+    assert (ROOT / "src/nnet3/base/text/suggest.py").read_bytes() == before

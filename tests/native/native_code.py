@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.native.library import library
-from nnet3.native.operations import Operations
-from nnet3.runtime.native_runs import NativeRun
-from nnet3.runtime.view_operations import of_memory
+from nnet3.base.native.library import library
+from nnet3.base.native.operations import Operations
+from nnet3.engine.runtime.native_runs import NativeRun
+from nnet3.engine.runtime.view_operations import of_memory
 
 needs_native_code = pytest.mark.skipif(library() is None, reason="there is no native code")
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from nnet3.native import library as room
-from nnet3.native.operations import BYTES
+from nnet3.base.native import library as room
+from nnet3.base.native.operations import BYTES
 from tests.call_count import count_calls_of
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
@@ -90,7 +90,7 @@ def test_flags_that_the_compiler_does_not_know_are_left_out(tmp_path: Path, monk
 @needs_compiler
 def test_several_processes_build_at_once(folder: Path, small_source: Path, new_python: Path) -> None:
     script = (
-        "import nnet3.native.library as room, pathlib\n"
+        "import nnet3.base.native.library as room, pathlib\n"
         f"room._SOURCES = (pathlib.Path({str(small_source)!r}),)\n"
         "assert room.library() is not None"
     )

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from nnet3.native import operations as native
-from nnet3.native.codes import Code
-from nnet3.native.meaning import meanings
-from nnet3.native.operations import ADDRESSES, STRIDES, Operations
+from nnet3.base.native import operations as native
+from nnet3.base.native.codes import Code
+from nnet3.base.native.meaning import meanings
+from nnet3.base.native.operations import ADDRESSES, STRIDES, Operations
 
 
 def matrix(rows: int, columns: int) -> Tensor:

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, strategies as st
 from torch import Tensor
 
-from nnet3.native import operations as native
-from nnet3.native.operations import Operations
+from nnet3.base.native import operations as native
+from nnet3.base.native.operations import Operations
 from tests.native.native_code import needs_native_code, run_once
 
 pytestmark = needs_native_code

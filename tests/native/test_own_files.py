@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nnet3.native.own_files import own_folder, private_path, read_own, write_own
+from nnet3.base.native.own_files import own_folder, private_path, read_own, write_own
 
 CONTENTS = bytes(range(256)) * 100
 NOBODY = 65534

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, strategies as st
 from torch import Tensor
 
-from nnet3.native import panels as room
-from nnet3.native.panels import Panels, product
+from nnet3.base.native import panels as room
+from nnet3.base.native.panels import Panels, product
 from tests.components.finite_differences import strided
 from tests.native.native_code import needs_native_code
 

@@ -10,10 +10,10 @@ import torch
 from hypothesis import given, strategies as st
 from torch import Tensor
 
+from nnet3.base.native import operations as native
+from nnet3.base.native.operations import FLOAT_BYTES, NUM_MATRICES, STAYS, Operations
+from nnet3.base.native.ranges import Ranges, ReachableMemory, check_scratch, stretch_of
 from nnet3.errors import ExecutionError
-from nnet3.native import operations as native
-from nnet3.native.operations import FLOAT_BYTES, NUM_MATRICES, STAYS, Operations
-from nnet3.native.ranges import Ranges, ReachableMemory, check_scratch, stretch_of
 
 BEFORE, AFTER = 3, 4  # floats beside the rows of a matrix
 

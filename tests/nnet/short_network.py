@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from nnet3 import Nnet
-from nnet3.components.batch_norm import BatchNormComponent
+from nnet3.model.components.batch_norm import BatchNormComponent
 
 
 def short_network(lines: str) -> Nnet:

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from nnet3.errors import ModelFormatError, NetworkError
-from nnet3.hmm.transition_model import TransitionModel
 from nnet3.kaldi_io import Reader
-from nnet3.nnet import AcousticModel, Nnet, device_of, load, network_of
-from nnet3.nnet.load import read_model
-from nnet3.nnet.model_file import read_nnet
+from nnet3.model.hmm.transition_model import TransitionModel
+from nnet3.model.nnet import AcousticModel, Nnet, device_of, load, network_of
+from nnet3.model.nnet.load import read_model
+from nnet3.model.nnet.model_file import read_nnet
 from tests.nnet.file_checks import assert_every_cut_is_found, assert_same_text, change, to_bytes
 from tests.nnet.model_texts import CONTEXTS_TEXT, MDL_TEXT, RAW_TEXT, TRANSITIONS_TEXT
 from tests.shared_data import golden_cases

@@ -11,8 +11,8 @@ import torch
 
 from nnet3 import Nnet
 from nnet3.components import Properties
-from nnet3.components.tdnn import TdnnComponent
-from nnet3.nnet.fingerprint import component_digest
+from nnet3.model.components.tdnn import TdnnComponent
+from nnet3.model.nnet.fingerprint import component_digest
 from tests.call_count import count_calls_of
 
 CONFIG = """

@@ -9,7 +9,7 @@ import torch
 
 import nnet3
 from nnet3.errors import ModelFormatError
-from nnet3.nnet.model_file import num_not_finite
+from nnet3.model.nnet.model_file import num_not_finite
 
 CONFIG = """
 input-node name=input dim=2

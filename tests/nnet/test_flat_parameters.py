@@ -11,9 +11,9 @@ import pytest
 import torch
 
 import nnet3
-from nnet3.edits.edits import apply_edits
 from nnet3.errors import NetworkError
-from nnet3.nnet import Nnet
+from nnet3.model.edits.edits import apply_edits
+from nnet3.model.nnet import Nnet
 
 CONFIG = """
 input-node name=input dim=3

@@ -9,8 +9,8 @@ import pytest
 import nnet3
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Reader
-from nnet3.nnet import AcousticModel, Nnet, load, load_nnet, load_transition_model
-from nnet3.nnet.load import read_model
+from nnet3.model.nnet import AcousticModel, Nnet, load, load_nnet, load_transition_model
+from nnet3.model.nnet.load import read_model
 from tests.nnet.model_texts import MDL_TEXT, RAW_BINARY, RAW_TEXT, TRANSITIONS_TEXT
 
 

@@ -11,9 +11,9 @@ import torch
 
 from nnet3.errors import ModelFormatError, Nnet3Error
 from nnet3.kaldi_io import Reader, Writer
-from nnet3.nnet import Nnet, load
-from nnet3.nnet.load import read_model
-from nnet3.nnet.model_file import read_nnet
+from nnet3.model.nnet import Nnet, load
+from nnet3.model.nnet.load import read_model
+from nnet3.model.nnet.model_file import read_nnet
 from tests.nnet.file_checks import assert_every_cut_is_found, assert_same_text, change, to_bytes
 from tests.nnet.model_texts import RAW_BINARY, RAW_TEXT
 from tests.shared_data import GOLDEN

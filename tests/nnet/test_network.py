@@ -7,7 +7,7 @@ import torch
 
 from nnet3.components import Component
 from nnet3.errors import ArgumentError, NetworkError
-from nnet3.nnet import Nnet
+from nnet3.model.nnet import Nnet
 
 CONFIG = """
 input-node name=input dim=3

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 import nnet3
-from nnet3.components import inference_affine
+from nnet3.base.native.library import library
 from nnet3.errors import ComponentError, NetworkError, RequestError
 from nnet3.kaldi_io import Reader
-from nnet3.native.library import library
-from nnet3.nnet import AcousticModel, Nnet, conversion
-from nnet3.nnet.load import read_model
+from nnet3.model.components import inference_affine
+from nnet3.model.nnet import AcousticModel, Nnet, conversion
+from nnet3.model.nnet.load import read_model
 from tests.effort import EFFORT
 from tests.nnet.model_texts import MDL_TEXT
 from tests.random_cases import forward_cases

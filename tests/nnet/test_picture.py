@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from nnet3.drawing import Arc, Graph, to_svg
-from nnet3.nnet import Nnet, load_nnet
-from nnet3.nnet.picture import network_graph
+from nnet3.base.drawing import Arc, Graph, to_svg
+from nnet3.model.nnet import Nnet, load_nnet
+from nnet3.model.nnet.picture import network_graph
 from tests.nnet.drawn_networks import RNN, TDNN
 from tests.shared_data import GOLDEN, golden_cases, needs_shared
 

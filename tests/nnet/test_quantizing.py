@@ -15,8 +15,8 @@ from torch import Tensor
 import nnet3
 from nnet3.errors import ArgumentError, ComponentError, NetworkError, RequestError
 from nnet3.kaldi_io import Reader
-from nnet3.nnet import AcousticModel, Nnet
-from nnet3.nnet.load import read_model
+from nnet3.model.nnet import AcousticModel, Nnet
+from nnet3.model.nnet.load import read_model
 from tests.effort import EFFORT
 from tests.nnet.model_texts import MDL_TEXT
 from tests.random_cases import forward_cases

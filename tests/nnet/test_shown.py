@@ -8,9 +8,9 @@ import pytest
 
 import nnet3
 from nnet3 import cn
-from nnet3.drawing import graphviz
-from nnet3.nnet import AcousticModel, Nnet
-from nnet3.runtime.profile import profile
+from nnet3.base.drawing import graphviz
+from nnet3.engine.runtime.profile import profile
+from nnet3.model.nnet import AcousticModel, Nnet
 from tests.shared_data import GOLDEN
 
 CONFIG = """

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import nnet3
-from nnet3.edits import apply_edits
 from nnet3.errors import Nnet3Error
-from nnet3.nnet.simple import what_is_simple
+from nnet3.model.edits import apply_edits
+from nnet3.model.nnet.simple import what_is_simple
 
 CONFIG = """
     input-node name={} dim=3

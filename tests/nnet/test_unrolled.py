@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from nnet3.errors import DrawingError
-from nnet3.nnet import Nnet
-from nnet3.nnet.picture import network_graph
-from nnet3.nnet.unrolled import Frames, unrolled_graph
+from nnet3.model.nnet import Nnet
+from nnet3.model.nnet.picture import network_graph
+from nnet3.model.nnet.unrolled import Frames, unrolled_graph
 from tests.nnet.drawn_networks import RNN, TDNN
 
 

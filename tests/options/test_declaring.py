@@ -7,9 +7,9 @@ from dataclasses import FrozenInstanceError, dataclass
 
 import pytest
 
+from nnet3.base.options.declaring import Options, again, declared, option
+from nnet3.base.text.values import Integer, Number, Text, at_least
 from nnet3.errors import ArgumentError, TrainingError
-from nnet3.options.declaring import Options, again, declared, option
-from nnet3.text.values import Integer, Number, Text, at_least
 
 
 @dataclass(frozen=True)

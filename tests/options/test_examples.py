@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.errors import ArgumentError, Nnet3Error, TrainingError
-from nnet3.options.examples import (
+from nnet3.base.options.examples import (
     WHOLE,
     ChainMakingOptions,
     ChainMergingOptions,
@@ -16,6 +15,7 @@ from nnet3.options.examples import (
     MergingOptions,
     SubsetOptions,
 )
+from nnet3.errors import ArgumentError, Nnet3Error, TrainingError
 
 
 def test_lengths_but_not_the_overlap_become_multiples_of_the_subsampling_factor() -> None:

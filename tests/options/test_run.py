@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from nnet3 import CompileOptions
+from nnet3.base.options.run import TrainingSection, parse_dropout
 from nnet3.errors import ArgumentError, Nnet3Error
 from nnet3.options import Option, declared
-from nnet3.options.run import TrainingSection, parse_dropout
-from nnet3.runs.kinds import KINDS, ArchivesSection
-from nnet3.runs.settings import SECTIONS
 from nnet3.train import TrainerOptions
+from nnet3.training.runs.data_kinds import KINDS, ArchivesSection
+from nnet3.training.runs.settings import SECTIONS
 
 FIRST, LAST = -(2**31), 2**31 - 1
 TABLES, TEXTS, TRUTHS = [["ark:a", "scp:b"], "ark:a"], ["a"], [True, False]

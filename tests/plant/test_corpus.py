@@ -10,10 +10,10 @@ from unittest import mock
 
 import pytest
 
-from nnet3.driver.proving import PROVE
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.passes import pipeline
-from nnet3.ir.passes.pipeline import PIPELINE, Pass
+from nnet3.engine.driver.proving import PROVE
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.passes import pipeline
+from nnet3.engine.ir.passes.pipeline import PIPELINE, Pass
 from tools.plant.cases import Case, forget_plans
 from tools.plant.corpus import corpus
 from tools.plant.program_cases import OptimizedPrograms

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from nnet3.native import library
-from nnet3.runtime.lanes import lane_of
+from nnet3.base.native import library
+from nnet3.engine.runtime.lanes import lane_of
 from tools.mutation.mutant import Mutant
 from tools.plant.covering import Covering
 from tools.plant.planting import ROOT
 
-LANES, LIBRARY = "src/nnet3/runtime/lanes.py", "src/nnet3/native/library.py"
+LANES, LIBRARY = "src/nnet3/engine/runtime/lanes.py", "src/nnet3/base/native/library.py"
 
 
 def at(path: str, text: str) -> Mutant:

@@ -22,4 +22,4 @@ def test_every_room_gets_bugs() -> None:
 def test_rooms_are_apart() -> None:
     paths = [path for room in ROOMS for path in paths_of(room)]
     assert len(set(paths)) == len(paths)
-    assert {bug.path for bug in planted(1, 0, "row_moves")} == {"src/nnet3/runtime/row_moves.py"}
+    assert {bug.path for bug in planted(1, 0, "row_moves")} == {"src/nnet3/engine/runtime/row_moves.py"}

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 from unittest import mock
 
-from nnet3.driver.proving import PROVE
-from nnet3.ir.computation import NnetComputation
-from nnet3.runtime import Plan, plan_of
+from nnet3.engine.driver.proving import PROVE
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.runtime import Plan, plan_of
 from tests.effort import nightly
 from tests.native.native_code import needs_native_code
 from tests.random_networks import computable_request, random_network
@@ -23,12 +23,12 @@ from tools.plant.trial import CHECKER, EQUAL, EQUALS, HOLE, NOT_RUN, NUMBERS, PR
 from tools.plant.wrong import missed
 from tools.plant.wrong_programs import WRONG
 
-MACHINE, TAPE = "src/nnet3/ir/proof/machine.py", "src/nnet3/ir/proof/tape.py"
-MEMORY = "src/nnet3/runtime/plan_memory.py"
-OUTLINE = "src/nnet3/runtime/outline.py"
-OPERATIONS = "src/nnet3/native/operations.py"
-SIZING = "src/nnet3/ir/passes/move_sizing.py"
-ZEROING = "src/nnet3/ir/passes/remove_unneeded_zeroing.py"
+MACHINE, TAPE = "src/nnet3/engine/ir/proof/machine.py", "src/nnet3/engine/ir/proof/tape.py"
+MEMORY = "src/nnet3/engine/runtime/plan_memory.py"
+OUTLINE = "src/nnet3/engine/runtime/unplaced_plan.py"
+OPERATIONS = "src/nnet3/base/native/operations.py"
+SIZING = "src/nnet3/engine/ir/passes/move_sizing.py"
+ZEROING = "src/nnet3/engine/ir/passes/remove_unneeded_zeroing.py"
 
 
 def bug(path: str, before: str, after: str) -> Mutant:

@@ -12,11 +12,11 @@ import numpy as np
 from rich.console import Console
 
 from nnet3.examples import EXAMPLES, ExampleReader, example_writer
-from nnet3.runs.display import Display
-from nnet3.runs.events import read_events
-from nnet3.runs.kinds import KINDS
-from nnet3.runs.settings_text import read_settings_text
-from nnet3.runs.train_model import train_model
+from nnet3.training.runs.data_kinds import KINDS
+from nnet3.training.runs.display import Display
+from nnet3.training.runs.events import read_events
+from nnet3.training.runs.settings_text import read_settings_text
+from nnet3.training.runs.train_model import train_model
 from tools.kill_training_data import write_examples
 
 

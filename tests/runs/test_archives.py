@@ -11,11 +11,11 @@ import pytest
 import nnet3
 from nnet3.errors import Nnet3Error
 from nnet3.examples import EXAMPLES, ExampleReader, example_writer
-from nnet3.examples.source import MinibatchSource, SourceOptions
-from nnet3.runs import archives
-from nnet3.runs.archives import FramesKind
-from nnet3.runs.kinds import ArchivesSection
-from nnet3.runs.plugs import DataSource, Share
+from nnet3.training.examples.source import MinibatchSource, SourceOptions
+from nnet3.training.runs import archives
+from nnet3.training.runs.archives import FramesKind
+from nnet3.training.runs.data_kinds import ArchivesSection
+from nnet3.training.runs.interfaces import DataSource, Share
 from tests.runs.task import Task
 
 

@@ -10,13 +10,13 @@ from torch import Tensor
 
 import nnet3
 from nnet3.options import TrainerOptions
-from nnet3.runs.averaged_models import AveragedModels, JobCounts
-from nnet3.runs.packing import same
-from nnet3.runs.parallel import TrainingRounds
-from nnet3.runs.world import World
-from nnet3.train.minibatch import MatrixTarget, Minibatch, NetworkInput, grid
-from nnet3.train.objectives import ObjectiveByNode, ObjectiveStats
-from nnet3.train.trainer import Trainer
+from nnet3.training.runs.averaged_models import AveragedModels, JobCounts
+from nnet3.training.runs.packing import same
+from nnet3.training.runs.parallel import TrainingRounds
+from nnet3.training.runs.world import World
+from nnet3.training.train.minibatch import MatrixTarget, Minibatch, NetworkInput, grid
+from nnet3.training.train.objectives import ObjectiveByNode, ObjectiveStats
+from nnet3.training.train.trainer import Trainer
 from tests.runs.thread_world import in_threads
 
 SIZE = 2

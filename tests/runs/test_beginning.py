@@ -13,8 +13,8 @@ import torch
 
 import nnet3
 from nnet3.errors import ConfigError, Nnet3Error, TrainingError
-from nnet3.runs import beginning, beginning as module
-from nnet3.runs.beginning import (
+from nnet3.training.runs import beginning, beginning as module
+from nnet3.training.runs.beginning import (
     check_same_everywhere,
     check_same_run,
     choose_device,
@@ -26,10 +26,10 @@ from nnet3.runs.beginning import (
     prepare_folder,
     take_threads,
 )
-from nnet3.runs.kinds import KINDS
-from nnet3.runs.settings import RunSettings
-from nnet3.runs.settings_text import parse_toml
-from nnet3.runs.world import World
+from nnet3.training.runs.data_kinds import KINDS
+from nnet3.training.runs.settings import RunSettings
+from nnet3.training.runs.settings_text import parse_toml
+from nnet3.training.runs.world import World
 from tests.runs.task import Task
 from tests.runs.thread_world import in_threads
 

@@ -14,8 +14,8 @@ import torch
 
 import nnet3
 from nnet3.errors import Nnet3Error
-from nnet3.runs import checkpoints as module
-from nnet3.runs.checkpoints import (
+from nnet3.training.runs import checkpoints as module
+from nnet3.training.runs.checkpoints import (
     Checkpoint,
     Checkpoints,
     States,
@@ -25,8 +25,8 @@ from nnet3.runs.checkpoints import (
     remove_leftovers,
     write_folder,
 )
-from nnet3.runs.packing import put_together, same, take_apart
-from nnet3.runs.world import World
+from nnet3.training.runs.packing import put_together, same, take_apart
+from nnet3.training.runs.world import World
 
 CALLS = ("rename", "fsync", "open")
 
@@ -59,7 +59,7 @@ def _cut(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
 
     for name in CALLS:
         monkeypatch.setattr(os, name, wrap(getattr(os, name)))
-    monkeypatch.setattr("nnet3.runs.checkpoints.shutil.rmtree", lambda *_, **__: None)
+    monkeypatch.setattr("nnet3.training.runs.checkpoints.shutil.rmtree", lambda *_, **__: None)
 
 
 def _visible(parent: Path) -> dict[str, set[str]]:

@@ -9,8 +9,8 @@ import re
 import pytest
 from rich.console import Console
 
-from nnet3.runs import display as module
-from nnet3.runs.display import Display, format_seconds
+from nnet3.training.runs import display as module
+from nnet3.training.runs.display import Display, format_seconds
 
 
 def _display(*, terminal: bool, is_first: bool = True) -> tuple[Display, io.StringIO]:

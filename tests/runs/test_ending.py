@@ -12,18 +12,18 @@ import pytest
 import torch
 
 import nnet3
+from nnet3.base.options.run import PriorsSection
 from nnet3.errors import Nnet3Error
-from nnet3.hmm.topology import HmmTopology, TopologyEntry, TopologyState
-from nnet3.hmm.transition_model import TransitionModel
-from nnet3.options.run import PriorsSection
-from nnet3.runs import train_model as module
-from nnet3.runs.plugs import Placed, RunObjectives
-from nnet3.runs.snapshots import Snapshots
-from nnet3.runs.train_model import finish_run
-from nnet3.runs.training_run import Progress
-from nnet3.runs.world import World
-from nnet3.train.minibatch import MatrixTarget, Minibatch, NetworkInput, grid
-from nnet3.train.objectives import ObjectiveByNode
+from nnet3.model.hmm.topology import HmmTopology, TopologyEntry, TopologyState
+from nnet3.model.hmm.transition_model import TransitionModel
+from nnet3.training.runs import train_model as module
+from nnet3.training.runs.interfaces import Placed, RunObjectives
+from nnet3.training.runs.snapshots import Snapshots
+from nnet3.training.runs.train_model import finish_run
+from nnet3.training.runs.training_run import Progress
+from nnet3.training.runs.world import World
+from nnet3.training.train.minibatch import MatrixTarget, Minibatch, NetworkInput, grid
+from nnet3.training.train.objectives import ObjectiveByNode
 
 NNET = nnet3.Nnet.from_config(
     """

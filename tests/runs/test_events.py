@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from nnet3.errors import Nnet3Error
-from nnet3.runs import events as module
-from nnet3.runs.events import EventLog, read_events
+from nnet3.training.runs import events as module
+from nnet3.training.runs.events import EventLog, read_events
 
 
 def test_one_line_an_event(tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ import torch
 
 from nnet3.errors import ConfigError
 from nnet3.examples import EXAMPLES, Example
-from nnet3.examples.source import MinibatchSource, Position, SourceOptions
-from nnet3.nnet import Nnet, load_nnet
+from nnet3.model.nnet import Nnet, load_nnet
 from nnet3.options import TrainerOptions
-from nnet3.runs.parallel import TrainingRounds
-from nnet3.train.schedules import exponential_rate
-from nnet3.train.to_minibatch import to_minibatch
-from nnet3.train.trainer import Trainer
+from nnet3.training.examples.source import MinibatchSource, Position, SourceOptions
+from nnet3.training.runs.parallel import TrainingRounds
+from nnet3.training.train.schedules import exponential_rate
+from nnet3.training.train.to_minibatch import to_minibatch
+from nnet3.training.train.trainer import Trainer
 from tests.runs.task import Task
 from tests.runs.thread_world import run_in_threads
 

@@ -11,13 +11,13 @@ import pytest
 import nnet3
 from nnet3.chain import ChainObjective, ChainOptions
 from nnet3.errors import Nnet3Error
-from nnet3.runs import training_run
-from nnet3.runs.archives import ChainExamplesKind
-from nnet3.runs.kinds import ChainExamplesSection, ChainSection
-from nnet3.runs.objectives import ChainKind
-from nnet3.runs.plugs import Share
-from nnet3.train.evaluation import evaluate
-from nnet3.train.objectives import total_stats
+from nnet3.training.runs import training_run
+from nnet3.training.runs.archives import ChainExamplesKind
+from nnet3.training.runs.data_kinds import ChainExamplesSection, ChainSection
+from nnet3.training.runs.interfaces import Share
+from nnet3.training.runs.objectives import ChainKind
+from nnet3.training.train.evaluation import evaluate
+from nnet3.training.train.objectives import total_stats
 from tests.runs.task import Task
 from tests.shared_data import GOLDEN, needs_shared
 from tests.torchrun import torchrun

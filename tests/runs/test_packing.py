@@ -15,8 +15,16 @@ import pytest
 import torch
 
 from nnet3.errors import ModelFormatError, Nnet3Error
-from nnet3.runs import packing
-from nnet3.runs.packing import check_alike, check_can_save, load_parts, put_together, same, save_parts, take_apart
+from nnet3.training.runs import packing
+from nnet3.training.runs.packing import (
+    check_alike,
+    check_can_save,
+    load_parts,
+    put_together,
+    same,
+    save_parts,
+    take_apart,
+)
 
 STATE = {
     "delta": [torch.arange(6.0).view(2, 3).T, torch.tensor(math.nan), torch.zeros(0, 4)],

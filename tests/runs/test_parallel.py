@@ -10,14 +10,14 @@ import torch
 import nnet3
 from nnet3.errors import TrainingError
 from nnet3.options import TrainerOptions
-from nnet3.runs.packing import same
-from nnet3.runs.parallel import SharedSteps, sum_over_processes
-from nnet3.runs.world import World
-from nnet3.train.evaluation import evaluate
-from nnet3.train.minibatch import MatrixTarget, Minibatch, NetworkInput, grid
-from nnet3.train.objectives import total_stats
-from nnet3.train.running_state import load_network_state, network_state
-from nnet3.train.trainer import Trainer
+from nnet3.training.runs.packing import same
+from nnet3.training.runs.parallel import SharedSteps, sum_over_processes
+from nnet3.training.runs.world import World
+from nnet3.training.train.evaluation import evaluate
+from nnet3.training.train.minibatch import MatrixTarget, Minibatch, NetworkInput, grid
+from nnet3.training.train.objectives import total_stats
+from nnet3.training.train.running_state import load_network_state, network_state
+from nnet3.training.train.trainer import Trainer
 from tests.runs.thread_world import in_threads
 
 

@@ -18,12 +18,12 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from rich.console import Console
 
+from nnet3.base.options.run import OutputSection
 from nnet3.errors import TrainingError
-from nnet3.options.run import OutputSection
-from nnet3.runs import reports as module
-from nnet3.runs.display import Display
-from nnet3.runs.reports import Reports, Scalars, draw_curves, points
-from nnet3.train.objectives import ObjectiveStats
+from nnet3.training.runs import reports as module
+from nnet3.training.runs.display import Display
+from nnet3.training.runs.reports import Reports, Scalars, draw_curves, points
+from nnet3.training.train.objectives import ObjectiveStats
 
 EVENTS: list[dict[str, Any]] = [
     {"event": "start", "step": 0},

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import pytest
 
+from nnet3.base.text.values import Text, Texts
 from nnet3.errors import ConfigError
 from nnet3.options import Options, option
-from nnet3.runs.settings import RunSettings, describe_settings, read_settings
-from nnet3.runs.settings_text import parse_toml
-from nnet3.text.values import Text, Texts
+from nnet3.training.runs.settings import RunSettings, describe_settings, read_settings
+from nnet3.training.runs.settings_text import parse_toml
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nnet3.errors import ConfigError, Nnet3Error
-from nnet3.runs.settings_text import parse_toml, parse_yaml, read_settings_text
+from nnet3.training.runs.settings_text import parse_toml, parse_yaml, read_settings_text
 from tests.call_count import count_calls
 
 TOML = """# a run

@@ -8,7 +8,7 @@ import pytest
 
 import nnet3
 from nnet3.errors import Nnet3Error
-from nnet3.runs.snapshots import Snapshots
+from nnet3.training.runs.snapshots import Snapshots
 
 NNET = nnet3.Nnet.from_config(
     """

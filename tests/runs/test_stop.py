@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from nnet3.runs.stop import StopRequest
+from nnet3.training.runs.stop import StopRequest
 
 
 def _send(number: int) -> None:

@@ -11,12 +11,12 @@ import torch
 
 import nnet3
 from nnet3.errors import ConfigError, TrainingError
-from nnet3.nnet import Nnet, load_nnet
-from nnet3.runs.archives import FramesKind
-from nnet3.runs.kinds import ArchivesSection
-from nnet3.runs.nnet_run import saturation
-from nnet3.runs.plugs import Share
-from nnet3.train.schedules import shrinkage
+from nnet3.model.nnet import Nnet, load_nnet
+from nnet3.training.runs.archives import FramesKind
+from nnet3.training.runs.data_kinds import ArchivesSection
+from nnet3.training.runs.interfaces import Share
+from nnet3.training.runs.nnet_run import saturation
+from nnet3.training.train.schedules import shrinkage
 from tests.runs.task import Task
 
 

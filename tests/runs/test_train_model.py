@@ -14,11 +14,11 @@ import pytest
 import torch
 
 import nnet3
+from nnet3.base.options.run import TrainingSection
 from nnet3.errors import ConfigError, Nnet3Error, TrainingError
-from nnet3.options.run import TrainingSection
-from nnet3.runs import train_model as train_model_module, training_run
-from nnet3.runs.checkpoints import Checkpoints
 from nnet3.train import TrainerOptions
+from nnet3.training.runs import train_model as train_model_module, training_run
+from nnet3.training.runs.checkpoints import Checkpoints
 from tests.runs.task import Task
 from tests.shared_data import GOLDEN
 

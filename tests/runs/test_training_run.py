@@ -18,15 +18,15 @@ from rich.console import Console
 import nnet3
 from nnet3.errors import Nnet3Error, TrainingError
 from nnet3.examples import EXAMPLES, example_writer
-from nnet3.runs import nnet_run, train_model as train_model_module
-from nnet3.runs.archives import ArchiveSource
-from nnet3.runs.display import Display
-from nnet3.runs.kinds import KINDS
-from nnet3.runs.plugs import Share
-from nnet3.runs.settings_text import read_settings_text
-from nnet3.runs.train_model import train_model
-from nnet3.runs.training_run import Progress, TrainingRun
-from nnet3.train.objectives import ObjectiveStats
+from nnet3.training.runs import nnet_run, train_model as train_model_module
+from nnet3.training.runs.archives import ArchiveSource
+from nnet3.training.runs.data_kinds import KINDS
+from nnet3.training.runs.display import Display
+from nnet3.training.runs.interfaces import Share
+from nnet3.training.runs.settings_text import read_settings_text
+from nnet3.training.runs.train_model import train_model
+from nnet3.training.runs.training_run import Progress, TrainingRun
+from nnet3.training.train.objectives import ObjectiveStats
 from tests.runs.task import Task
 from tests.runs.thread_world import run_in_threads
 from tests.train.example_data import frame_example

@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
 from nnet3.errors import LostError, Nnet3Error, TrainingError
-from nnet3.runs import world as module
-from nnet3.runs.world import World, joined_world
+from nnet3.training.runs import world as module
+from nnet3.training.runs.world import World, joined_world
 from tests.runs.thread_world import in_threads
 
 

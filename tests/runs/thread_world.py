@@ -13,8 +13,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from nnet3.runs import train_model
-from nnet3.runs.world import World
+from nnet3.training.runs import train_model
+from nnet3.training.runs.world import World
 from tests.patience import PATIENCE
 from tests.runs.task import Task
 

@@ -1,6 +1,6 @@
 """How much memory nobody uses."""
 
-from nnet3.runtime.memory import ArenaPool
+from nnet3.engine.runtime.memory import ArenaPool
 
 
 def free_bytes(pool: ArenaPool) -> int:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from nnet3.ir import commands as cmd
-from nnet3.ir.computation import NnetComputation
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.computation import NnetComputation
 
 
 class NaiveInterpreter:

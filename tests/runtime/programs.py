@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from nnet3.ir import commands as cmd
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.kernel import InputPromises, KernelInfo
-from nnet3.ir.program_tables import IoInfo, MatrixInfo
-from nnet3.runtime import plan
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.kernel import InputPromises, KernelInfo
+from nnet3.engine.ir.program_tables import IoInfo, MatrixInfo
+from nnet3.engine.runtime import plan
 
 PRODUCT = KernelInfo("product", inputs=(InputPromises(backprop_needs_value=True),) * 2, row_by_row=True)
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from nnet3.ir import commands as cmd
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.kernel import KernelInfo
-from nnet3.ir.program_tables import IoInfo
-from nnet3.runtime import NnetComputer
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.kernel import KernelInfo
+from nnet3.engine.ir.program_tables import IoInfo
+from nnet3.engine.runtime import NnetComputer
 from tests.runtime.programs import Program
 
 FEATURES = np.arange(6.0).reshape(2, 3)

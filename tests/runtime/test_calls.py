@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from nnet3.runtime.calls import CALLS, call_kind
-from nnet3.runtime.linker import Linker
+from nnet3.engine.runtime.calls import CALLS, call_kind
+from nnet3.engine.runtime.linker import Linker
 
 A, B = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[10.0, 20.0], [30.0, 40.0]])
 

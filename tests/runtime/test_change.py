@@ -14,12 +14,12 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 import nnet3
+from nnet3.engine.runtime import computer as computer_module, plan_of
+from nnet3.engine.runtime.constants import Constants
+from nnet3.engine.runtime.kernels import Kernels
+from nnet3.engine.runtime.link import link
+from nnet3.engine.runtime.memory import Arena
 from nnet3.errors import ExecutionError
-from nnet3.runtime import computer as computer_module, plan_of
-from nnet3.runtime.constants import Constants
-from nnet3.runtime.kernels import Kernels
-from nnet3.runtime.link import link
-from nnet3.runtime.memory import Arena
 from tests.effort import EFFORT
 from tests.families.networks import BLSTM, POOLING, TDNN, request_for
 

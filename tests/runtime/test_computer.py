@@ -10,11 +10,11 @@ import pytest
 import torch
 
 import nnet3
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.kernel import InputPromises, KernelInfo
+from nnet3.engine.runtime import NnetComputer
 from nnet3.errors import ExecutionError
-from nnet3.ir import commands as cmd
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.kernel import InputPromises, KernelInfo
-from nnet3.runtime import NnetComputer
 from tests.runtime.programs import Program
 from tests.runtime.scale_program import FEATURES, forward, scale_program
 from tests.runtime.toy_kernels import Scale, net

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
+from nnet3.engine.runtime import NnetComputer
 from nnet3.errors import ExecutionError
-from nnet3.runtime import NnetComputer
 from tests.runtime.programs import Program
 from tests.runtime.scale_program import FEATURES, forward, scale_program
 from tests.runtime.toy_kernels import Scale, net

@@ -12,11 +12,11 @@ import pytest
 import torch
 
 import nnet3
+from nnet3.base.index import NO_TIME
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.runtime import NnetComputer
+from nnet3.engine.runtime.debug import describe_rows
 from nnet3.errors import NumericalError
-from nnet3.index import NO_TIME
-from nnet3.ir import commands as cmd
-from nnet3.runtime import NnetComputer
-from nnet3.runtime.debug import describe_rows
 from tests.runtime.programs import Program
 from tests.runtime.scale_program import FEATURES, forward, scale_program
 from tests.runtime.toy_kernels import Scale, net

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 import nnet3
-from nnet3.runtime.kept_again import KeptAgain
-from nnet3.train.minibatch import grid
+from nnet3.engine.runtime.second_use_cache import KeptAgain
+from nnet3.training.train.minibatch import grid
 from tests.interrupts import interrupted, num_moments
 
 CONFIG = """

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from nnet3.engine.runtime.kernels import Kernels
+from nnet3.engine.runtime.plan import PlannedKernel
 from nnet3.errors import ExecutionError
-from nnet3.runtime.kernels import Kernels
-from nnet3.runtime.plan import PlannedKernel
 from tests.runtime.toy_kernels import Scale
 
 NETWORK, TO_UPDATE, TO_STORE = ({"scale": Scale()} for _ in range(3))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from nnet3.engine.runtime.lanes import LANES, lane_of
 from nnet3.errors import ExecutionError
-from nnet3.runtime.lanes import LANES, lane_of
 
 
 def test_names_and_types() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.ir.commands import (
+from nnet3.engine.ir.commands import (
     AllocMatrix,
     Command,
     CompressMatrix,
@@ -13,8 +13,8 @@ from nnet3.ir.commands import (
     SegmentMarker,
     SetConst,
 )
-from nnet3.ir.computation import NnetComputation
-from nnet3.runtime.packing import Span, matrix_spans
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.runtime.packing import Span, matrix_spans
 
 
 def program(num_matrices: int, *commands: Command) -> NnetComputation:

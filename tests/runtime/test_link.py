@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.kernel import KernelInfo
+from nnet3.engine.runtime import LinkedComputation, link, plan
+from nnet3.engine.runtime.constants import Constants
+from nnet3.engine.runtime.kernels import Kernels
+from nnet3.engine.runtime.memory import Arena
 from nnet3.errors import ExecutionError
-from nnet3.ir import commands as cmd
-from nnet3.ir.kernel import KernelInfo
-from nnet3.runtime import LinkedComputation, link, plan
-from nnet3.runtime.constants import Constants
-from nnet3.runtime.kernels import Kernels
-from nnet3.runtime.memory import Arena
 from tests.call_count import count_calls
 from tests.runtime.programs import Program
 from tests.runtime.toy_kernels import Product, Scale

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from nnet3 import cn
-from nnet3.driver import ComputationCache
+from nnet3.base.native.operations import ADDRESSES, FLOAT_BYTES, OF_TURN
+from nnet3.base.native.ranges import ReachableMemory
+from nnet3.engine.driver import ComputationCache
+from nnet3.engine.runtime import native_parts
+from nnet3.engine.runtime.link import LinkedComputation
+from nnet3.engine.runtime.link_proof import LinkProof
+from nnet3.engine.runtime.native_parts import NativeParts
+from nnet3.engine.runtime.native_runs import Group, NativeRun
+from nnet3.engine.runtime.view_operations import ViewOperations
+from nnet3.engine.runtime.view_tensors import ViewTensors
 from nnet3.errors import ProofError
-from nnet3.native.operations import ADDRESSES, FLOAT_BYTES, OF_TURN
-from nnet3.native.ranges import ReachableMemory
-from nnet3.runtime import native_parts
-from nnet3.runtime.link import LinkedComputation
-from nnet3.runtime.link_proof import LinkProof
-from nnet3.runtime.native_parts import NativeParts
-from nnet3.runtime.native_runs import Group, NativeRun
-from nnet3.runtime.view_operations import ViewOperations
-from nnet3.runtime.view_tensors import ViewTensors
 from tests.call_count import count_calls_of
 from tests.families.minibatches import minibatch, recurrence
 from tests.native.native_code import needs_native_code
@@ -187,7 +187,7 @@ def test_packed_weights_lie_in_memory_that_the_program_only_reads(monkeypatch: P
     out = cn.macros.affine(cn.macros.lstm(x, 48, lag=1).h, 2, name="out")
     net = cn.Network(cn.cross_entropy_with_softmax(labels, out, name="J"), [out], cache=ComputationCache())
     monkeypatch.setattr(
-        "nnet3.runtime.native_runs._goes", lambda each, places, turns: bool(each and each.placed(places))
+        "nnet3.engine.runtime.native_runs._goes", lambda each, places, turns: bool(each and each.placed(places))
     )
     packed = list[int]()
     in_turns = NativeRun.in_turns
@@ -200,6 +200,6 @@ def test_packed_weights_lie_in_memory_that_the_program_only_reads(monkeypatch: P
     given = minibatch(net, (19,) * 12)
     net.gradients(given)
     assert max(packed) >= 1
-    monkeypatch.setattr("nnet3.runtime.link_proof.ReachableMemory", lambda *args: ReachableMemory([], []))
+    monkeypatch.setattr("nnet3.engine.runtime.link_proof.ReachableMemory", lambda *args: ReachableMemory([], []))
     with pytest.raises(ProofError, match="weights are packed that the program may change"):
         net.gradients(minibatch(net, (18,) * 12))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.runtime import Plan, link, plan
+from nnet3.engine.runtime.calls import CALLS
+from nnet3.engine.runtime.constants import Constants
+from nnet3.engine.runtime.kernels import Kernels
+from nnet3.engine.runtime.linker import Linker, RunState
+from nnet3.engine.runtime.memory import Arena
 from nnet3.errors import ExecutionError
-from nnet3.ir import commands as cmd
-from nnet3.runtime import Plan, link, plan
-from nnet3.runtime.calls import CALLS
-from nnet3.runtime.constants import Constants
-from nnet3.runtime.kernels import Kernels
-from nnet3.runtime.linker import Linker, RunState
-from nnet3.runtime.memory import Arena
 from tests.runtime.programs import Program
 from tests.runtime.scale_program import scale_program
 

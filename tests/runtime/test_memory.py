@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 import torch
 
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.runtime import NnetComputer, memory, release_memory
+from nnet3.engine.runtime.memory import ArenaPool, Lease, checked_device, pool_of
 from nnet3.errors import ExecutionError
-from nnet3.ir import commands as cmd
-from nnet3.ir.computation import NnetComputation
-from nnet3.runtime import NnetComputer, memory, release_memory
-from nnet3.runtime.memory import ArenaPool, Lease, checked_device, pool_of
 from tests.patience import PATIENCE
 from tests.runtime.free_bytes import free_bytes
 from tests.runtime.programs import Program

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+from nnet3.engine.runtime.models import check_fingerprint, check_one_dtype, check_tensors, common_dtype, model_dtype
 from nnet3.errors import ExecutionError
-from nnet3.runtime.models import check_fingerprint, check_one_dtype, check_tensors, common_dtype, model_dtype
 from tests.runtime.toy_kernels import Scale, net
 
 F32, F64, BF16 = torch.float32, torch.float64, torch.bfloat16

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from nnet3 import cn
-from nnet3.driver import ComputationCache
-from nnet3.runtime import native_parts
+from nnet3.engine.driver import ComputationCache
+from nnet3.engine.runtime import native_parts
 from tests.families.minibatches import minibatch, recurrence
 from tests.native.native_code import needs_native_code
 

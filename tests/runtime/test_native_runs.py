@@ -16,14 +16,14 @@ import torch
 from torch import Tensor
 
 import nnet3
+from nnet3.base.native.ranges import ReachableMemory
 from nnet3.decode import UtteranceComputer
+from nnet3.engine.runtime import native_runs
+from nnet3.engine.runtime.profile import profile
+from nnet3.engine.runtime.view_operations import ViewOperations
+from nnet3.engine.runtime.view_tensors import Places
 from nnet3.errors import ExecutionError
-from nnet3.native.ranges import ReachableMemory
-from nnet3.nnet import Nnet
-from nnet3.runtime import native_runs
-from nnet3.runtime.profile import profile
-from nnet3.runtime.view_operations import ViewOperations
-from nnet3.runtime.view_tensors import Places
+from nnet3.model.nnet import Nnet
 from tests.call_count import count_calls_of
 from tests.effort import EFFORT
 from tests.native.native_code import needs_native_code

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.runtime import NnetComputer
 from nnet3.errors import ExecutionError
-from nnet3.ir import commands as cmd
-from nnet3.ir.computation import NnetComputation
-from nnet3.runtime import NnetComputer
 from tests.runtime.naive_interpreter import NaiveInterpreter
 from tests.runtime.programs import PRODUCT, Program
 from tests.runtime.scale_program import FEATURES, forward, scale_program

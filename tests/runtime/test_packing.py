@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from nnet3.runtime import packing
-from nnet3.runtime.packing import ALIGNMENT, Stacking, lowest_gap, most_alive
+from nnet3.engine.runtime import packing
+from nnet3.engine.runtime.packing import ALIGNMENT, Stacking, lowest_gap, most_alive
 
 KIB = 1024
 

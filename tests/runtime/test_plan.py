@@ -9,12 +9,12 @@ import pytest
 import torch
 from hypothesis import given
 
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.kernel import KernelInfo
+from nnet3.engine.runtime import NnetComputer, Plan, plan, plan_of
+from nnet3.engine.runtime.kernels import Kernels
 from nnet3.errors import ExecutionError
-from nnet3.ir import commands as cmd
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.kernel import KernelInfo
-from nnet3.runtime import NnetComputer, Plan, plan, plan_of
-from nnet3.runtime.kernels import Kernels
 from tests.runtime.programs import Program, random_programs
 from tests.runtime.scale_program import FEATURES, forward, scale_program
 from tests.runtime.toy_kernels import Product, Scale, net

@@ -11,11 +11,11 @@ import pytest
 import torch
 
 import nnet3
-from nnet3.ir.computation import FamilyMember, NnetComputation
-from nnet3.runtime import Plan, plan, plan_of
-from nnet3.runtime.outline import Outline
-from nnet3.runtime.plan_family import PlanFamily
-from nnet3.runtime.planning import outline
+from nnet3.engine.ir.computation import FamilyMember, NnetComputation
+from nnet3.engine.runtime import Plan, plan, plan_of
+from nnet3.engine.runtime.plan_family import PlanFamily
+from nnet3.engine.runtime.planning import outline
+from nnet3.engine.runtime.unplaced_plan import Outline
 from tests.effort import EFFORT
 from tests.families.networks import BLSTM, POOLING, TDNN, request_for
 from tests.random_networks import random_network

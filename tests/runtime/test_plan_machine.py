@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.runtime import Plan, plan
+from nnet3.engine.runtime.proof import prove_plan
 from nnet3.errors import ProofError
-from nnet3.ir import commands as cmd
-from nnet3.runtime import Plan, plan
-from nnet3.runtime.proof import prove_plan
 from tests.runtime.programs import Program
 from tests.runtime.wrong_plans import WRONG_PLANS, small_program
 
@@ -33,7 +33,9 @@ def test_an_input_without_rows_that_lies_where_another_one_begins() -> None:
 
 def test_matrices_that_live_at_one_time_lie_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Packing that ends the life of matrices too early."""
-    monkeypatch.setattr("nnet3.runtime.outline.pack", lambda sizes, first, last: ([0] * len(sizes), int(max(sizes))))
+    monkeypatch.setattr(
+        "nnet3.engine.runtime.unplaced_plan.pack", lambda sizes, first, last: ([0] * len(sizes), int(max(sizes)))
+    )
     computation = small_program()
     with pytest.raises(ProofError):
         prove_plan(computation, plan(computation))

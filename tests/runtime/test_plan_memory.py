@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnet3.ir.proof import field
-from nnet3.ir.proof.columns import Columns, ColumnSpan
-from nnet3.runtime import plan
-from nnet3.runtime.plan_memory import PlanMemory
+from nnet3.engine.ir.proof import field
+from nnet3.engine.ir.proof.columns import Columns, ColumnSpan
+from nnet3.engine.runtime import plan
+from nnet3.engine.runtime.plan_memory import PlanMemory
 from tests.runtime.programs import Program
 
 

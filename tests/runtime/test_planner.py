@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from nnet3.ir import commands as cmd
-from nnet3.runtime import plan, planner
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.runtime import plan, planner
 from tests.runtime.programs import Program
 
 

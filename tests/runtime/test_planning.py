@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.program_tables import IoInfo
+from nnet3.engine.runtime import plan
+from nnet3.engine.runtime.plan import SegmentPlan
 from nnet3.errors import ExecutionError
-from nnet3.ir import commands as cmd
-from nnet3.ir.program_tables import IoInfo
-from nnet3.runtime import plan
-from nnet3.runtime.plan import SegmentPlan
 from tests.runtime.programs import Program
 
 

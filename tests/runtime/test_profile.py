@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 import torch
 
+from nnet3.engine.runtime import NnetComputer
+from nnet3.engine.runtime.profile import CommandTime, Profiler, ProfileReport, profile
 from nnet3.errors import ExecutionError, Nnet3Error
-from nnet3.runtime import NnetComputer
-from nnet3.runtime.profile import CommandTime, Profiler, ProfileReport, profile
 from tests.runtime.programs import Program
 from tests.runtime.scale_program import FEATURES, forward, scale_program
 from tests.runtime.toy_kernels import Scale, net
@@ -29,7 +29,7 @@ def training_profile(repeats: int = 2) -> tuple[ProfileReport, NnetComputer]:
 
 def test_all_commands_that_do_something(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(perf_counter=count(10.0, 0.5).__next__)
-    monkeypatch.setattr(importlib.import_module("nnet3.runtime.profile"), "time", clock)
+    monkeypatch.setattr(importlib.import_module("nnet3.engine.runtime.profile"), "time", clock)
     report, _ = training_profile()
     got = [(t.segment, t.number, t.kind, t.kernel, t.type, t.node) for t in report.times]
     assert got == [

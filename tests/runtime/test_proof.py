@@ -9,15 +9,15 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 
+from nnet3.engine.ir.commands import Propagate
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.proof.equal import PassResult, prove_equal
+from nnet3.engine.runtime import plan
+from nnet3.engine.runtime.calls import CALLS
+from nnet3.engine.runtime.plan_machine import KERNEL_CALLS, VIEWS
+from nnet3.engine.runtime.planner import Planner
+from nnet3.engine.runtime.proof import MEANINGS, prove_plan
 from nnet3.errors import ProofError
-from nnet3.ir.commands import Propagate
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.proof.equal import PassResult, prove_equal
-from nnet3.runtime import plan
-from nnet3.runtime.calls import CALLS
-from nnet3.runtime.plan_machine import KERNEL_CALLS, VIEWS
-from nnet3.runtime.planner import Planner
-from nnet3.runtime.proof import MEANINGS, prove_plan
 from tests.ir.programs import training_step
 from tests.ir.random_programs import ProgramWriter
 from tests.runtime.programs import random_programs
@@ -81,7 +81,7 @@ def test_a_plan_knows_which_kernels_change(flag: str, work: str) -> None:
 
 def test_a_memo_is_not_dropped_before_its_last_use(monkeypatch: pytest.MonkeyPatch) -> None:
     computation = moving_program()
-    monkeypatch.setattr("nnet3.runtime.planner._last_memo_users", lambda given: {*range(len(given.commands))})
+    monkeypatch.setattr("nnet3.engine.runtime.planner._last_memo_users", lambda given: {*range(len(given.commands))})
     with pytest.raises(ProofError, match="memo 0 is not there"):
         prove_plan(computation, plan(computation))
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, strategies as st
 
-from nnet3.ir.computation import NnetComputation
-from nnet3.runtime import NnetComputer
-from nnet3.runtime.kept_again import KeptAgain
-from nnet3.runtime.recent import ChangedComputers, RecentComputers
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.runtime import NnetComputer
+from nnet3.engine.runtime.recent import ChangedComputers, RecentComputers
+from nnet3.engine.runtime.second_use_cache import KeptAgain
 from tests.runtime.scale_program import scale_program
 from tests.runtime.toy_kernels import Scale, net
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 import nnet3
-from nnet3.runtime.linker import BoundCall
-from nnet3.runtime.replay import Replay
+from nnet3.engine.runtime.linker import BoundCall
+from nnet3.engine.runtime.replay import Replay
 from tests.device import DEVICE
 from tests.families.networks import BLSTM, TDNN, request_for
 

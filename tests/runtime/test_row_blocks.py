@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from nnet3.runtime.row_blocks import RowBlocks, find_blocks, find_runs
+from nnet3.engine.runtime.row_blocks import RowBlocks, find_blocks, find_runs
 from tests.call_count import count_calls
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from nnet3.ir import commands as cmd
-from nnet3.runtime.row_blocks import find_blocks
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.runtime.row_blocks import find_blocks
 from tests.runtime.programs import Program, kinds_of_last
 
 

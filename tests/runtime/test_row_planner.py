@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import torch
 
+from nnet3.engine.families.continued import NotAffineError
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.computation import NnetComputation, RowNumbers
+from nnet3.engine.ir.program_tables import IoInfo, SubMatrix
+from nnet3.engine.runtime import NnetComputer, plan_of
+from nnet3.engine.runtime.planning import outline_by
+from nnet3.engine.runtime.proof import prove_plan
+from nnet3.engine.runtime.row_planner import RowPlanner, TablePart, parameters_of
 from nnet3.errors import ProofError
-from nnet3.families.continued import NotAffineError
-from nnet3.ir import commands as cmd
-from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import NnetComputation, RowNumbers
-from nnet3.ir.program_tables import IoInfo, SubMatrix
-from nnet3.runtime import NnetComputer, plan_of
-from nnet3.runtime.planning import outline_by
-from nnet3.runtime.proof import prove_plan
-from nnet3.runtime.row_planner import RowPlanner, TablePart, parameters_of
 from tests.runtime.wrong_plans import wrong_calls
 from tests.seeds import shifted
 

@@ -11,14 +11,14 @@ import pytest
 import torch
 
 from nnet3 import cn
-from nnet3.driver import ComputationCache
+from nnet3.engine.driver import ComputationCache
+from nnet3.engine.ir.computation import NnetComputation, RowNumbers
+from nnet3.engine.runtime import Plan, plan, plan_of, row_plans
+from nnet3.engine.runtime.link import LinkedComputation
+from nnet3.engine.runtime.linker import Linker
+from nnet3.engine.runtime.planning import outline
+from nnet3.engine.runtime.unplaced_plan import Outline
 from nnet3.errors import ProofError
-from nnet3.ir.computation import NnetComputation, RowNumbers
-from nnet3.runtime import Plan, plan, plan_of, row_plans
-from nnet3.runtime.link import LinkedComputation
-from nnet3.runtime.linker import Linker
-from nnet3.runtime.outline import Outline
-from nnet3.runtime.planning import outline
 from tests.effort import EFFORT
 from tests.families.minibatches import minibatch, recurrence
 from tests.seeds import shifted
@@ -103,7 +103,7 @@ def test_new_lengths_bind_nothing_anew(native: bool, monkeypatch: pytest.MonkeyP
     for kind, name in ((LinkedComputation, "__init__"), (Linker, "bind_stand_ins")):
         monkeypatch.setattr(kind, name, noted(getattr(kind, name), bound))
     if not native:
-        monkeypatch.setattr("nnet3.runtime.native_runs.library", lambda: None)
+        monkeypatch.setattr("nnet3.engine.runtime.native_runs.library", lambda: None)
     criterion, outputs = recurrence(1, "plain")
     net, alone = cn.Network(criterion, outputs, cache=ComputationCache()), cn.Network(criterion, outputs)
     alone.optimize = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.ir import commands as cmd
+from nnet3.engine.ir import commands as cmd
 from tests.runtime.programs import Program, kinds_of_last
 
 

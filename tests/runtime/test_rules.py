@@ -11,13 +11,13 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.program_tables import SubMatrix
+from nnet3.engine.ir.repeats import unrolled
+from nnet3.engine.runtime import NnetComputer, plan
+from nnet3.engine.runtime.rules import RULES
 from nnet3.errors import ExecutionError
-from nnet3.ir import commands as cmd
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.program_tables import SubMatrix
-from nnet3.ir.repeats import unrolled
-from nnet3.runtime import NnetComputer, plan
-from nnet3.runtime.rules import RULES
 from tests.runtime.naive_interpreter import NaiveInterpreter
 from tests.runtime.programs import Program, random_programs
 from tests.runtime.toy_kernels import Product, net

@@ -10,14 +10,14 @@ import torch
 from hypothesis import given, strategies as st
 from torch import Tensor
 
-from nnet3.ir import commands as cmd
-from nnet3.native import operations as native
-from nnet3.native.operations import ADDRESSES, COUNTED, FLOAT_BYTES, OF_ROW, OF_TURN, SIZES, TABLE, Operations
-from nnet3.runtime import plan
-from nnet3.runtime.memory import Arena
-from nnet3.runtime.plan import Plan
-from nnet3.runtime.view_operations import ViewOperations, joined, on_views
-from nnet3.runtime.view_tensors import ViewTensors
+from nnet3.base.native import operations as native
+from nnet3.base.native.operations import ADDRESSES, COUNTED, FLOAT_BYTES, OF_ROW, OF_TURN, SIZES, TABLE, Operations
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.runtime import plan
+from nnet3.engine.runtime.memory import Arena
+from nnet3.engine.runtime.plan import Plan
+from nnet3.engine.runtime.view_operations import ViewOperations, joined, on_views
+from nnet3.engine.runtime.view_tensors import ViewTensors
 from tests.runtime.programs import Program
 
 FLOATS = 4000

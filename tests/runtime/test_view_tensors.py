@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from nnet3.ir import commands as cmd
-from nnet3.runtime import plan
-from nnet3.runtime.memory import Arena
-from nnet3.runtime.plan import Plan
-from nnet3.runtime.view_tensors import ViewTensors
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.runtime import plan
+from nnet3.engine.runtime.memory import Arena
+from nnet3.engine.runtime.plan import Plan
+from nnet3.engine.runtime.view_tensors import ViewTensors
 from tests.runtime.programs import Program
 
 COLUMNS = 3

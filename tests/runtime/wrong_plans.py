@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from nnet3.ir import commands as cmd
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.kernel import InputPromises, KernelInfo
-from nnet3.runtime import Plan
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.kernel import InputPromises, KernelInfo
+from nnet3.engine.runtime import Plan
 from tests.runtime.programs import Program
 
 

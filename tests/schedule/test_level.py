@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from nnet3.engine.schedule import CycleError, exact_levels
 from nnet3.errors import RequestError
-from nnet3.schedule import CycleError, exact_levels
 from tests.call_count import count_calls
 
 Needs = list[list[int]]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from nnet3.schedule import DirectedGraph, epochs, strongly_connected_components
+from nnet3.engine.schedule import DirectedGraph, epochs, strongly_connected_components
 from tests.call_count import assert_calls_in_proportion
 
 Edges = list[tuple[int, int]]

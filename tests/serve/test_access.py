@@ -7,7 +7,7 @@ from websockets.datastructures import Headers
 
 from nnet3.errors import ArgumentError
 from nnet3.options import ServeOptions
-from nnet3.serve.access import AccessRules
+from nnet3.speech.serve.access import AccessRules
 
 ALLOWED = "https://speech.example, http://lan:8080/"
 

@@ -19,8 +19,9 @@ from websockets.sync.client import ClientConnection
 
 from nnet3.asr import Model
 from nnet3.options import ServeOptions
-from nnet3.serve import Server, conversation, scheduler, server as server_module
-from nnet3.serve.session import Session
+from nnet3.serve import Server
+from nnet3.speech.serve import conversation, scheduler, server as server_module
+from nnet3.speech.serve.session import Session
 from tests.asr.small_recognizer import PIECE, RATE, audio, write_recognizer
 from tests.patience import PATIENCE
 from tests.serve.talk import CONFIG, EOF, alone, answer, ask, closed, connected, told
@@ -147,7 +148,7 @@ def test_an_idle_client_gets_its_last_result(model: Model) -> None:
 
 def test_a_client_who_does_not_read_is_left(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Session, "finish", lambda self: _long_answer())
-    monkeypatch.setattr("nnet3.serve.server._CLOSE_SECONDS", 0.1)
+    monkeypatch.setattr("nnet3.speech.serve.server._CLOSE_SECONDS", 0.1)
     with served(model, idle_seconds=0.5) as (server, lines):
         with connected(server, max_queue=1, max_size=None, compression=None) as client:
             for _ in range(4):  # the first ones are read ahead

@@ -183,7 +183,7 @@ def knock(server: Server) -> None:
 
 def test_rude_clients_take_no_word_from_others(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each rude client comes some times, as soon as it is let in; four others are heard all the while."""
-    monkeypatch.setattr("nnet3.serve.server._CLOSE_SECONDS", 0.5)
+    monkeypatch.setattr("nnet3.speech.serve.server._CLOSE_SECONDS", 0.5)
     problems: list[BaseException] = []
     lines: list[str] = []
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from nnet3.asr import Model, Recognizer
 from nnet3.errors import ExecutionError, NumericalError
-from nnet3.serve.scheduler import Scheduler, Work
+from nnet3.speech.serve.scheduler import Scheduler, Work
 from tests.asr.small_recognizer import PIECE, RATE, audio, write_recognizer
 from tests.patience import PATIENCE
 

@@ -11,8 +11,8 @@ import pytest
 from nnet3.asr import Model, Recognizer
 from nnet3.errors import ArgumentError
 from nnet3.options import HearingOptions
-from nnet3.serve.scheduler import Scheduler
-from nnet3.serve.session import Session
+from nnet3.speech.serve.scheduler import Scheduler
+from nnet3.speech.serve.session import Session
 from tests.asr.small_recognizer import PIECE, RATE, audio, write_recognizer
 from tests.patience import PATIENCE
 

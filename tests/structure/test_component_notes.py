@@ -7,7 +7,7 @@ import importlib
 import pytest
 
 from nnet3.components import COMPONENT_TYPES, create
-from nnet3.structure.component_notes import component_notes, format_offsets
+from nnet3.model.structure.component_notes import component_notes, format_offsets
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 import nnet3
 from nnet3.errors import ArgumentError, ConfigError, ModelFormatError
-from nnet3.structure import config_reader
+from nnet3.model.structure import config_reader
 
 CONFIG = "input-node name=input dim=2\noutput-node name=output input=input\n"
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from nnet3.edits.edits import apply_edits
 from nnet3.errors import NetworkError
-from nnet3.nnet import Nnet
-from nnet3.structure.context import compute_context, node_contexts
+from nnet3.model.edits.edits import apply_edits
+from nnet3.model.nnet import Nnet
+from nnet3.model.structure.context import compute_context, node_contexts
 from tests.call_count import assert_calls_in_proportion, count_calls
 
 X_VECTOR = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nnet3.errors import ConfigError
-from nnet3.nnet import Nnet
+from nnet3.model.nnet import Nnet
 
 HEAD = "input-node name=input dim=2\ncomponent name=k type=NoOpComponent dim=2\n"
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from nnet3.errors import ConfigError, Span
-from nnet3.structure.expression import Expression, parse_expression
-from nnet3.structure.forwarding import NodeReference
-from nnet3.structure.normalize import parse_descriptor
+from nnet3.model.structure.expression import Expression, parse_expression
+from nnet3.model.structure.forwarding import NodeReference
+from nnet3.model.structure.normalize import parse_descriptor
 from tests.descriptors import NODES, descriptor_texts
 from tests.slow_descriptor import Cindex, used, wanted
 

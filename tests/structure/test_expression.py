@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nnet3.errors import ConfigError, Span
-from nnet3.structure.expression import MAX_DEPTH, Expression, parse_expression
+from nnet3.model.structure.expression import MAX_DEPTH, Expression, parse_expression
 
 
 def _parse(text: str) -> Expression:

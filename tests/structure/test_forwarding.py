@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from nnet3.components.identity import NoOpComponent
 from nnet3.errors import NetworkError
-from nnet3.nnet import Nnet
-from nnet3.structure import context
-from nnet3.structure.context import context_by_intervals, context_by_trials
-from nnet3.structure.forwarding import (
+from nnet3.model.components.identity import NoOpComponent
+from nnet3.model.nnet import Nnet
+from nnet3.model.structure import context
+from nnet3.model.structure.context import context_by_intervals, context_by_trials
+from nnet3.model.structure.forwarding import (
     ForwardingDescriptor,
     Interval,
     NodeReference,
@@ -23,7 +23,7 @@ from nnet3.structure.forwarding import (
     Round,
     Switch,
 )
-from nnet3.structure.node_rules import NodeRules
+from nnet3.model.structure.node_rules import NodeRules
 from tests.effort import EFFORT
 from tests.random_networks import random_network
 

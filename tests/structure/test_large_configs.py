@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from nnet3.errors import ConfigError
-from nnet3.nnet import Nnet, load_nnet
-from nnet3.structure.cycles import _all_cycles_positive, _Arc
-from nnet3.structure.normalize import parse_descriptor
+from nnet3.model.nnet import Nnet, load_nnet
+from nnet3.model.structure.cycles import _all_cycles_positive, _Arc
+from nnet3.model.structure.normalize import parse_descriptor
 from tests.call_count import assert_calls_in_proportion
 
 HEAD = "input-node name=input dim=1\ncomponent name=k type=NoOpComponent dim=1\n"

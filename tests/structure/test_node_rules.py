@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
+from nnet3.base.index import T
+from nnet3.engine.lowering.build_graph import computable_outputs
+from nnet3.engine.lowering.source import LoweringRequest, RequestedRows
 from nnet3.errors import ConfigError, NetworkError, RequestError
-from nnet3.index import T
-from nnet3.lowering.build_graph import computable_outputs
-from nnet3.lowering.source import LoweringRequest, RequestedRows
-from nnet3.nnet import Nnet
-from nnet3.structure import context as context_trials
-from nnet3.structure.context import context_by_intervals
-from nnet3.structure.cycles import never_computable
-from nnet3.structure.forwarding import ALWAYS, NotIntervalsError
-from nnet3.structure.node_rules import NodeRules
-from nnet3.structure.normalize import parse_descriptor
-from nnet3.structure.parts import NetworkParts
+from nnet3.model.nnet import Nnet
+from nnet3.model.structure import context as context_trials
+from nnet3.model.structure.context import context_by_intervals
+from nnet3.model.structure.cycles import never_computable
+from nnet3.model.structure.forwarding import ALWAYS, NotIntervalsError
+from nnet3.model.structure.node_rules import NodeRules
+from nnet3.model.structure.normalize import parse_descriptor
+from nnet3.model.structure.parts import NetworkParts
 from tests.descriptors import NODES, descriptor_texts
 from tests.effort import EFFORT
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, NnetNode
-from nnet3.structure.normalize import parse_descriptor
+from nnet3.model.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, NnetNode
+from nnet3.model.structure.normalize import parse_descriptor
 
 READS = parse_descriptor("Append(a, Round(b, 3))")
 NODES = {

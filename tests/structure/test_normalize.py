@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nnet3.errors import ConfigError
-from nnet3.structure.normalize import parse_descriptor
+from nnet3.model.structure.normalize import parse_descriptor
 
 
 @pytest.mark.parametrize(

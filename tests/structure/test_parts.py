@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import nnet3
-from nnet3.structure import parts
+from nnet3.model.structure import parts
 
 CONFIG = """\
 input-node name=input dim=3

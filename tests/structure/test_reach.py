@@ -8,7 +8,7 @@ import random
 import pytest
 
 from nnet3 import Nnet
-from nnet3.structure.reach import depends_on_what_is_there, right_reach
+from nnet3.model.structure.reach import depends_on_what_is_there, right_reach
 
 CONFIG = """
     input-node name=input dim=3

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.nnet import Nnet
-from nnet3.structure.cycles import never_computable, startless_warnings
+from nnet3.model.nnet import Nnet
+from nnet3.model.structure.cycles import never_computable, startless_warnings
 
 HEAD = "input-node name=input dim=2\ncomponent name=k type=NoOpComponent dim=2\n"
 

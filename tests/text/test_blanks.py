@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.text import BLANKS, is_word, words_of
+from nnet3.base.text import BLANKS, is_word, words_of
 
 OTHERS = ["\u00a0", "\u3000", "\u2028", "\u0085", "\x1c", "\ufeff"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from nnet3.base.text import ConfigLine, did_you_mean, is_valid_name, parse_config_line, read_config_lines
 from nnet3.errors import ConfigError, Span
-from nnet3.text import ConfigLine, did_you_mean, is_valid_name, parse_config_line, read_config_lines
 
 
 def parse(text: str) -> ConfigLine:

@@ -6,12 +6,12 @@ import dataclasses
 
 import pytest
 
-from nnet3.components.field_table import Field
-from nnet3.components.kinds import SIZE
+from nnet3.base.text.declared import REQUIRED, Declared
+from nnet3.base.text.values import Integer, Number, Text, at_least, choice
+from nnet3.model.components.field_table import Field
+from nnet3.model.components.value_kinds import SIZE
+from nnet3.model.xconfig.layer_types import LAYER_TYPES
 from nnet3.options import TrainerOptions, declared
-from nnet3.text.declared import REQUIRED, Declared
-from nnet3.text.values import Integer, Number, Text, at_least, choice
-from nnet3.xconfig.registry import LAYER_TYPES
 
 
 @pytest.mark.parametrize(

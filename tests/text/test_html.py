@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import doctest
 
-from nnet3.text import html
-from nnet3.text.html import folded, table
+from nnet3.base.text import html
+from nnet3.base.text.html import folded, table
 
 
 def test_the_examples() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.text import read_json
+from nnet3.base.text import read_json
 
 
 def test_values_are_read() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nnet3.text.values import (
+from nnet3.base.text.values import (
     Boolean,
     Integer,
     Integers,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from nnet3.examples import EXAMPLES, ExampleReader
-from nnet3.nnet import Nnet
-from nnet3.train.minibatch import Minibatch
-from nnet3.train.to_minibatch import to_minibatch
+from nnet3.model.nnet import Nnet
+from nnet3.training.train.minibatch import Minibatch
+from nnet3.training.train.to_minibatch import to_minibatch
 
 
 def read_minibatches(path: Path, nnet: Nnet) -> list[Minibatch]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nnet3.nnet import Nnet
+from nnet3.model.nnet import Nnet
 from nnet3.train import MatrixTarget, Minibatch, NetworkInput
-from nnet3.train.minibatch import grid, one_hot
+from nnet3.training.train.minibatch import grid, one_hot
 
 MANY = """
 input-node name=input dim=4

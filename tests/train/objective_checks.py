@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.base.kaldi_io.sparse import SparseMatrix
 from nnet3.components import RandomSource
-from nnet3.kaldi_io.sparse import SparseMatrix
-from nnet3.train.minibatch import MatrixTarget, grid
-from nnet3.train.objectives import LinearObjective, Objective, ObjectiveStats, QuadraticObjective
+from nnet3.training.train.minibatch import MatrixTarget, grid
+from nnet3.training.train.objectives import LinearObjective, Objective, ObjectiveStats, QuadraticObjective
 
 KINDS: dict[str, Objective] = {"linear": LinearObjective(), "quadratic": QuadraticObjective()}
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from nnet3.errors import GradientError
-from nnet3.train.autograd import only_once
+from nnet3.training.train.autograd import only_once
 
 
 def test_they_are_the_same_and_only_a_second_backward_is_an_error() -> None:

@@ -7,7 +7,7 @@ import platform
 
 import pytest
 
-from nnet3.train.c_random import c_random
+from nnet3.training.train.c_random import c_random
 
 
 def test_the_first_numbers_of_the_usual_seed() -> None:

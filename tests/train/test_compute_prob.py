@@ -10,8 +10,8 @@ import torch
 
 import nnet3
 from nnet3.errors import TrainingError
-from nnet3.train.compute_prob import column_lines, evaluated, gradient_lines, report_lines
-from nnet3.train.objectives import ObjectiveStats
+from nnet3.training.train.compute_prob import column_lines, evaluated, gradient_lines, report_lines
+from nnet3.training.train.objectives import ObjectiveStats
 from tests.shared_data import golden_cases
 from tests.train.examples_of import read_minibatches
 from tests.train.networks import differing, everything, many, random_minibatch

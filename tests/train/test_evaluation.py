@@ -15,10 +15,10 @@ from torch import Tensor
 from nnet3 import ComputationCache, train
 from nnet3.components import RandomSource
 from nnet3.errors import TrainingError
-from nnet3.nnet import Nnet
+from nnet3.model.nnet import Nnet
 from nnet3.train import Evaluator, MatrixTarget, Minibatch, NetworkInput, ObjectiveStats, OutputResult, evaluate
-from nnet3.train.evaluation import count_correct, with_modes
-from nnet3.train.minibatch import Target, grid
+from nnet3.training.train.evaluation import count_correct, with_modes
+from nnet3.training.train.minibatch import Target, grid
 from tests.train.objective_checks import sparse, target
 
 X = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])
@@ -140,7 +140,7 @@ def test_public_names_are_what_they_say() -> None:
 
 
 def test_public_name_is_the_function_whatever_was_imported_before(new_python: Path) -> None:
-    command = "import nnet3.train.evaluation; from nnet3.train import evaluate; print(callable(evaluate))"
+    command = "import nnet3.training.train.evaluation; from nnet3.train import evaluate; print(callable(evaluate))"
     assert subprocess.run([new_python, "-c", command], capture_output=True, text=True).stdout.strip() == "True"
 
 

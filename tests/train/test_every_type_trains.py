@@ -14,12 +14,12 @@ from torch import Tensor
 import nnet3
 from nnet3 import Nnet
 from nnet3.chain import ChainObjective, ChainTarget, Denominator
-from nnet3.chain.supervision import merge_supervisions
 from nnet3.components import Component, create
-from nnet3.components.natural_gradient import OnlineNaturalGradient
-from nnet3.components.random_source import RandomSource
+from nnet3.model.components.natural_gradient import OnlineNaturalGradient
+from nnet3.model.components.random_source import RandomSource
 from nnet3.train import MatrixTarget, Minibatch, NetworkInput, Trainer, TrainerOptions
-from nnet3.train.objectives import Objective
+from nnet3.training.chain.supervision import merge_supervisions
+from nnet3.training.train.objectives import Objective
 from tests.chain.chain_data import indexes, random_acceptor, small_graph, supervision_of
 from tools.component_samples import SAMPLES
 

@@ -12,15 +12,15 @@ import torch
 from torch import Tensor
 
 import nnet3
-from nnet3.components.natural_gradient import OnlineNaturalGradient
-from nnet3.components.row_sums import summed_by
 from nnet3.errors import TrainingError
-from nnet3.nnet import Nnet
-from nnet3.runs.world import World
+from nnet3.model.components.natural_gradient import OnlineNaturalGradient
+from nnet3.model.components.row_sums import summed_by
+from nnet3.model.nnet import Nnet
 from nnet3.train import MatrixTarget, Minibatch, NetworkInput, OutputResult, StepResult, Trainer, TrainerOptions
-from nnet3.train.gradient import digest_of_sums
-from nnet3.train.minibatch import Target, grid
-from nnet3.train.objectives import ObjectiveByNode
+from nnet3.training.runs.world import World
+from nnet3.training.train.gradient import digest_of_sums
+from nnet3.training.train.minibatch import Target, grid
+from nnet3.training.train.objectives import ObjectiveByNode
 from tests.networks.network_of_type import SAMPLES, network_of_type, request_of_type
 from tests.runs.thread_world import in_threads
 from tests.train.networks import everything

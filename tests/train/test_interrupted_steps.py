@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from nnet3 import cn
+from nnet3.base.options.network_training import NetworkTrainingOptions
 from nnet3.cn.network_in_training import NetworkInTraining
 from nnet3.cn.network_trainer import NetworkTrainer
 from nnet3.cn.options_by_name import OptionsByName
-from nnet3.options.network_training import NetworkTrainingOptions
 from nnet3.train import Trainer, TrainerOptions
 from tests.effort import EFFORT
 from tests.interrupts import interrupted, num_moments

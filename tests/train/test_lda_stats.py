@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nnet3.base.kaldi_io.general import sparse_of
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Reader, SparseMatrix, Writer
-from nnet3.kaldi_io.general import sparse_of
-from nnet3.train.lda_stats import LdaStats, pruned
+from nnet3.training.train.lda_stats import LdaStats, pruned
 from tests.seeds import shifted
 
 

@@ -10,7 +10,7 @@ import torch
 
 from nnet3.errors import LostError, NetworkError, Nnet3Error, TrainingError
 from nnet3.train import MatrixTarget, Minibatch, NetworkInput
-from nnet3.train.minibatch import grid, naming, one_hot
+from nnet3.training.train.minibatch import grid, naming, one_hot
 
 
 def minibatch(num_targets: int = 3) -> Minibatch:

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from nnet3.components import RandomSource
 from nnet3.errors import TrainingError
-from nnet3.nnet import Nnet
-from nnet3.train.minibatch import MatrixTarget, grid
-from nnet3.train.objectives import LinearObjective, ObjectiveByNode, ObjectiveStats, TorchLoss, objective_name
+from nnet3.model.nnet import Nnet
+from nnet3.training.train.minibatch import MatrixTarget, grid
+from nnet3.training.train.objectives import LinearObjective, ObjectiveByNode, ObjectiveStats, TorchLoss, objective_name
 from tests.train.objective_checks import evaluate, sparse
 
 

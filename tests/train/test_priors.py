@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nnet3.errors import TrainingError
-from nnet3.train.priors import normalised
+from nnet3.training.train.priors import normalised
 
 
 def test_priors_sum_to_one() -> None:

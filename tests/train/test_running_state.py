@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from nnet3.train import Trainer, TrainerOptions, evaluate
-from nnet3.train.running_state import natural_gradients, statistics
+from nnet3.training.train.running_state import natural_gradients, statistics
 from tests.train.networks import everything, many, random_minibatch
 
 

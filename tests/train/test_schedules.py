@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from nnet3.base.options.dropout_schedule import DropoutSchedule
 from nnet3.errors import TrainingError
-from nnet3.nnet import Nnet
-from nnet3.options.dropout_schedule import DropoutSchedule
+from nnet3.model.nnet import Nnet
 from nnet3.train import exponential_rate
-from nnet3.train.schedules import set_dropout
+from nnet3.training.train.schedules import set_dropout
 
 
 def values(text: str, *shares: float) -> list[float]:

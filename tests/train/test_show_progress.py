@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from nnet3.errors import TrainingError
-from nnet3.nnet import Nnet
+from nnet3.model.nnet import Nnet
 from nnet3.train import MatrixTarget, Minibatch, NetworkInput, TorchLoss, evaluate
-from nnet3.train.minibatch import grid
-from nnet3.train.show_progress import by_component, objective_changes, parameter_differences
+from nnet3.training.train.minibatch import grid
+from nnet3.training.train.show_progress import by_component, objective_changes, parameter_differences
 
 CONFIG = """
 input-node name=input dim=2

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nnet3.base.kaldi_io.general import dense
 from nnet3.errors import TrainingError
 from nnet3.examples import EXAMPLES, Example, NnetIo
 from nnet3.kaldi_io import SparseMatrix, compress
-from nnet3.kaldi_io.general import dense
-from nnet3.train.minibatch import MatrixTarget
-from nnet3.train.to_minibatch import to_minibatch
+from nnet3.training.train.minibatch import MatrixTarget
+from nnet3.training.train.to_minibatch import to_minibatch
 from tests.train.example_data import frame_example, grid
 
 

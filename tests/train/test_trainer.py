@@ -15,10 +15,10 @@ from torch import Tensor
 from nnet3 import ComputationCache
 from nnet3.components import RandomSource
 from nnet3.errors import TrainingError
-from nnet3.nnet import Nnet
+from nnet3.model.nnet import Nnet
 from nnet3.train import MatrixTarget, Minibatch, NetworkInput, OutputResult, StepResult, Trainer, TrainerOptions
-from nnet3.train.minibatch import Target, grid
-from nnet3.train.objectives import ObjectiveByNode, ObjectiveStats
+from nnet3.training.train.minibatch import Target, grid
+from nnet3.training.train.objectives import ObjectiveByNode, ObjectiveStats
 from tests.train.networks import differing, everything, many, random_minibatch
 
 CONFIG = """

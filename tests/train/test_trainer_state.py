@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from nnet3.errors import TrainingError
-from nnet3.nnet import Nnet, load
+from nnet3.model.nnet import Nnet, load
 from nnet3.train import Trainer, TrainerOptions
 from tests.train.networks import differing, everything, many, random_minibatch
 

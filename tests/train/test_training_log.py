@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from nnet3.train.objectives import ObjectiveStats
-from nnet3.train.training_log import TrainingLog
-from nnet3.train.update import Update
+from nnet3.training.train.objectives import ObjectiveStats
+from nnet3.training.train.training_log import TrainingLog
+from nnet3.training.train.update import Update
 
 
 def test_the_log_has_kaldis_lines() -> None:

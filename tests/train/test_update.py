@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from nnet3.components import RandomSource
-from nnet3.nnet import Nnet
-from nnet3.train.update import add_with_max_change, constrain_orthonormal, make_more_orthonormal_
+from nnet3.model.nnet import Nnet
+from nnet3.training.train.update import add_with_max_change, constrain_orthonormal, make_more_orthonormal_
 
 CONFIG = """
 input-node name=input dim=1

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from nnet3.chain.graphs.denominator_fst import make_denominator_fst
-from nnet3.chain.graphs.phone_hmms import PhoneHmms
-from nnet3.chain.graphs.phone_lm import estimate_phone_lm
-from nnet3.chain.graphs.supervising import supervise
-from nnet3.chain.graphs.timed_phones import phones_of_durations
-from nnet3.hmm.transition_model import TransitionModel
-from nnet3.hmm.tree import ContextDependency
 from nnet3.kaldi_io import Fst, Reader, open_int_vector_table, open_pair_table
+from nnet3.model.hmm.transition_model import TransitionModel
+from nnet3.model.hmm.tree import ContextDependency
 from nnet3.options import SupervisingOptions, Tolerances
-from nnet3.tuning.allophones import allophone_hmms, allophones_of
+from nnet3.speech.tuning.allophones import allophone_hmms, allophones_of
+from nnet3.training.chain.graphs.denominator_fst import make_denominator_fst
+from nnet3.training.chain.graphs.phone_hmms import PhoneHmms
+from nnet3.training.chain.graphs.phone_lm import estimate_phone_lm
+from nnet3.training.chain.graphs.supervising import supervise
+from nnet3.training.chain.graphs.timed_phones import phones_of_durations
 from tests.asr.toy_phones import chain_model
 from tests.hmm.topologies import transition_models, walk
 from tests.shared_data import GOLDEN, needs_shared

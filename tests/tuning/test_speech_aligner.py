@@ -10,10 +10,10 @@ import pytest
 
 from nnet3.asr import AcousticStream, Model
 from nnet3.errors import ExecutionError
-from nnet3.hmm.segments import phone_segments
+from nnet3.model.hmm.segments import phone_segments
 from nnet3.options import TuningOptions
-from nnet3.tuning.speech_aligner import SpeechAligner, Spoken
-from nnet3.tuning.spoken_graphs import SpokenGraphs
+from nnet3.speech.tuning.speech_aligner import SpeechAligner, Spoken
+from nnet3.speech.tuning.spoken_graphs import SpokenGraphs
 from tests.asr.small_model import random_cmvn_stats, write_matrix
 from tests.asr.small_recognizer import RATE, write_recognizer
 from tests.asr.spoken_tones import spoken

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from nnet3.asr import Model
-from nnet3.asr.decoding import DecodingGraph
-from nnet3.asr.search_graph import SearchGraph
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst
-from nnet3.tuning.spoken_graphs import SpokenGraphs
+from nnet3.speech.asr.decoding import DecodingGraph
+from nnet3.speech.asr.search_graph import SearchGraph
+from nnet3.speech.tuning.spoken_graphs import SpokenGraphs
 from tests.asr.small_recognizer import write_recognizer
 
 pytest.importorskip("kaldifst")

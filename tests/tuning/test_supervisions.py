@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from nnet3.chain import ChainObjective, chain_minibatch
-from nnet3.chain.denominator import load_denominator
 from nnet3.kaldi_io import load_fst
 from nnet3.options import ChainOptions, ChunkOptions
-from nnet3.train.compute_prob import evaluated
-from nnet3.tuning.speech_aligner import AlignedSpeech
-from nnet3.tuning.supervisions import ChainSupervision, Cutting, FrameSupervision
+from nnet3.speech.tuning.speech_aligner import AlignedSpeech
+from nnet3.speech.tuning.supervisions import ChainSupervision, Cutting, FrameSupervision
+from nnet3.training.chain.denominator import load_denominator
+from nnet3.training.train.compute_prob import evaluated
 from tests.asr.small_model import FEATURES, IVECTOR, acoustic_model
 from tests.asr.toy_phones import ids_of_phones
 from tests.seeds import RANDOM

@@ -12,17 +12,17 @@ import torch
 
 import nnet3
 from nnet3.asr import Model
+from nnet3.base.kaldi_io.fst_file import save_fst
 from nnet3.errors import TrainingError
-from nnet3.hmm.topology import HmmTopology, TopologyEntry, TopologyState
-from nnet3.hmm.transition_model import TransitionModel
 from nnet3.kaldi_io import Fst
-from nnet3.kaldi_io.fst_file import save_fst
+from nnet3.model.hmm.topology import HmmTopology, TopologyEntry, TopologyState
+from nnet3.model.hmm.transition_model import TransitionModel
 from nnet3.options import TuningOptions
-from nnet3.runs.settings_text import read_settings_text
-from nnet3.tuning import tune
-from nnet3.tuning.speech_aligner import Spoken
-from nnet3.tuning.spoken_graphs import SpokenGraphs
-from nnet3.tuning.tune import StoppedError, Tuner
+from nnet3.speech.tuning import tune
+from nnet3.speech.tuning.speech_aligner import Spoken
+from nnet3.speech.tuning.spoken_graphs import SpokenGraphs
+from nnet3.speech.tuning.tune import StoppedError, Tuner
+from nnet3.training.runs.settings_text import read_settings_text
 from tests.asr.small_recognizer import RATE, write_recognizer
 from tests.asr.spoken_tones import random_words, spoken
 

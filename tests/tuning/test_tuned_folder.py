@@ -9,7 +9,7 @@ import pytest
 
 from nnet3.asr import ModelFolder
 from nnet3.errors import ArgumentError, Nnet3Error
-from nnet3.tuning.tuned_folder import new_folder, write_model_folder
+from nnet3.speech.tuning.tuned_folder import new_folder, write_model_folder
 from tests.asr.small_model import acoustic_model, write_folder
 from tests.seeds import RANDOM
 

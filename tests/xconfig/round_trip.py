@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import nnet3
+from nnet3.model.xconfig.trained_settings import CarriedSettings, carried_settings
 from nnet3.xconfig import Description, describe
-from nnet3.xconfig.carried import CarriedSettings, carried_settings
 
 
 def contents(nnet: nnet3.Nnet) -> tuple[list[str], dict[str, CarriedSettings]]:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import nnet3
-from nnet3.edits.collapse import prepare_for_test
-from nnet3.edits.edits import apply_edits
+from nnet3.model.edits.collapse import prepare_for_test
+from nnet3.model.edits.edits import apply_edits
 from tests.shared_data import GOLDEN, golden_cases
 from tests.xconfig.layer_examples import ALL, xconfig_of
 from tests.xconfig.round_trip import described

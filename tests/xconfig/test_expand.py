@@ -5,10 +5,10 @@ import re
 import pytest
 
 from nnet3.errors import ConfigError
+from nnet3.model.xconfig.expansion import Output
+from nnet3.model.xconfig.input_descriptor import Known
+from nnet3.model.xconfig.term import add, name, offset
 from nnet3.xconfig import expand_xconfig, is_xconfig
-from nnet3.xconfig.expansion import Output
-from nnet3.xconfig.input_descriptor import Known
-from nnet3.xconfig.term import add, name, offset
 from tests.xconfig.recipe import XCONFIG
 
 F2 = (

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
+from nnet3.model.xconfig.expansion import Output
+from nnet3.model.xconfig.layer import expand_layer
+from nnet3.model.xconfig.term import name
 from nnet3.xconfig import expand_xconfig, layer_type, make_layer
-from nnet3.xconfig.expansion import Output
-from nnet3.xconfig.layer import expand_layer
-from nnet3.xconfig.term import name
 from tests.xconfig.recipe import XCONFIG
 
 

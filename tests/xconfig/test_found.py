@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.nnet import Nnet
-from nnet3.structure.normalize import parse_descriptor
-from nnet3.xconfig.found import Found, SearchedNetwork, descriptor_term, normal_text
+from nnet3.model.nnet import Nnet
+from nnet3.model.structure.normalize import parse_descriptor
+from nnet3.model.xconfig.found import Found, SearchedNetwork, descriptor_term, normal_text
 
 CONFIG = """
 input-node name=input dim=4

@@ -5,10 +5,10 @@ import re
 import pytest
 
 from nnet3.errors import ConfigError, Span
-from nnet3.xconfig.expansion import Output
-from nnet3.xconfig.input_descriptor import Known, ResolvedInput, Scope, resolve_input
-from nnet3.xconfig.line import XconfigValue
-from nnet3.xconfig.term import name, rounded
+from nnet3.model.xconfig.expansion import Output
+from nnet3.model.xconfig.input_descriptor import Known, ResolvedInput, Scope, resolve_input
+from nnet3.model.xconfig.line import XconfigValue
+from nnet3.model.xconfig.term import name, rounded
 
 
 def scope() -> Scope:

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from nnet3.text.values import above
-from nnet3.xconfig.layer import Key, options, passed
+from nnet3.base.text.values import above
+from nnet3.model.xconfig.layer import Key, options, passed
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ import re
 import pytest
 
 from nnet3.errors import ConfigError
+from nnet3.model.xconfig.layer import Value
+from nnet3.model.xconfig.term import name
 from nnet3.xconfig import LAYER_TYPES, Layer, make_layer
-from nnet3.xconfig.layer import Value
-from nnet3.xconfig.term import name
 
 
 def layer(layer_type: str, values: dict[str, Value], input_dim: int = 12) -> Layer:

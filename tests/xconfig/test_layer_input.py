@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.structure.normalize import parse_descriptor
+from nnet3.model.structure.normalize import parse_descriptor
+from nnet3.model.xconfig.describe import Outputs, quoted
+from nnet3.model.xconfig.found import descriptor_term
 from nnet3.xconfig import expand_xconfig
-from nnet3.xconfig.describe import Outputs, quoted
-from nnet3.xconfig.found import descriptor_term
 
 LAYERS = (
     "input name=input dim=2\nrelu-layer name=a dim=4\nstats-layer name=s config=mean(-3:1:3:3)\nrelu-layer name=b dim=4"

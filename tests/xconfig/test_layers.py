@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from nnet3.model.xconfig.line import read_xconfig_lines
 from nnet3.xconfig import LAYER_TYPES
-from nnet3.xconfig.line import read_xconfig_lines
 from tests.shared_data import GOLDEN, needs_shared
 from tests.xconfig import layer_contract
 

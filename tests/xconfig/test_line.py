@@ -5,7 +5,7 @@ import re
 import pytest
 
 from nnet3.errors import ConfigError
-from nnet3.xconfig.line import read_xconfig_lines
+from nnet3.model.xconfig.line import read_xconfig_lines
 
 
 def values_of(text: str) -> dict[str, str]:

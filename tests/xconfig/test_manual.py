@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from nnet3.model.xconfig.manual import drawing, example_lines, expansion_lines, key_rows
 from nnet3.xconfig import LAYER_TYPES
-from nnet3.xconfig.manual import drawing, example_lines, expansion_lines, key_rows
 
 
 def test_a_layer_is_drawn_as_text() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.nnet import Nnet
-from nnet3.xconfig import found as reads
-from nnet3.xconfig.found import Found, SearchedNetwork
-from nnet3.xconfig.term import Term
+from nnet3.model.nnet import Nnet
+from nnet3.model.xconfig import found as reads
+from nnet3.model.xconfig.found import Found, SearchedNetwork
+from nnet3.model.xconfig.term import Term
 
 CONFIG = """
 input-node name=input dim=4

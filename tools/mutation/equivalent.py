@@ -2,7 +2,7 @@
 
 An entry is the path, the line before and after, and the reason; entries are parted by empty lines:
 
-    src/nnet3/text/suggest.py
+    src/nnet3/base/text/suggest.py
     - if distance < best:
     + if distance <= best:
     of equally good suggestions any will do

@@ -23,7 +23,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from nnet3.driver.proving import PROVE
+from nnet3.engine.driver.proving import PROVE
 from tests.proved_lowering import lowering_proved
 from tools.plant.corpus import corpus
 from tools.plant.rooms import ROOMS, paths_of, planted

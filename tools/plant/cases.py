@@ -14,11 +14,11 @@ from torch import Tensor
 
 import nnet3
 from nnet3 import cn
-from nnet3.driver import CompileTask, ComputationCache
-from nnet3.driver.proving import PROVE, prove_made_of_others
-from nnet3.ir.computation import NnetComputation
+from nnet3.engine.driver import CompileTask, ComputationCache
+from nnet3.engine.driver.proving import PROVE, prove_made_of_others
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.runtime import Plan, plan_of
 from nnet3.options import CompileOptions
-from nnet3.runtime import Plan, plan_of
 from tests.differential.subjects import poison_memory
 from tests.families.networks import results_of
 

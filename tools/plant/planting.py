@@ -10,7 +10,7 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
-from nnet3.ir.proof import equal
+from nnet3.engine.ir.proof import equal
 from tools.mutation.mutant import Mutant
 
 ROOT = Path(__file__).resolve().parents[2]

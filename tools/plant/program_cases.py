@@ -11,12 +11,12 @@ import torch
 from hypothesis import HealthCheck, Phase, given, settings
 from torch import Tensor
 
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.passes.pipeline import optimize
+from nnet3.engine.ir.proof.equal import PassResult, prove_equal
+from nnet3.engine.runtime import NnetComputer, Plan
 from nnet3.errors import ProofError
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.passes.pipeline import optimize
-from nnet3.ir.proof.equal import PassResult, prove_equal
 from nnet3.options import HIGHEST_LEVEL
-from nnet3.runtime import NnetComputer, Plan
 from tests.ir.programs import run
 from tests.ir.random_programs import ProgramWriter
 from tests.runtime.programs import random_programs

@@ -6,7 +6,7 @@ import itertools
 from enum import Enum, auto
 from typing import NamedTuple
 
-from nnet3.native.library import library
+from nnet3.base.native.library import library
 from tools.mutation.mutant import Mutant
 from tools.plant.bugs import bugs_of
 from tools.plant.planting import ROOT
@@ -32,11 +32,11 @@ class Room(NamedTuple):
 
 
 ROOMS = (
-    Room("lowering", ("lowering/*.py",), (Stage.PROGRAMS,)),
-    Room("passes", ("ir/passes/*.py",), (Stage.PROGRAMS,)),
+    Room("lowering", ("engine/lowering/*.py",), (Stage.PROGRAMS,)),
+    Room("passes", ("engine/ir/passes/*.py",), (Stage.PROGRAMS,)),
     Room(
         "families and restriction",
-        ("families/*.py", "driver/ragged.py", "driver/program_family.py"),
+        ("engine/families/*.py", "engine/driver/ragged_family.py", "engine/driver/program_family.py"),
         (Stage.PROGRAMS, Stage.PLANS),
     ),
     Room(
@@ -49,11 +49,21 @@ ROOMS = (
     ),
     Room(
         "native operations",
-        ("runtime/native_*.py", "runtime/view_operations.py", "native/operations.py", "native/ranges.py"),
+        (
+            "engine/runtime/native_*.py",
+            "engine/runtime/view_operations.py",
+            "base/native/operations.py",
+            "base/native/ranges.py",
+        ),
         (Stage.NATIVE,),
     ),
-    Room("proof of programs", ("ir/proof/*.py",), (Stage.PROGRAMS,), "tests/ir/proof"),
-    Room("proof of plans", ("runtime/proof.py", "runtime/plan_m*.py"), (Stage.PLANS,), "tests/runtime/test_proof.py"),
+    Room("proof of programs", ("engine/ir/proof/*.py",), (Stage.PROGRAMS,), "tests/ir/proof"),
+    Room(
+        "proof of plans",
+        ("engine/runtime/proof.py", "engine/runtime/plan_m*.py"),
+        (Stage.PLANS,),
+        "tests/runtime/test_proof.py",
+    ),
 )  # fmt: skip
 
 

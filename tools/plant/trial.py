@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 import torch
 
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.runtime import Plan
 from nnet3.errors import ComputationCheckError, ProofError
-from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import NnetComputation
-from nnet3.runtime import Plan
 from tools.mutation.child import MOST_MEMORY
 from tools.mutation.equivalent import read_equivalents
 from tools.mutation.mutant import Mutant

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from nnet3.engine.ir.proof.equal import PassResult, prove_equal
+from nnet3.engine.runtime import plan
+from nnet3.engine.runtime.proof import prove_plan
 from nnet3.errors import ProofError
-from nnet3.ir.proof.equal import PassResult, prove_equal
-from nnet3.runtime import plan
-from nnet3.runtime.proof import prove_plan
 from tests.runtime.wrong_plans import WRONG_PLANS, small_program
 from tools.plant.wrong_programs import WRONG, program
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from nnet3.ir.commands import (
+from nnet3.engine.ir.commands import (
     AcceptInput,
     AllocMatrix,
     Backprop,
@@ -20,9 +20,9 @@ from nnet3.ir.commands import (
     Propagate,
     ProvideOutput,
 )
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.kernel import InputPromises, KernelInfo
-from nnet3.ir.program_tables import IoInfo
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.kernel import InputPromises, KernelInfo
+from nnet3.engine.ir.program_tables import IoInfo
 
 _LINEAR = InputPromises(is_linear=True)
 _APART = {"row_by_row": True, "rows_apart": True}

@@ -9,29 +9,26 @@ from typing import Any, TypeVar
 import numpy as np
 from torch import Tensor
 
-from nnet3.asr.alignment import Aligner, Alignment
-from nnet3.chain.graphs.phone_hmms import PhoneHmms
-from nnet3.chain.graphs.training_graph import TrainingGraphs
-from nnet3.cli.compute_tables import ComputedTables, ComputeSettings, Ivectors, Utterance, batch_runner
-from nnet3.cli.files import load_acoustic_model, load_transitions, load_tree, open_file, read_integers
-from nnet3.cli.messages import LeftOut, say
-from nnet3.decode import Scoring, log_priors
-from nnet3.errors import Nnet3Error
-from nnet3.kaldi_io import (
-    NO_TABLE,
-    Fst,
-    TableReader,
-    fst_writer,
+from nnet3.base.kaldi_io.fst import Fst
+from nnet3.base.kaldi_io.fst_file import fst_writer, open_fst_table, read_fst
+from nnet3.base.kaldi_io.specifiers import NO_TABLE, check_different
+from nnet3.base.kaldi_io.table_values import (
     int_vector_writer,
-    open_fst_table,
     open_int_vector_table,
     random_access_matrices,
-    read_fst,
     real_writer,
     vector_writer,
 )
-from nnet3.kaldi_io.specifiers import check_different
-from nnet3.options import AlignmentOptions, TrainingGraphOptions
+from nnet3.base.kaldi_io.tables import TableReader
+from nnet3.base.options.alignment import AlignmentOptions, TrainingGraphOptions
+from nnet3.cli.compute_tables import ComputedTables, ComputeSettings, Ivectors, Utterance, batch_runner
+from nnet3.cli.files import load_acoustic_model, load_transitions, load_tree, open_file, read_integers
+from nnet3.cli.messages import LeftOut, say
+from nnet3.errors import Nnet3Error
+from nnet3.inference.scores import Scoring, log_priors
+from nnet3.speech.asr.alignment import Aligner, Alignment
+from nnet3.training.chain.graphs.phone_hmms import PhoneHmms
+from nnet3.training.chain.graphs.training_graph import TrainingGraphs
 
 G = TypeVar("G")
 

@@ -9,25 +9,24 @@ from typing import TypeVar
 
 import numpy as np
 
-from nnet3.cli.files import load_acoustic_model, load_transitions, save, save_model
-from nnet3.cli.messages import say
-from nnet3.errors import Nnet3Error
-from nnet3.hmm import TransitionModel
-from nnet3.hmm.segments import phone_segments
-from nnet3.hmm.transition_model import estimate_transitions, pdf_priors
-from nnet3.kaldi_io import (
+from nnet3.base.kaldi_io.load import write_wxfilename
+from nnet3.base.kaldi_io.symbols import load_symbols
+from nnet3.base.kaldi_io.table_values import (
     Posterior,
-    Writer,
     int_vector_writer,
     open_int_vector_table,
     open_posterior_table,
     pair_writer,
     posterior_writer,
-    write_wxfilename,
 )
-from nnet3.kaldi_io.symbols import load_symbols
-from nnet3.nnet import AcousticModel
-from nnet3.options import TransitionOptions
+from nnet3.base.kaldi_io.writer import Writer
+from nnet3.base.options.alignment import TransitionOptions
+from nnet3.cli.files import load_acoustic_model, load_transitions, save, save_model
+from nnet3.cli.messages import say
+from nnet3.errors import Nnet3Error
+from nnet3.model.hmm.segments import phone_segments
+from nnet3.model.hmm.transition_model import TransitionModel, estimate_transitions, pdf_priors
+from nnet3.model.nnet import AcousticModel
 
 T = TypeVar("T")
 _FINE_SHIFT = 0.01  # seconds: from here on two decimals do

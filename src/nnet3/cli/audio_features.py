@@ -7,17 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from nnet3.asr.audio import PcmReader
-from nnet3.asr.audio_file import open_audio
-from nnet3.asr.audio_source import AudioSource
-from nnet3.asr.features import FeatureStream, check_mel_bins
-from nnet3.asr.ivectors import IvectorFiles, SpeakerState
+from nnet3.base.kaldi_io.specifiers import NO_TABLE
+from nnet3.base.kaldi_io.table_values import matrix_writer, random_access_vectors, real_writer
+from nnet3.base.options.recognizer import FbankOptions, IvectorOptions, MfccOptions
 from nnet3.cli.feature_tables import write_by_speaker
 from nnet3.cli.messages import LeftOut, say
 from nnet3.cli.recordings import recordings_of_table
 from nnet3.errors import Nnet3Error
-from nnet3.kaldi_io import NO_TABLE, matrix_writer, random_access_vectors, real_writer
-from nnet3.options import FbankOptions, IvectorOptions, MfccOptions
+from nnet3.speech.asr.audio import PcmReader
+from nnet3.speech.asr.audio_file import open_audio
+from nnet3.speech.asr.audio_source import AudioSource
+from nnet3.speech.asr.features import FeatureStream, check_mel_bins
+from nnet3.speech.asr.ivectors import IvectorFiles, SpeakerState
 
 _PIECE_SECONDS = 10.0
 _BAND_OF_WHOLE_RECORDINGS = 99  # what Kaldi's programs leave of the band when they change the rate

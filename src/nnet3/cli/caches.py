@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from nnet3.base.kaldi_io.files import check_can_write
 from nnet3.cli.messages import say
-from nnet3.driver import ComputationCache
-from nnet3.kaldi_io.files import check_can_write
+from nnet3.engine.driver import ComputationCache
 
 
 @contextlib.contextmanager

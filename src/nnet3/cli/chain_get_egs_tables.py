@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nnet3.chain import CHAIN_EXAMPLES, ChainExample
-from nnet3.chain.graphs.chunks import supervision_of_graph
-from nnet3.chain.graphs.normalization import NormalizationWeights
-from nnet3.chain.graphs.phone_hmms import TransitionTables
-from nnet3.chain.making import ChainExampleMaker, Utterance, normalized
-from nnet3.chain.supervision_file import read_supervision
+from nnet3.base.kaldi_io.fst_file import load_fst, random_access_fsts
+from nnet3.base.kaldi_io.general import GeneralMatrix
+from nnet3.base.kaldi_io.table_values import open_general_matrix_table, random_access_matrices, random_access_vectors
+from nnet3.base.kaldi_io.tables import RandomAccessTable
+from nnet3.base.options.examples import ChainMakingOptions
 from nnet3.cli.egs_tables import write
 from nnet3.cli.files import load_transitions
 from nnet3.cli.messages import LeftOut, say
-from nnet3.examples import ExampleReader, MakingStatistics
-from nnet3.examples.making import entry_of, examples_of
-from nnet3.kaldi_io import (
-    GeneralMatrix,
-    RandomAccessTable,
-    load_fst,
-    open_general_matrix_table,
-    random_access_fsts,
-    random_access_matrices,
-    random_access_vectors,
-)
-from nnet3.options import ChainMakingOptions
+from nnet3.training.chain.example import CHAIN_EXAMPLES, ChainExample
+from nnet3.training.chain.graphs.chunks import supervision_of_graph
+from nnet3.training.chain.graphs.normalization import NormalizationWeights
+from nnet3.training.chain.graphs.phone_hmms import TransitionTables
+from nnet3.training.chain.making import ChainExampleMaker, Utterance, normalized
+from nnet3.training.chain.supervision_file import read_supervision
+from nnet3.training.examples.example import ExampleReader
+from nnet3.training.examples.making import MakingStatistics, entry_of, examples_of
 
 _SHORT = "no chunk could be made of its %d frames"  # or the normalization graph has none of their sequences
 

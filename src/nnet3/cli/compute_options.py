@@ -9,6 +9,21 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from nnet3.base.options.alignment import AlignmentOptions, WordTimesOptions
+from nnet3.base.options.compiling import DEFAULT_LEVEL, CompileOptions
+from nnet3.base.options.declaring import Options
+from nnet3.base.options.recognizer import LatticeOptions, SearchOptions
+from nnet3.base.options.utterances import (
+    BatchOptions,
+    EqualXvectorOptions,
+    IvectorTables,
+    PrecisionOptions,
+    ScoreOptions,
+    StreamOptions,
+    UtteranceOptions,
+    XvectorOptions,
+)
+from nnet3.base.text.values import Integer, at_least
 from nnet3.cli import later
 from nnet3.cli.declared import one, takes
 from nnet3.cli.messages import say
@@ -24,24 +39,6 @@ from nnet3.cli.options import (
     word_symbols_option,
 )
 from nnet3.cli.verb import take_internal, take_use_gpu
-from nnet3.options import (
-    DEFAULT_LEVEL,
-    AlignmentOptions,
-    BatchOptions,
-    CompileOptions,
-    EqualXvectorOptions,
-    IvectorTables,
-    LatticeOptions,
-    Options,
-    PrecisionOptions,
-    ScoreOptions,
-    SearchOptions,
-    StreamOptions,
-    UtteranceOptions,
-    WordTimesOptions,
-    XvectorOptions,
-)
-from nnet3.text.values import Integer, at_least
 
 #: Kaldi's switches, and the passes that one of them, when it is off, leaves out. Others have no pass here.
 PASSES_OF_SWITCHES: Mapping[str, tuple[str, ...]] = {

@@ -15,16 +15,7 @@ import numpy as np
 from torch import Tensor
 from typing_extensions import Self
 
-from nnet3.cli.files import load_model, load_network
-from nnet3.cli.messages import say
-from nnet3.cli.tally import UtteranceTally
-from nnet3.decode import BatchComputer, BatchOptions, Scoring, XvectorComputer, log_priors
-from nnet3.decode.pieces import is_the_same_in_pieces
-from nnet3.driver import ComputationCache
-from nnet3.errors import NetworkError, Nnet3Error, TableError
-from nnet3.kaldi_io import (
-    Finished,
-    RandomAccessTable,
+from nnet3.base.kaldi_io.table_values import (
     finished_matrices,
     matrix_writer,
     open_matrix_table,
@@ -33,15 +24,27 @@ from nnet3.kaldi_io import (
     random_access_vectors,
     vector_writer,
 )
-from nnet3.nnet import AcousticModel, Nnet, network_of
-from nnet3.options import (
-    CompileOptions,
+from nnet3.base.kaldi_io.table_writer import Finished
+from nnet3.base.kaldi_io.tables import RandomAccessTable
+from nnet3.base.options.compiling import CompileOptions
+from nnet3.base.options.utterances import (
     EqualXvectorOptions,
     IvectorTables,
     PrecisionOptions,
     ScoreOptions,
     XvectorOptions,
 )
+from nnet3.cli.files import load_model, load_network
+from nnet3.cli.messages import say
+from nnet3.cli.tally import UtteranceTally
+from nnet3.engine.driver import ComputationCache
+from nnet3.errors import NetworkError, Nnet3Error, TableError
+from nnet3.inference.batch import BatchComputer
+from nnet3.inference.cutting import BatchOptions
+from nnet3.inference.long_utterances import is_the_same_in_pieces
+from nnet3.inference.scores import Scoring, log_priors
+from nnet3.inference.xvector import XvectorComputer
+from nnet3.model.nnet import AcousticModel, Nnet, network_of
 
 T = TypeVar("T")
 _LOG = logging.getLogger("nnet3")

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
+from nnet3.base.text.values import at_least
 from nnet3.cli import later
 from nnet3.cli.options import all_of, flag, number, seed_option
-from nnet3.text.values import at_least
 
 copy_options = all_of(
     click.option("--nnet-config", metavar="FILE", help="Config that adds or replaces nodes and components."),

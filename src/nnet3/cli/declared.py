@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
+from nnet3.base.options.declaring import Option, Options, declared
 from nnet3.cli.options import Decorator, all_of, click_type
-from nnet3.options import Option, Options, declared
 
 
 def takes(parameter: str, options: type[Options], omit: tuple[str, ...] = ()) -> Decorator:

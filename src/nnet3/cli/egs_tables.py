@@ -6,23 +6,16 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from typing import TypeVar
 
+from nnet3.base.kaldi_io.specifiers import check_different
+from nnet3.base.kaldi_io.table_values import random_access_reals, random_access_tokens
+from nnet3.base.kaldi_io.tables import RandomAccessTable
+from nnet3.base.options.examples import CopyingOptions, MergingOptions, ShufflingOptions, SubsetOptions
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error
-from nnet3.examples import (
-    ExampleKind,
-    ExampleReader,
-    MergingStatistics,
-    MinibatchSizes,
-    example_writer,
-    merge_examples,
-    shuffled,
-    subset,
-)
-from nnet3.examples.making import generator
-from nnet3.examples.order import copies
-from nnet3.kaldi_io import RandomAccessTable, random_access_reals, random_access_tokens
-from nnet3.kaldi_io.specifiers import check_different
-from nnet3.options import CopyingOptions, MergingOptions, ShufflingOptions, SubsetOptions
+from nnet3.training.examples.example import ExampleKind, ExampleReader, example_writer
+from nnet3.training.examples.making import generator
+from nnet3.training.examples.merging import MergingStatistics, MinibatchSizes, merge_examples
+from nnet3.training.examples.order import copies, shuffled, subset
 
 E = TypeVar("E")
 T = TypeVar("T")

@@ -8,21 +8,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nnet3.chain import CHAIN_EXAMPLES, ChainExample, ChainObjective, chain_minibatch
-from nnet3.chain.changes import in_language, language_of_key
-from nnet3.chain.denominator import OUTPUT, load_denominator
-from nnet3.chain.objective import ChainObjectives
+from nnet3.base.options.chain import ChainOptions, DenominatorOptions
+from nnet3.base.options.training import TrainerOptions
 from nnet3.cli.caches import kept_cache
 from nnet3.cli.device import given_device
 from nnet3.cli.files import check_can_save, load_network_to, save_model
 from nnet3.cli.messages import say
 from nnet3.cli.outputs_of_egs import minibatches, minibatches_of
 from nnet3.errors import Nnet3Error, TrainingError
-from nnet3.nnet import Nnet
-from nnet3.options import ChainOptions, DenominatorOptions, TrainerOptions
-from nnet3.train import Trainer
-from nnet3.train.combine import combine
-from nnet3.train.minibatch import Minibatch
+from nnet3.model.nnet import Nnet
+from nnet3.training.chain.changes import in_language, language_of_key
+from nnet3.training.chain.denominator import OUTPUT, load_denominator
+from nnet3.training.chain.example import CHAIN_EXAMPLES, ChainExample, chain_minibatch
+from nnet3.training.chain.objective import ChainObjective, ChainObjectives
+from nnet3.training.train.combine import combine
+from nnet3.training.train.minibatch import Minibatch
+from nnet3.training.train.trainer import Trainer
 
 _SUFFIX = ".den.fst"
 

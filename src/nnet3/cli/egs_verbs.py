@@ -8,15 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nnet3.base.options.declaring import Options
+from nnet3.base.options.examples import (
+    ChainMergingOptions,
+    CopyingOptions,
+    MergingOptions,
+    ShufflingOptions,
+    SubsetOptions,
+)
+from nnet3.base.text.values import at_least
 from nnet3.cli import later
 from nnet3.cli.declared import takes
 from nnet3.cli.options import Decorator, all_of, arguments, ignored, number
 from nnet3.cli.verb import Verb, verb
-from nnet3.options import ChainMergingOptions, CopyingOptions, MergingOptions, Options, ShufflingOptions, SubsetOptions
-from nnet3.text.values import at_least
 
 if TYPE_CHECKING:
-    from nnet3.examples import ExampleKind
+    from nnet3.training.examples.example import ExampleKind
 
 normalization_scale_option = number(
     "--normalization-fst-scale", rule=at_least(0), default=1.0, help="Of the costs of the normalization graph."

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from nnet3.cli import later
 
-_PROVE = "NNET3_PROVE"  # see nnet3.driver.proving
+_PROVE = "NNET3_PROVE"  # see nnet3.engine.driver.proving
 _MOMENT = 0.05  # seconds: far longer than any callback takes
 
 

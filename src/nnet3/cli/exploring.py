@@ -12,11 +12,11 @@ import click
 import numpy as np
 
 from nnet3 import cn
+from nnet3.base.kaldi_io.files import write_atomically
 from nnet3.cli.files import read_network_or_config
 from nnet3.cli.messages import print_warnings, say
 from nnet3.cli.show_stages import request_of_times
 from nnet3.explore import PageServer, explore, run_page
-from nnet3.kaldi_io import write_atomically
 
 
 def write_page(name: str, page: str | None, port: int | None, **options: Any) -> None:

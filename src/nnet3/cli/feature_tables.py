@@ -9,19 +9,10 @@ from typing import TypeVar
 import click
 import numpy as np
 
-from nnet3.asr.cmvn import Normalising, add_to_stats
-from nnet3.asr.feature_changes import pasted, spliced, subsampled, with_deltas
-from nnet3.asr.features import OnlineCmvn
-from nnet3.cli.files import open_file, save
-from nnet3.cli.messages import LeftOut, say
-from nnet3.cli.number_tables import part_of_file
-from nnet3.errors import Nnet3Error
-from nnet3.kaldi_io import (
-    RandomAccessTable,
-    Reader,
-    TableWriter,
-    Writer,
-    is_table,
+from nnet3.base.kaldi_io.general import dense
+from nnet3.base.kaldi_io.reader import Reader
+from nnet3.base.kaldi_io.specifiers import is_table
+from nnet3.base.kaldi_io.table_values import (
     matrix_writer,
     open_matrix_table,
     open_words_table,
@@ -29,8 +20,17 @@ from nnet3.kaldi_io import (
     random_access_tokens,
     random_access_vectors,
 )
-from nnet3.kaldi_io.general import dense
-from nnet3.options import OnlineCmvnOptions
+from nnet3.base.kaldi_io.table_writer import TableWriter
+from nnet3.base.kaldi_io.tables import RandomAccessTable
+from nnet3.base.kaldi_io.writer import Writer
+from nnet3.base.options.recognizer import OnlineCmvnOptions
+from nnet3.cli.files import open_file, save
+from nnet3.cli.messages import LeftOut, say
+from nnet3.cli.number_tables import part_of_file
+from nnet3.errors import Nnet3Error
+from nnet3.speech.asr.cmvn import Normalising, add_to_stats
+from nnet3.speech.asr.feature_changes import pasted, spliced, subsampled, with_deltas
+from nnet3.speech.asr.features import OnlineCmvn
 
 S = TypeVar("S")
 

@@ -10,18 +10,20 @@ import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from nnet3.base.kaldi_io.files import check_can_write, joined, read_stream
+from nnet3.base.kaldi_io.load import open_rxfilename, write_wxfilename
+from nnet3.base.kaldi_io.parse_numbers import Buffer
+from nnet3.base.kaldi_io.reader import Reader
+from nnet3.base.kaldi_io.specifiers import parse_rxfilename
+from nnet3.base.kaldi_io.streams import read_whole
+from nnet3.base.kaldi_io.writer import Writer
+from nnet3.base.text import decode_config
 from nnet3.errors import ConfigError, Nnet3Error
-from nnet3.hmm.topology import read_topology
-from nnet3.hmm.transition_model import TransitionModel
-from nnet3.hmm.tree import ContextDependency, make_transition_model
-from nnet3.kaldi_io import Reader, Writer, open_rxfilename, write_wxfilename
-from nnet3.kaldi_io.files import check_can_write, joined, read_stream
-from nnet3.kaldi_io.parse_numbers import Buffer
-from nnet3.kaldi_io.specifiers import parse_rxfilename
-from nnet3.kaldi_io.streams import read_whole
-from nnet3.nnet import AcousticModel, Nnet, network_of
-from nnet3.nnet.load import read_model, read_transition_model
-from nnet3.text import decode_config
+from nnet3.model.hmm.topology import read_topology
+from nnet3.model.hmm.transition_model import TransitionModel
+from nnet3.model.hmm.tree import ContextDependency, make_transition_model
+from nnet3.model.nnet import AcousticModel, Nnet, network_of
+from nnet3.model.nnet.load import read_model, read_transition_model
 
 _GZIP = b"\x1f\x8b"
 _CHUNK = 1 << 20  # bytes unpacked at once

@@ -7,23 +7,24 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from nnet3.cli.egs_tables import write, write_to_several
-from nnet3.cli.messages import say
-from nnet3.errors import Nnet3Error, TrainingError
-from nnet3.examples import EXAMPLES, ExampleMaker, MakingStatistics, make_examples
-from nnet3.examples.chunk_ios import FrameTargets, alignment_matrix, posterior_matrix
-from nnet3.examples.xvector_making import XvectorStatistics, make_xvector_examples, read_ranges
-from nnet3.kaldi_io import (
-    RandomAccessTable,
+from nnet3.base.kaldi_io.specifiers import parse_rxfilename
+from nnet3.base.kaldi_io.streams import read_whole
+from nnet3.base.kaldi_io.table_values import (
     open_general_matrix_table,
     open_matrix_table,
     random_access_int_vectors,
     random_access_matrices,
     random_access_posteriors,
 )
-from nnet3.kaldi_io.specifiers import parse_rxfilename
-from nnet3.kaldi_io.streams import read_whole
-from nnet3.options import MakingOptions, XvectorMakingOptions
+from nnet3.base.kaldi_io.tables import RandomAccessTable
+from nnet3.base.options.examples import MakingOptions, XvectorMakingOptions
+from nnet3.cli.egs_tables import write, write_to_several
+from nnet3.cli.messages import say
+from nnet3.errors import Nnet3Error, TrainingError
+from nnet3.training.examples.chunk_ios import FrameTargets, alignment_matrix, posterior_matrix
+from nnet3.training.examples.example import EXAMPLES
+from nnet3.training.examples.making import ExampleMaker, MakingStatistics, make_examples
+from nnet3.training.examples.xvector_making import XvectorStatistics, make_xvector_examples, read_ranges
 
 T = TypeVar("T")
 

@@ -8,37 +8,34 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nnet3.asr.arpa import arpa_fst, parse_arpa, with_ends
-from nnet3.asr.graph_words import DIGEST, check_words, digest_of_grammar, write_digest
-from nnet3.asr.lang_folder import LISTS_OF_PHONES, Dictionary, write_lang
-from nnet3.chain.denominator_graph import DenominatorGraph
-from nnet3.chain.graphs.denominator_fst import make_denominator_fst
-from nnet3.chain.graphs.fst_changes import sorted_by_label
-from nnet3.chain.graphs.normalization import make_normalization_fst
-from nnet3.chain.graphs.phone_hmms import PhoneHmms
-from nnet3.chain.graphs.phone_lm import estimate_phone_lm
-from nnet3.chain.graphs.supervising import supervise
-from nnet3.chain.graphs.timed_phones import phones_of_durations, phones_of_lattice
-from nnet3.chain.graphs.training_graph import make_decoding_graph
-from nnet3.chain.supervision_file import write_supervision
+from nnet3.base.kaldi_io.files import write_atomically
+from nnet3.base.kaldi_io.fst_file import load_fst, save_fst
+from nnet3.base.kaldi_io.lattice import open_lattice_table
+from nnet3.base.kaldi_io.symbols import SymbolTable, load_symbols
+from nnet3.base.kaldi_io.table_values import open_int_vector_table, open_pair_table
+from nnet3.base.kaldi_io.table_writer import TableWriter
+from nnet3.base.kaldi_io.tables import TableReader
+from nnet3.base.kaldi_io.whole_folder import whole_folder
+from nnet3.base.options.alignment import DecodingGraphOptions, LangOptions, TrainingGraphOptions
+from nnet3.base.options.chain import PhoneLmOptions, SupervisingOptions
 from nnet3.cli.files import check_can_save, load_transitions, load_tree, open_file, read_integers, read_text, save
 from nnet3.cli.messages import LeftOut, say
 from nnet3.errors import ModelFormatError, Nnet3Error
-from nnet3.hmm.topology import read_topology
-from nnet3.hmm.tree import count_pairs, left_biphone_tree, make_transition_model, monophone_tree
-from nnet3.kaldi_io import (
-    TableReader,
-    TableWriter,
-    load_fst,
-    open_int_vector_table,
-    open_pair_table,
-    save_fst,
-    write_atomically,
-)
-from nnet3.kaldi_io.lattice import open_lattice_table
-from nnet3.kaldi_io.symbols import SymbolTable, load_symbols
-from nnet3.kaldi_io.whole_folder import whole_folder
-from nnet3.options import DecodingGraphOptions, LangOptions, PhoneLmOptions, SupervisingOptions, TrainingGraphOptions
+from nnet3.model.hmm.topology import read_topology
+from nnet3.model.hmm.tree import count_pairs, left_biphone_tree, make_transition_model, monophone_tree
+from nnet3.speech.asr.arpa import arpa_fst, parse_arpa, with_ends
+from nnet3.speech.asr.graph_words import DIGEST, check_words, digest_of_grammar, write_digest
+from nnet3.speech.asr.lang_folder import LISTS_OF_PHONES, Dictionary, write_lang
+from nnet3.training.chain.denominator_graph import DenominatorGraph
+from nnet3.training.chain.graphs.denominator_fst import make_denominator_fst
+from nnet3.training.chain.graphs.fst_changes import sorted_by_label
+from nnet3.training.chain.graphs.normalization import make_normalization_fst
+from nnet3.training.chain.graphs.phone_hmms import PhoneHmms
+from nnet3.training.chain.graphs.phone_lm import estimate_phone_lm
+from nnet3.training.chain.graphs.supervising import supervise
+from nnet3.training.chain.graphs.timed_phones import phones_of_durations, phones_of_lattice
+from nnet3.training.chain.graphs.training_graph import make_decoding_graph
+from nnet3.training.chain.supervision_file import write_supervision
 
 #: What a folder of a graph has.
 _OF_GRAPH = ("HCLG.fst", "words.txt", "phones.txt", DIGEST, "num_pdfs", *LISTS_OF_PHONES)

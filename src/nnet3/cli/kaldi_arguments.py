@@ -13,9 +13,9 @@ from typing import Any
 
 import click
 
+from nnet3.base.text import did_you_mean
 from nnet3.cli.options import KALDI_BOOL, TRUTHS
 from nnet3.errors import Nnet3Error
-from nnet3.text import did_you_mean
 
 
 def _words(text: str) -> list[str]:

@@ -2,16 +2,14 @@
 from nnet3 import (
     asr as asr,
     chain as chain,
-    drawing as drawing,
-    edits as edits,
     examples as examples,
     export as export,
     kaldi_io as kaldi_io,
     serve as serve,
     xconfig as xconfig,
 )
-from nnet3.asr import cmvn as cmvn, ivectors as ivectors
-from nnet3.chain import changes as changes
+from nnet3.base import drawing as drawing
+from nnet3.base.kaldi_io import other_features as other_features
 from nnet3.cli import (
     aligning as aligning,
     alignment_tables as alignment_tables,
@@ -44,16 +42,23 @@ from nnet3.cli import (
     word_times as word_times,
 )
 from nnet3.cli.demo import run_demo as run_demo
-from nnet3.edits import config_dir as config_dir, copy_operations as copy_operations
-from nnet3.examples import making as making
-from nnet3.kaldi_io import other_features as other_features
-from nnet3.nnet import acoustic_model as acoustic_model, network as network, picture as picture, unrolled as unrolled
-from nnet3.runs import (
-    kinds as kinds,
+from nnet3.model import edits as edits
+from nnet3.model.edits import config_dir as config_dir, copy_operations as copy_operations
+from nnet3.model.nnet import (
+    acoustic_model as acoustic_model,
+    network as network,
+    picture as picture,
+    unrolled as unrolled,
+)
+from nnet3.model.xconfig import expand as expand, layer as layer, layer_types as layer_types, manual as manual
+from nnet3.speech.asr import cmvn as cmvn, ivectors as ivectors
+from nnet3.training.chain import changes as changes
+from nnet3.training.examples import making as making
+from nnet3.training.runs import (
+    data_kinds as data_kinds,
     settings as settings,
     settings_text as settings_text,
     stop as stop,
     train_model as train_model,
 )
-from nnet3.train import compute_prob as compute_prob, show_progress as show_progress
-from nnet3.xconfig import expand as expand, layer as layer, manual as manual, registry as registry
+from nnet3.training.train import compute_prob as compute_prob, show_progress as show_progress

@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from nnet3.asr.lattice_path import LatticePath, best_paths, random_paths
+from nnet3.base.kaldi_io.lattice import Lattice, open_lattice_table
+from nnet3.base.kaldi_io.lattice_factoring import factored
+from nnet3.base.kaldi_io.lattice_file import lattice_writer
+from nnet3.base.kaldi_io.specifiers import NO_TABLE, check_different
+from nnet3.base.kaldi_io.symbols import load_symbols
+from nnet3.base.kaldi_io.table_values import int_vector_writer, real_writer
+from nnet3.base.text import words_of
 from nnet3.cli.files import read_text
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error, TableError
-from nnet3.kaldi_io import NO_TABLE, int_vector_writer, real_writer
-from nnet3.kaldi_io.lattice import Lattice, open_lattice_table
-from nnet3.kaldi_io.lattice_factoring import factored
-from nnet3.kaldi_io.lattice_file import lattice_writer
-from nnet3.kaldi_io.specifiers import check_different
-from nnet3.kaldi_io.symbols import load_symbols
-from nnet3.text import words_of
+from nnet3.speech.asr.lattice_path import LatticePath, best_paths, random_paths
 
 
 def write_best_paths(

@@ -15,9 +15,15 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from nnet3.asr.graph_words import check_words
-from nnet3.asr.search_graph import SearchGraph
-from nnet3.asr.utterance_decoder import DecodedUtterance, UtteranceDecoder
+from nnet3.base.kaldi_io.fst import Fst
+from nnet3.base.kaldi_io.fst_file import open_fst_table
+from nnet3.base.kaldi_io.graph_file import read_graph
+from nnet3.base.kaldi_io.lattice_file import lattice_writer
+from nnet3.base.kaldi_io.load import open_rxfilename
+from nnet3.base.kaldi_io.specifiers import NO_TABLE, check_different, is_table
+from nnet3.base.kaldi_io.symbols import SymbolTable, load_symbols
+from nnet3.base.kaldi_io.table_values import int_vector_writer, random_access_matrices
+from nnet3.base.options.utterances import PrecisionOptions
 from nnet3.cli.compute_tables import (
     ComputedTables,
     MissingError,
@@ -30,15 +36,12 @@ from nnet3.cli.compute_tables import (
 )
 from nnet3.cli.files import load_acoustic_model
 from nnet3.cli.messages import say
-from nnet3.decode import Scoring, log_priors
 from nnet3.errors import Nnet3Error
-from nnet3.kaldi_io import NO_TABLE, Fst, int_vector_writer, open_fst_table, open_rxfilename, random_access_matrices
-from nnet3.kaldi_io.graph_file import read_graph
-from nnet3.kaldi_io.lattice_file import lattice_writer
-from nnet3.kaldi_io.specifiers import check_different, is_table
-from nnet3.kaldi_io.symbols import SymbolTable, load_symbols
-from nnet3.nnet import Nnet
-from nnet3.options import PrecisionOptions
+from nnet3.inference.scores import Scoring, log_priors
+from nnet3.model.nnet import Nnet
+from nnet3.speech.asr.graph_words import check_words
+from nnet3.speech.asr.search_graph import SearchGraph
+from nnet3.speech.asr.utterance_decoder import DecodedUtterance, UtteranceDecoder
 
 Graphs = Callable[[str], Callable[[], SearchGraph]]
 """Returns what makes the graph of an utterance; asked for in the order of utterances."""

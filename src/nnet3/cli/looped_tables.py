@@ -8,11 +8,13 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import torch
 
+from nnet3.base.options.compiling import CompileOptions
+from nnet3.base.options.utterances import StreamOptions
 from nnet3.cli.compute_tables import Result, Utterance
-from nnet3.decode import Scoring, StreamComputer
 from nnet3.errors import Nnet3Error
-from nnet3.nnet import Nnet
-from nnet3.options import CompileOptions, StreamOptions
+from nnet3.inference.scores import Scoring
+from nnet3.inference.stream import StreamComputer
+from nnet3.model.nnet import Nnet
 
 
 class LoopedRunner:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from rich.console import Console
 
 from nnet3.cli.text_table import Column, format_table
-from nnet3.components import Component
 from nnet3.errors import NetworkError
-from nnet3.nnet import Nnet
-from nnet3.nnet.model_file import num_not_finite
-from nnet3.structure.component_notes import component_notes
-from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, NnetNode
+from nnet3.model.components.base import Component
+from nnet3.model.nnet import Nnet
+from nnet3.model.nnet.model_file import num_not_finite
+from nnet3.model.structure.component_notes import component_notes
+from nnet3.model.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, NnetNode
 
 _UNLIMITED = 1_000_000  # columns: what is not a terminal, such as grep, wants whole lines
 

@@ -8,18 +8,16 @@ from typing import Any
 import click
 import numpy as np
 
-from nnet3.cli.files import open_file, save
-from nnet3.cli.messages import say
-from nnet3.errors import Nnet3Error
-from nnet3.kaldi_io import (
-    CompressionMethod,
-    Reader,
-    TableReader,
-    Writer,
-    compress,
+from nnet3.base.kaldi_io.compressed import CompressionMethod, compress
+from nnet3.base.kaldi_io.general import GeneralMatrix, dense
+from nnet3.base.kaldi_io.load import write_wxfilename
+from nnet3.base.kaldi_io.reader import Reader
+from nnet3.base.kaldi_io.script import cut, split_range
+from nnet3.base.kaldi_io.specifiers import is_table, parse_rxfilename
+from nnet3.base.kaldi_io.streams import read_whole
+from nnet3.base.kaldi_io.table_values import (
     int32_writer,
     int_vector_writer,
-    is_table,
     matrix_writer,
     open_general_matrix_table,
     open_int_vector_table,
@@ -29,12 +27,12 @@ from nnet3.kaldi_io import (
     read_alignment,
     vector_writer,
     write_alignment,
-    write_wxfilename,
 )
-from nnet3.kaldi_io.general import GeneralMatrix, dense
-from nnet3.kaldi_io.script import cut, split_range
-from nnet3.kaldi_io.specifiers import parse_rxfilename
-from nnet3.kaldi_io.streams import read_whole
+from nnet3.base.kaldi_io.tables import TableReader
+from nnet3.base.kaldi_io.writer import Writer
+from nnet3.cli.files import open_file, save
+from nnet3.cli.messages import say
+from nnet3.errors import Nnet3Error
 
 
 def copy_int_vectors(source: str, output: str, binary: bool) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from nnet3.text import values
-from nnet3.text.values import ANY, Integer, Number, Rule, at_least, within
+from nnet3.base.text import values
+from nnet3.base.text.values import ANY, Integer, Number, Rule, at_least, within
 
 
 class _IntegerType(click.IntRange):

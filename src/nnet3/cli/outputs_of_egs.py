@@ -7,21 +7,27 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from nnet3.chain import CHAIN_EXAMPLES
-from nnet3.chain.example import labelled_by_pdf
+from nnet3.base.kaldi_io.table_values import matrix_writer
+from nnet3.base.options.training import FeatureTransformOptions
 from nnet3.cli.device import given_device
 from nnet3.cli.files import load_network_to, open_file, save, save_model
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error, TrainingError
-from nnet3.examples import EXAMPLES, ExampleKind, ExampleReader
-from nnet3.kaldi_io import matrix_writer
-from nnet3.nnet import Nnet
-from nnet3.options import FeatureTransformOptions
-from nnet3.train.compute_prob import gradient_lines
-from nnet3.train.evaluation import ExampleOutputs
-from nnet3.train.lda_stats import Labelled, LdaStats, accumulated, estimate_transform, labelled_by_class, packed
-from nnet3.train.minibatch import Minibatch
-from nnet3.train.to_minibatch import to_minibatch, to_unlabelled
+from nnet3.model.nnet import Nnet
+from nnet3.training.chain.example import CHAIN_EXAMPLES, labelled_by_pdf
+from nnet3.training.examples.example import EXAMPLES, ExampleKind, ExampleReader
+from nnet3.training.train.compute_prob import gradient_lines
+from nnet3.training.train.evaluation import ExampleOutputs
+from nnet3.training.train.lda_stats import (
+    Labelled,
+    LdaStats,
+    accumulated,
+    estimate_transform,
+    labelled_by_class,
+    packed,
+)
+from nnet3.training.train.minibatch import Minibatch
+from nnet3.training.train.to_minibatch import to_minibatch, to_unlabelled
 
 E = TypeVar("E")
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from nnet3.cli.files import open_file
 from nnet3.errors import Nnet3Error
-from nnet3.nnet import AcousticModel
-from nnet3.train.priors import normalised
+from nnet3.model.nnet import AcousticModel
+from nnet3.training.train.priors import normalised
 
 
 def adjust(model: AcousticModel, posteriors: str, floor: float) -> str:

@@ -7,15 +7,15 @@ import time
 import click
 import numpy as np
 
+from nnet3.base.options.compiling import CompileOptions
 from nnet3.cli.files import read_network_or_config
 from nnet3.cli.messages import print_warnings, say
-from nnet3.compiler import ComputationRequest, IoSpecification, compile
-from nnet3.edits.collapse import prepare_for_test
-from nnet3.nnet import Nnet
-from nnet3.nnet.simple import what_is_simple
-from nnet3.options import CompileOptions
-from nnet3.runtime import NnetComputer
-from nnet3.runtime.profile import KEYS, profile
+from nnet3.engine.runtime import NnetComputer
+from nnet3.engine.runtime.profile import KEYS, profile
+from nnet3.model.edits.collapse import prepare_for_test
+from nnet3.model.nnet import Nnet
+from nnet3.model.nnet.simple import what_is_simple
+from nnet3.model.requests import ComputationRequest, IoSpecification, compile
 
 MAX_ROWS = 10_000_000
 

@@ -7,12 +7,13 @@ import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from nnet3.asr.audio_source import AudioSource, BytesInOrder
+from nnet3.base.kaldi_io.reader import Reader
+from nnet3.base.kaldi_io.script import read_script
+from nnet3.base.kaldi_io.specifiers import FileName, is_table, parse_rspecifier, parse_rxfilename
+from nnet3.base.kaldi_io.streams import InputStream, open_input
+from nnet3.base.kaldi_io.tables import TableReader
 from nnet3.errors import Nnet3Error, TableError
-from nnet3.kaldi_io import Reader, TableReader
-from nnet3.kaldi_io.script import read_script
-from nnet3.kaldi_io.specifiers import FileName, is_table, parse_rspecifier, parse_rxfilename
-from nnet3.kaldi_io.streams import InputStream, open_input
+from nnet3.speech.asr.audio_source import AudioSource, BytesInOrder
 
 OpenRecording = Callable[[BytesInOrder, str], AudioSource]
 _RIFF, _RIFF_HEADER, _LARGEST = b"RIFF", 8, 0x7FFF0000

@@ -15,13 +15,13 @@ from typing import Any
 import click
 from click.shell_completion import shell_complete
 
+from nnet3.base.text import did_you_mean
 from nnet3.cli.kaldi_arguments import explain_unknown
 from nnet3.cli.lazy import INTERRUPTED
 from nnet3.cli.messages import plain_warnings, say
 from nnet3.cli.registry import find_program, find_verb, options_of_verbs
 from nnet3.cli.verb_table import FAMILIES, VERBS
 from nnet3.errors import Nnet3Error, is_out_of_memory
-from nnet3.text import did_you_mean
 
 _COMPLETE = "_NNET3_COMPLETE"  # set by the shell whose completion asks
 

@@ -7,11 +7,13 @@ from typing import TypeVar
 
 import click
 
-from nnet3.asr.word_errors import WordErrors, word_errors
+from nnet3.base.kaldi_io.reader import Reader
+from nnet3.base.kaldi_io.table_values import read_alignment
+from nnet3.base.kaldi_io.tables import TableReader
+from nnet3.base.text import words_of
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error
-from nnet3.kaldi_io import Reader, TableReader, read_alignment
-from nnet3.text import words_of
+from nnet3.speech.asr.word_errors import WordErrors, word_errors
 
 T = TypeVar("T")
 Words = tuple[str, ...] | tuple[int, ...]

@@ -14,14 +14,14 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
+from nnet3.base.kaldi_io.files import write_atomically
+from nnet3.base.kaldi_io.script import read_script
+from nnet3.base.kaldi_io.specifiers import parse_rspecifier, parse_rxfilename, parse_wspecifier
+from nnet3.base.kaldi_io.table_values import matrix_writer, open_matrix_table
 from nnet3.cli.compute_tables import ComputedTables, Runner, compute_share, conclude
 from nnet3.cli.tally import UtteranceTally
 from nnet3.errors import TableError
-from nnet3.kaldi_io import matrix_writer, open_matrix_table
-from nnet3.kaldi_io.files import write_atomically
-from nnet3.kaldi_io.script import read_script
-from nnet3.kaldi_io.specifiers import parse_rspecifier, parse_rxfilename, parse_wspecifier
-from nnet3.runs.world import joined_world
+from nnet3.training.runs.world import joined_world
 
 _MEETING_SECONDS = 30 * 60.0
 _WAITING_SECONDS = 7 * 24 * 3600.0  # for the process that is the last to finish

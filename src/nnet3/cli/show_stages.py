@@ -10,22 +10,22 @@ from collections.abc import Collection, Iterator, Mapping
 import click
 import numpy as np
 
+from nnet3.base.options.compiling import CompileOptions
 from nnet3.cli.files import read_network_or_config
 from nnet3.cli.messages import print_warnings
 from nnet3.cli.profile_network import MAX_ROWS, times_first
-from nnet3.compiler import ComputationRequest, IoSpecification, build_graph, compile_family, generate, schedule
-from nnet3.ir.checker import check_computation
-from nnet3.ir.commands_control import SegmentMarker
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.declarations import AccessKind, Command, Life, OperandField
-from nnet3.ir.passes.pipeline import optimize, optimize as run_passes
-from nnet3.nnet import Nnet
-from nnet3.options import CompileOptions
-from nnet3.runtime import NnetComputer
-from nnet3.runtime.plan import Plan
-from nnet3.runtime.planning import plan
-from nnet3.runtime.profile import profile
-from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.commands_control import SegmentMarker
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.declarations import AccessKind, Command, Life, OperandField
+from nnet3.engine.ir.passes.pipeline import optimize, optimize as run_passes
+from nnet3.engine.runtime import NnetComputer
+from nnet3.engine.runtime.plan import Plan
+from nnet3.engine.runtime.planning import plan
+from nnet3.engine.runtime.profile import profile
+from nnet3.model.nnet import Nnet
+from nnet3.model.requests import ComputationRequest, IoSpecification, build_graph, compile_family, generate, schedule
+from nnet3.model.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode
 
 _MICROSECONDS = 1e6
 

@@ -10,16 +10,16 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from nnet3.asr.audio import PcmReader
-from nnet3.asr.audio_file import open_audio
-from nnet3.asr.audio_source import AudioSource
+from nnet3.base.kaldi_io.table_values import open_words_table
+from nnet3.base.text import read_number
 from nnet3.cli.messages import say
 from nnet3.cli.recordings import recordings_of_table
 from nnet3.cli.scoring import each_once
 from nnet3.errors import Nnet3Error
-from nnet3.kaldi_io import open_words_table
-from nnet3.text import read_number
-from nnet3.tuning.speech_aligner import Spoken
+from nnet3.speech.asr.audio import PcmReader
+from nnet3.speech.asr.audio_file import open_audio
+from nnet3.speech.asr.audio_source import AudioSource
+from nnet3.speech.tuning.speech_aligner import Spoken
 
 _FILES = ("wav.scp", "text", "segments")
 _PIECE_SECONDS = 10.0

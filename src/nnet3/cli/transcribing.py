@@ -15,14 +15,15 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.markup import escape
 
-from nnet3.asr import Model, Recognizer, SpokenText
-from nnet3.asr.audio_file import open_audio, open_raw
-from nnet3.asr.audio_source import AudioSource, BytesInOrder
+from nnet3.base.kaldi_io.specifiers import is_table
 from nnet3.cli.messages import say
 from nnet3.cli.recordings import recordings_of
 from nnet3.cli.transcript_output import TranscriptError, TranscriptOutput
 from nnet3.errors import Nnet3Error
-from nnet3.kaldi_io.specifiers import is_table
+from nnet3.speech.asr.audio_file import open_audio, open_raw
+from nnet3.speech.asr.audio_source import AudioSource, BytesInOrder
+from nnet3.speech.asr.recognizer import Model, Recognizer
+from nnet3.speech.asr.vosk_json import SpokenText
 
 _PIECE_SECONDS = 0.2
 Samples = npt.NDArray[np.generic]

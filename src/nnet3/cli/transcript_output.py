@@ -10,13 +10,12 @@ from pathlib import Path
 
 import click
 
-from nnet3.asr import SpokenText
-from nnet3.asr.transcript import ctm_lines, subtitles
-from nnet3.asr.vosk_json import TextAlternative, result_json
+from nnet3.base.kaldi_io.files import write_atomically
+from nnet3.base.kaldi_io.specifiers import is_table, parse_rspecifier, parse_rxfilename
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error, TableError
-from nnet3.kaldi_io import write_atomically
-from nnet3.kaldi_io.specifiers import is_table, parse_rspecifier, parse_rxfilename
+from nnet3.speech.asr.transcript import ctm_lines, subtitles
+from nnet3.speech.asr.vosk_json import SpokenText, TextAlternative, result_json
 
 _BEGIN, _BETWEEN, _END = '{"results" : [\n', ",\n", "\n]}\n"  # of a JSON document
 

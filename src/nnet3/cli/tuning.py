@@ -12,18 +12,18 @@ from pathlib import Path
 
 import click
 
-from nnet3.asr import Model
-from nnet3.asr.pronouncing import shown_words
+from nnet3.base.options.tuning import TuningOptions
 from nnet3.cli.device import choose_device
 from nnet3.cli.messages import say
 from nnet3.cli.speech_data import SpeechData
 from nnet3.cli.verb import take_use_gpu
 from nnet3.errors import Nnet3Error
-from nnet3.options import TuningOptions
-from nnet3.runs.packing import check_can_save
-from nnet3.tuning.spoken_graphs import SpokenGraphs
-from nnet3.tuning.tune import StoppedError, Tuned, Tuner
-from nnet3.tuning.tuned_folder import new_folder, write_model_folder
+from nnet3.speech.asr.pronouncing import shown_words
+from nnet3.speech.asr.recognizer import Model
+from nnet3.speech.tuning.spoken_graphs import SpokenGraphs
+from nnet3.speech.tuning.tune import StoppedError, Tuned, Tuner
+from nnet3.speech.tuning.tuned_folder import new_folder, write_model_folder
+from nnet3.training.runs.packing import check_can_save
 
 
 def tune(

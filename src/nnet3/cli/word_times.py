@@ -9,7 +9,19 @@ from typing import Any
 
 from torch import Tensor
 
-from nnet3.asr.aligning import (
+from nnet3.base.kaldi_io.files import write_atomically
+from nnet3.base.kaldi_io.load import write_wxfilename
+from nnet3.base.kaldi_io.specifiers import NO_TABLE
+from nnet3.base.kaldi_io.table_values import int_vector_writer, open_words_table
+from nnet3.base.kaldi_io.writer import Writer
+from nnet3.base.options.alignment import WordTimesOptions
+from nnet3.base.text import whole_number
+from nnet3.cli.aligning import AlignmentTally, WaitingToAlign, report, scores_of, utterances_to_align
+from nnet3.cli.compute_tables import ComputedTables, ComputeSettings, batch_runner
+from nnet3.cli.files import load_acoustic_model, load_tree
+from nnet3.errors import Nnet3Error, shown
+from nnet3.inference.scores import Scoring, log_priors
+from nnet3.speech.asr.aligning import (
     AlignedUtterance,
     FrameTimes,
     Transcript,
@@ -18,16 +30,8 @@ from nnet3.asr.aligning import (
     best_alignment,
     resolved,
 )
-from nnet3.asr.alignment import Aligner, Alignment
-from nnet3.asr.pronouncing import Lexicon
-from nnet3.cli.aligning import AlignmentTally, WaitingToAlign, report, scores_of, utterances_to_align
-from nnet3.cli.compute_tables import ComputedTables, ComputeSettings, batch_runner
-from nnet3.cli.files import load_acoustic_model, load_tree
-from nnet3.decode import Scoring, log_priors
-from nnet3.errors import Nnet3Error, shown
-from nnet3.kaldi_io import NO_TABLE, Writer, int_vector_writer, open_words_table, write_atomically, write_wxfilename
-from nnet3.options import WordTimesOptions
-from nnet3.text import whole_number
+from nnet3.speech.asr.alignment import Aligner, Alignment
+from nnet3.speech.asr.pronouncing import Lexicon
 
 
 def write_word_times(

@@ -87,12 +87,12 @@ from .nodes.statistics import inv_std_dev as inv_std_dev, mean as mean, per_dim_
 from .nodes.sums import element_times as element_times, minus as minus, plus as plus
 from .nodes.torch_function import torch_function as torch_function
 from .operation import Operation as Operation
-from .pieces import truncated as truncated
+from .operation_types import register as register
 from .reader import Minibatches as Minibatches
-from .registry import register as register
 from .samples import Sequences as Sequences, sequences as sequences
 from .saving import load as load, save as save
 from .shape import Shape as Shape
 from .sparse import bags as bags
 from .text_form import from_text as from_text, to_text as to_text
 from .training import sgd_step as sgd_step, train as train
+from .truncated_backprop import truncated as truncated

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from nnet3.base.text import did_you_mean
 from nnet3.cn.copying import copy_contents
 from nnet3.cn.differentiation import Differentiated
 from nnet3.cn.network import Network
@@ -27,7 +28,6 @@ from nnet3.cn.runners import Runner, Runners, UnitRunner
 from nnet3.cn.samples import Layouts, SampleLayout
 from nnet3.cn.units import Unit, find_units
 from nnet3.errors import NetworkError, check_kind
-from nnet3.text import did_you_mean
 
 
 @dataclass(eq=False)

@@ -15,10 +15,10 @@ from nnet3.cn.node import Node, as_node
 from nnet3.cn.nodes.delay import Delay, DelayNode
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.nodes.statistics import StatisticNode
+from nnet3.cn.operation_types import make_node
 from nnet3.cn.order import forward_order, needed_nodes, operands_of
-from nnet3.cn.registry import make_node
+from nnet3.engine.schedule.directed_graph import reached
 from nnet3.errors import NetworkError, check_kind
-from nnet3.schedule.directed_graph import reached
 
 N = TypeVar("N", bound=NetworkState)
 

@@ -18,8 +18,8 @@ from nnet3.cn.order import needed_nodes
 from nnet3.cn.program import Question
 from nnet3.cn.samples import Layouts
 from nnet3.cn.staged import StagedRun
+from nnet3.engine.runtime.memory import unrecorded
 from nnet3.errors import ArgumentError, NetworkError
-from nnet3.runtime.memory import unrecorded
 
 
 @dataclass(frozen=True)

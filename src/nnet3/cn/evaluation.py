@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from nnet3.base.text import did_you_mean
 from nnet3.cn.given import GivenInput
 from nnet3.cn.network_state import NetworkState, takes_turns
 from nnet3.cn.node import Node
@@ -14,9 +15,8 @@ from nnet3.cn.order import needed_nodes
 from nnet3.cn.place import warn_user
 from nnet3.cn.program import Question
 from nnet3.cn.samples import Layouts, SampleLayout
+from nnet3.engine.ir.matrices import warn_of_gradient
 from nnet3.errors import NetworkError, check_kind
-from nnet3.ir.matrices import warn_of_gradient
-from nnet3.text import did_you_mean
 
 
 class EvaluatedNetwork(NetworkState):

@@ -18,16 +18,16 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from nnet3.base.native import operations as native
+from nnet3.base.native.operations import Operations
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.products import DiagTimes, Times
 from nnet3.cn.nodes.sums import ElementTimes, Minus, Plus, fold
 from nnet3.cn.operation import Matrices, Operation, native_put, put_scaled
 from nnet3.cn.order import Composite
 from nnet3.cn.shape import Shape
-from nnet3.components.large_products import add_product
-from nnet3.ir.kernel import KernelInfo
-from nnet3.native import operations as native
-from nnet3.native.operations import Operations
+from nnet3.engine.ir.kernel import KernelInfo
+from nnet3.model.components.large_products import add_product
 
 PRODUCT, ELEMENTS, VALUE = "product", "elements", "value"
 _SUMS = (Plus, Minus)

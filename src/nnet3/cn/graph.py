@@ -7,6 +7,8 @@ from functools import cached_property
 from typing import TypeVar, cast
 from weakref import WeakValueDictionary
 
+from nnet3.base.text import did_you_mean
+from nnet3.cn.computation_stages import Stage, find_stages
 from nnet3.cn.given import GivenInput
 from nnet3.cn.node import Node, StoredNode, checked_name
 from nnet3.cn.nodes.component import ComponentOperation
@@ -14,19 +16,10 @@ from nnet3.cn.nodes.delay import DelayNode
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.nodes.statistics import StatisticNode
 from nnet3.cn.operation import Operation
-from nnet3.cn.order import (
-    Composite,
-    all_nodes,
-    forward_order_with_loops,
-    gradient_flags,
-    initial_states,
-    needed_nodes,
-)
+from nnet3.cn.order import Composite, all_nodes, forward_order_with_loops, gradient_flags, initial_states, needed_nodes
 from nnet3.cn.samples import SampleLayout
-from nnet3.cn.stages import Stage, find_stages
+from nnet3.engine.families.ragged_check import CheckedLengths
 from nnet3.errors import GradientError, NetworkError, check_kind
-from nnet3.families.ragged_check import CheckedLengths
-from nnet3.text import did_you_mean
 
 Kind = TypeVar("Kind", bound=Node)
 

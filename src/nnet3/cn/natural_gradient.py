@@ -21,10 +21,9 @@ from nnet3.cn.node import Node
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.nodes.products import Times
 from nnet3.cn.operation import Matrices
-from nnet3.components import Component
-from nnet3.components.base import UpdatableComponent
-from nnet3.components.natural_gradient import OnlineNaturalGradient, add_natural_gradient
-from nnet3.components.updatable import preconditioners
+from nnet3.model.components.base import Component, UpdatableComponent
+from nnet3.model.components.natural_gradient import OnlineNaturalGradient, add_natural_gradient
+from nnet3.model.components.updatable import preconditioners
 
 if TYPE_CHECKING:
     from nnet3.cn.network import Network

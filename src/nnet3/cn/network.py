@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from nnet3.base.drawing import MOST_SHOWN_BOXES, Arc, Box, Graph, Picture, can_paint
+from nnet3.base.text.html import folded
 from nnet3.cn import onnx
 from nnet3.cn.bridge.to_nnet import to_nnet
 from nnet3.cn.copying import copy_network, replace_nodes
@@ -24,14 +26,12 @@ from nnet3.cn.order import (
 )
 from nnet3.cn.program import Program, Question
 from nnet3.cn.staged import InStages, StagedRun, StagesProfiler, title_of_whole
-from nnet3.drawing import MOST_SHOWN_BOXES, Arc, Box, Graph, Picture, can_paint
-from nnet3.driver import CompileTask
+from nnet3.engine.driver import CompileTask
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.lowering.graph import ComputationGraph
+from nnet3.engine.runtime.profile import Profiler, ProfileReport
 from nnet3.errors import NetworkError
-from nnet3.ir.computation import NnetComputation
-from nnet3.lowering.graph import ComputationGraph
-from nnet3.nnet import Nnet
-from nnet3.runtime.profile import Profiler, ProfileReport
-from nnet3.text.html import folded
+from nnet3.model.nnet import Nnet
 
 if TYPE_CHECKING:
     from nnet3.export.metadata import NetworkMetadata

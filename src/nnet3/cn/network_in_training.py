@@ -1,4 +1,5 @@
-"""NetworkInTraining: a computational network and its next step, as the trainer sees them (`nnet3.train.trainable`).
+"""NetworkInTraining: a computational network and its next step, as the trainer sees them
+(`nnet3.training.train.trainable`).
 
 The criterion is made smaller, so a step is minus the rate times the gradient of the criterion's mean over samples (1.1,
 1.2). The gradient stays in the network's memory; without momentum the gradient itself is the delta, times a factor, and
@@ -16,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nnet3.base.options.network_training import NetworkTrainingOptions
 from nnet3.cn.differentiation import Counted
 from nnet3.cn.natural_gradient import NaturalGradients
 from nnet3.cn.network import Network
@@ -23,12 +25,11 @@ from nnet3.cn.node import Node
 from nnet3.cn.not_finite import NotFiniteError, check_finite
 from nnet3.cn.options_by_name import OptionsByName
 from nnet3.cn.shared_minibatch import share_of, sum_gradients
-from nnet3.components import Component
-from nnet3.components.row_sums import RowReduction, summed_by
 from nnet3.errors import TrainingError, check_kind
-from nnet3.options.network_training import NetworkTrainingOptions
-from nnet3.train.objectives import ObjectiveStats
-from nnet3.train.running_state import (
+from nnet3.model.components.base import Component
+from nnet3.model.components.row_sums import RowReduction, summed_by
+from nnet3.training.train.objectives import ObjectiveStats
+from nnet3.training.train.running_state import (
     Before,
     KeptTensor,
     StoredStatistic,
@@ -38,8 +39,8 @@ from nnet3.train.running_state import (
     load_estimate,
     statistics,
 )
-from nnet3.train.trainable import Trainable, UnusableError
-from nnet3.train.update import Update, within_max_change
+from nnet3.training.train.trainable import Trainable, UnusableError
+from nnet3.training.train.update import Update, within_max_change
 
 Batch = Mapping[str, Any]
 CRITERION = "criterion"

@@ -11,15 +11,15 @@ from typing import Any, TypeAlias
 
 from nnet3.cn.network_in_training import CRITERION, Batch, NetworkInTraining
 from nnet3.cn.network_trainer import NetworkTrainer
+from nnet3.cn.operation_types import is_registered
 from nnet3.cn.place import warn_user
-from nnet3.cn.registry import is_registered
 from nnet3.cn.saving import save
 from nnet3.cn.text_form import to_text
 from nnet3.errors import NetworkError, TrainingError
-from nnet3.runs.plugs import DataSource, Placed
-from nnet3.runs.training_run import TrainingRun
-from nnet3.train.objectives import ObjectiveStats
-from nnet3.train.trainer import StepResult
+from nnet3.training.runs.interfaces import DataSource, Placed
+from nnet3.training.runs.training_run import TrainingRun
+from nnet3.training.train.objectives import ObjectiveStats
+from nnet3.training.train.trainer import StepResult
 
 
 class History(list[float]):

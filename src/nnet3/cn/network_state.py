@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.base.options.compiling import CompileOptions
 from nnet3.cn.dependence import Stamps
 from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Gradients, Node, StoredNode
@@ -26,11 +27,10 @@ from nnet3.cn.roots import Criteria, Outputs, named_outputs, weights_of
 from nnet3.cn.runners import Runner, Runners
 from nnet3.cn.samples import Layouts, checked_layout
 from nnet3.cn.staged import StagedRun
-from nnet3.driver import ComputationCache, default_cache
+from nnet3.engine.driver import ComputationCache, default_cache
+from nnet3.engine.ir.kernel import Kernel
+from nnet3.engine.runtime.memory import checked_device
 from nnet3.errors import ArgumentError, NetworkError, ShapeError, check_kind
-from nnet3.ir.kernel import Kernel
-from nnet3.options import CompileOptions
-from nnet3.runtime.memory import checked_device
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -6,13 +6,13 @@ from typing import Any
 
 import torch
 
+from nnet3.base.options.network_training import NetworkTrainingOptions
 from nnet3.cn.network import Network
 from nnet3.cn.network_in_training import CRITERION, Batch, NetworkInTraining
 from nnet3.errors import TrainingError, check_kind
-from nnet3.options.network_training import NetworkTrainingOptions
-from nnet3.train.objectives import ObjectiveStats
-from nnet3.train.trainable import Restorable
-from nnet3.train.trainer import MinibatchTrainer, StepResult
+from nnet3.training.train.objectives import ObjectiveStats
+from nnet3.training.train.trainable import Restorable
+from nnet3.training.train.trainer import MinibatchTrainer, StepResult
 
 _OF_GRADIENTS = {
     "sparse gradients": "or say cn.embedding(..., sparse=False), whose gradients are dense",

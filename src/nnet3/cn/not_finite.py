@@ -14,8 +14,8 @@ from nnet3.cn.node import Node
 from nnet3.cn.order import need_gradient_flags, needed_nodes
 from nnet3.cn.samples import Sequences
 from nnet3.cn.sparse import as_array
+from nnet3.engine.ir.matrices import is_finite
 from nnet3.errors import TrainingError
-from nnet3.ir.matrices import is_finite
 
 _ADVICE = "a smaller learning rate may help"
 Test = Callable[[np.ndarray], np.ndarray]

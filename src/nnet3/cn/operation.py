@@ -16,15 +16,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.cn.forms import NodeForm
+from nnet3.base.index import IndexTable
+from nnet3.base.native import operations as native
+from nnet3.base.native.operations import Operations
 from nnet3.cn.options import checked_option, is_kind, kinds_of_fields
 from nnet3.cn.shape import Shape
+from nnet3.cn.source_nodes import NodeForm
+from nnet3.engine.ir.kernel import InputPromises, Kernel, KernelInfo
+from nnet3.engine.lowering.source import NodeKind
 from nnet3.errors import ArgumentError, GradientError, NetworkError, ShapeError
-from nnet3.index import IndexTable
-from nnet3.ir.kernel import InputPromises, Kernel, KernelInfo
-from nnet3.lowering.source import NodeKind
-from nnet3.native import operations as native
-from nnet3.native.operations import Operations
 
 Matrices: TypeAlias = Sequence[Tensor]
 OWN_VALUE = -1
@@ -245,7 +245,7 @@ class Operation(abc.ABC):
         """
         raise GradientError(f"{self.type} has no gradient")
 
-    # ---- the same by native code: operations of `nnet3.native`, None where there are none ----
+    # ---- the same by native code: operations of `nnet3.base.native`, None where there are none ----
 
     is_native: ClassVar[bool] = False  # whether there are some
 

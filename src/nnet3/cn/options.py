@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from nnet3.base.text.values import Boolean, Integer, Integers, Number, Rule, Text, Value, above
 from nnet3.errors import ArgumentError
-from nnet3.text.values import Boolean, Integer, Integers, Number, Rule, Text, Value, above
 
 _KIND = re.compile(r"(?:int|float|bool|str|tuple\[int(?:, (?:int|\.\.\.))*\])(?: \| None)?\Z")
 _LEAST = -(2**31)  # integers are larger, and smaller than 2^31: rows and times are counted in 32 bits

@@ -7,8 +7,8 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+from nnet3.base.options.network_training import ParameterOptions
 from nnet3.errors import TrainingError, check_kind
-from nnet3.options.network_training import ParameterOptions
 
 
 class OptionsByName:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from nnet3.cn.node import Node
+from nnet3.engine.schedule.directed_graph import DirectedGraph, reached
+from nnet3.engine.schedule.strong_components import strongly_connected_components
 from nnet3.errors import NetworkError
-from nnet3.schedule.directed_graph import DirectedGraph, reached
-from nnet3.schedule.strong_components import strongly_connected_components
 
 Vertex = TypeVar("Vertex", bound=Hashable)
 

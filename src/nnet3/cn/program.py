@@ -9,12 +9,13 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from nnet3.base.options.compiling import DEFAULT_LEVEL, CompileOptions
 from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node
 from nnet3.cn.node_text import structure_line
 from nnet3.cn.samples import SampleLayout
 from nnet3.cn.source import PROBE, SEQUENCE, CnSource
-from nnet3.driver import (
+from nnet3.engine.driver import (
     FEWEST_MORE,
     FEWEST_SEQUENCES,
     CompileTask,
@@ -26,16 +27,15 @@ from nnet3.driver import (
     rows_apart,
     steps_beyond,
 )
+from nnet3.engine.families.ragged_check import CheckedLengths
+from nnet3.engine.families.ragged_rows import NotRaggedError
+from nnet3.engine.families.restriction import restricted
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.lowering.build_graph import build_graph
+from nnet3.engine.lowering.graph import ComputationGraph
+from nnet3.engine.lowering.source import LoweringRequest, NodeKind, RequestedRows
+from nnet3.engine.lowering.structure import structure_of
 from nnet3.errors import ComputationCheckError
-from nnet3.families.ragged_check import CheckedLengths
-from nnet3.families.ragged_rows import NotRaggedError
-from nnet3.families.restriction import restricted
-from nnet3.ir.computation import NnetComputation
-from nnet3.lowering.build_graph import build_graph
-from nnet3.lowering.graph import ComputationGraph
-from nnet3.lowering.source import LoweringRequest, NodeKind, RequestedRows
-from nnet3.lowering.structure import structure_of
-from nnet3.options import DEFAULT_LEVEL, CompileOptions
 
 _NO_ROWS = np.zeros((0, 3), np.int32)
 

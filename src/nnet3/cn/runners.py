@@ -16,9 +16,9 @@ from nnet3.cn.operation import Operation, OperationState
 from nnet3.cn.program import Program, Question
 from nnet3.cn.source import GRADIENT, PROBE, SEQUENCE
 from nnet3.cn.stepped import SteppedInputs, contexts_of
-from nnet3.ir.kernel import Kernel
-from nnet3.runtime import NnetComputer
-from nnet3.runtime.kept_again import KeptAgain
+from nnet3.engine.ir.kernel import Kernel
+from nnet3.engine.runtime import NnetComputer
+from nnet3.engine.runtime.second_use_cache import KeptAgain
 
 _MOST_RUNNERS = 128
 _MOST_SEQUENCES = 32  # for sequences of some lengths: each may take half a megabyte

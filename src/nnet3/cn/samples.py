@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.base.index import IndexTable
 from nnet3.cn.shape import SEQUENCES
 from nnet3.cn.sparse import SparseColumns, as_array, sparse_rows
 from nnet3.errors import ArgumentError, NetworkError, ShapeError
-from nnet3.index import IndexTable
 
 _NUMPY_TYPES = {getattr(torch, name): np.dtype(name) for name in ("float16", "float32", "float64")}
 

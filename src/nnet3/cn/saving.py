@@ -13,12 +13,12 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
+from nnet3.base.kaldi_io.files import check_is_path, write_atomically
 from nnet3.cn.network import Network
 from nnet3.cn.network_state import DTYPES
 from nnet3.cn.text_form import from_text, to_text
 from nnet3.errors import ModelFormatError, check_kind
-from nnet3.kaldi_io.files import check_is_path, write_atomically
-from nnet3.train.running_state import StoredStatistic
+from nnet3.training.train.running_state import StoredStatistic
 
 try:
     from safetensors import SafetensorError, safe_open

@@ -12,7 +12,7 @@ from torch import Tensor
 from nnet3.cn.network import Network
 from nnet3.cn.samples import Sequences, sequences
 from nnet3.cn.sparse import SparseColumns, as_array
-from nnet3.components.row_sums import RowReduction
+from nnet3.model.components.row_sums import RowReduction
 
 
 def share_of(network: Network, batch: Mapping[str, Any], reduction: RowReduction) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from nnet3.cn.forms import ComponentRule, PaddedRule, SlotRule, StackRule
+from nnet3.base.index import IndexTable
 from nnet3.cn.fusing import FusedSum, SumOfProducts, SumTerm, find_sums
 from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node
@@ -21,13 +21,13 @@ from nnet3.cn.nodes.delay import Delay
 from nnet3.cn.nodes.sums import Plus
 from nnet3.cn.operation import Operation, OperationState
 from nnet3.cn.shape import Shape
+from nnet3.cn.source_nodes import ComponentRule, PaddedRule, SlotRule, StackRule
 from nnet3.cn.stepped import SteppedOperation, contexts_of, row_operands
-from nnet3.cn.whole import WholeOperation
+from nnet3.cn.whole_sequences import WholeOperation
+from nnet3.engine.ir.kernel import Kernel, KernelInfo
+from nnet3.engine.lowering.source import GatherPart, NodeKind, Operand, SourceNode, Use, common_period
+from nnet3.engine.schedule import reached
 from nnet3.errors import NetworkError
-from nnet3.index import IndexTable
-from nnet3.ir.kernel import Kernel, KernelInfo
-from nnet3.lowering.source import GatherPart, NodeKind, Operand, SourceNode, Use, common_period
-from nnet3.schedule import reached
 
 # Names of helper nodes, or endings behind the name of their node: with a colon, which names of users cannot have.
 GRADIENT = ":gradient"

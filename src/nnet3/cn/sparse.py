@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.engine.ir.matrices import as_tensor
 from nnet3.errors import ShapeError, check_kind
-from nnet3.ir.matrices import as_tensor
 
 
 def as_array(value: Any, what: str) -> np.ndarray:

@@ -14,17 +14,17 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
+from nnet3.base.text.html import folded
+from nnet3.cn.computation_stages import Stage
 from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node
 from nnet3.cn.node_text import describe_node
 from nnet3.cn.program import Question
 from nnet3.cn.runners import Runner
 from nnet3.cn.samples import Layouts, SampleLayout
-from nnet3.cn.stages import Stage
 from nnet3.cn.stepped import SteppedInputs, contexts_of, row_operands
-from nnet3.cn.whole import SampleRows, WholeOperation
-from nnet3.runtime.profile import CommandTime, Profiler, ProfileReport
-from nnet3.text.html import folded
+from nnet3.cn.whole_sequences import SampleRows, WholeOperation
+from nnet3.engine.runtime.profile import CommandTime, Profiler, ProfileReport
 
 Seen = TypeVar("Seen")
 

@@ -18,9 +18,9 @@ from nnet3.cn.node import Node
 from nnet3.cn.operation import Matrices, Operation, put
 from nnet3.cn.samples import SampleLayout
 from nnet3.cn.shape import Shape
-from nnet3.cn.whole import SampleRows, WholeOperation
+from nnet3.cn.whole_sequences import SampleRows, WholeOperation
+from nnet3.engine.ir.kernel import InputPromises, KernelInfo
 from nnet3.errors import ShapeError
-from nnet3.ir.kernel import InputPromises, KernelInfo
 
 
 @dataclass(eq=False)

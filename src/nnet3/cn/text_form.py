@@ -20,15 +20,15 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+from nnet3.base.text import did_you_mean
 from nnet3.cn.network import Network
 from nnet3.cn.node import Node
 from nnet3.cn.node_text import node_line
 from nnet3.cn.nodes.delay import Delay, DelayNode
 from nnet3.cn.operation import Operation
+from nnet3.cn.operation_types import OPERATIONS, check_is_registered, is_stored, make_node
 from nnet3.cn.options import checked_option
-from nnet3.cn.registry import OPERATIONS, check_is_registered, is_stored, make_node
 from nnet3.errors import ModelFormatError, NetworkError, Nnet3Error, check_kind, is_out_of_memory
-from nnet3.text import did_you_mean
 
 HEADER = "# computational network 1"
 _NODE = re.compile(r"([A-Za-z_][\w.\-]*) = (\w+)\((.*)\)\Z")

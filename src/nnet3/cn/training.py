@@ -2,7 +2,7 @@
 
 `train` puts a run together: `NetworkInTraining` makes the steps, `NetworkRun` reports and keeps the results. Everything
 else is shared with networks of components: steps in `nnet3.train`; epochs, checkpoints, logs and processes in
-`nnet3.runs`.
+`nnet3.training.runs`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from typing import Any, TypeAlias
 
 import torch
 
+from nnet3.base.kaldi_io.files import check_is_path
+from nnet3.base.options.network_training import NetworkTrainingOptions
+from nnet3.base.options.run import DistributedSection, OutputSection
 from nnet3.cn.network import Network
 from nnet3.cn.network_in_training import CRITERION, Batch, NetworkInTraining, found_metrics
 from nnet3.cn.network_run import Batches, BatchSource, History, NetworkRun
@@ -26,21 +29,18 @@ from nnet3.cn.node import Node
 from nnet3.cn.not_finite import NotFiniteError
 from nnet3.cn.options_by_name import OptionsByName
 from nnet3.errors import TrainingError, check_kind
-from nnet3.kaldi_io.files import check_is_path
-from nnet3.options.network_training import NetworkTrainingOptions
-from nnet3.options.run import DistributedSection, OutputSection
-from nnet3.runs.around_run import begin_run, checkpoint_to_go_on_from, recording_errors
-from nnet3.runs.beginning import check_same_everywhere, check_same_run, environment, locked, prepare_folder
-from nnet3.runs.checkpoints import Checkpoint, Checkpoints
-from nnet3.runs.display import Display
-from nnet3.runs.packing import check_can_save
-from nnet3.runs.parallel import SharedSteps
-from nnet3.runs.reports import Reports, Words
-from nnet3.runs.snapshots import Snapshots
-from nnet3.runs.stop import StopRequest
-from nnet3.runs.training_run import LoopSettings, Progress
-from nnet3.runs.world import joined_world
-from nnet3.train.schedules import exponential_rate
+from nnet3.training.runs.beginning import check_same_everywhere, check_same_run, environment, locked, prepare_folder
+from nnet3.training.runs.checkpoints import Checkpoint, Checkpoints
+from nnet3.training.runs.display import Display
+from nnet3.training.runs.packing import check_can_save
+from nnet3.training.runs.parallel import SharedSteps
+from nnet3.training.runs.reports import Reports, Words
+from nnet3.training.runs.snapshots import Snapshots
+from nnet3.training.runs.start_and_end import begin_run, checkpoint_to_go_on_from, recording_errors
+from nnet3.training.runs.stop import StopRequest
+from nnet3.training.runs.training_run import LoopSettings, Progress
+from nnet3.training.runs.world import joined_world
+from nnet3.training.train.schedules import exponential_rate
 
 Rate: TypeAlias = float | tuple[float, float] | Callable[[float], float]
 _PLAIN = NetworkTrainingOptions()

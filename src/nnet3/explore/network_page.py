@@ -7,18 +7,18 @@ from typing import Any, cast
 
 from nnet3.cn import Network, Node
 from nnet3.cn.staged import InStages
-from nnet3.compiler import ComputationRequest
+from nnet3.engine.runtime import NnetComputer
+from nnet3.engine.runtime.profile import profile
 from nnet3.errors import NetworkError, check_kind
 from nnet3.explore.histograms import histograms
 from nnet3.explore.html import page
 from nnet3.explore.program_data import profile_data, program_data
-from nnet3.nnet import AcousticModel, Nnet, network_of
-from nnet3.nnet.picture import collect_arcs, group_kinds, group_nodes
-from nnet3.runtime import NnetComputer
-from nnet3.runtime.profile import profile
-from nnet3.structure.component_notes import component_notes
-from nnet3.structure.context import node_contexts
-from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, NnetNode
+from nnet3.model.nnet import AcousticModel, Nnet, network_of
+from nnet3.model.nnet.picture import collect_arcs, group_kinds, group_nodes
+from nnet3.model.requests import ComputationRequest
+from nnet3.model.structure.component_notes import component_notes
+from nnet3.model.structure.context import node_contexts
+from nnet3.model.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, NnetNode
 
 
 def network_data(nnet: Nnet) -> dict[str, Any]:

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from nnet3.driver import CompileTask
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.declarations import Command
-from nnet3.ir.passes.pipeline import PIPELINE, optimize
-from nnet3.lowering import ComputationGraph, Schedule, build_graph, generate, schedule
-from nnet3.options import DEFAULT_LEVEL
-from nnet3.runtime.planning import outline
-from nnet3.runtime.profile import ProfileReport, node_of_command
+from nnet3.base.options.compiling import DEFAULT_LEVEL
+from nnet3.engine.driver import CompileTask
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.declarations import Command
+from nnet3.engine.ir.passes.pipeline import PIPELINE, optimize
+from nnet3.engine.lowering import ComputationGraph, Schedule, build_graph, generate, schedule
+from nnet3.engine.runtime.planning import outline
+from nnet3.engine.runtime.profile import ProfileReport, node_of_command
 
 
 class NumberedTexts:

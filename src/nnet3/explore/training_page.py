@@ -10,9 +10,9 @@ from typing import Any
 from nnet3.errors import Nnet3Error
 from nnet3.explore.histograms import histograms
 from nnet3.explore.html import page
-from nnet3.nnet import load_nnet
-from nnet3.runs.events import read_events
-from nnet3.runs.reports import points
+from nnet3.model.nnet import load_nnet
+from nnet3.training.runs.events import read_events
+from nnet3.training.runs.reports import points
 
 SCRIPTS = ("base.js", "run.js", "explorer.js")
 #: Title of a picture: the curves in it, each with its event and value.

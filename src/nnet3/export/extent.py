@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from nnet3.families.polynomial import Polynomial
+from nnet3.engine.families.polynomial import Polynomial
 
 #: A number of rows: the same for all lengths, or one that grows with the length.
 Extent = int | Polynomial

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from nnet3.driver import CompileTask, compile_task, precompute_of
+from nnet3.engine.driver import CompileTask, compile_task, precompute_of
+from nnet3.engine.families.continued import NotAffineError, TablePiece, continued, table_of
+from nnet3.engine.families.family import ProgramFamily
+from nnet3.engine.families.precomputed import Precompute
 from nnet3.errors import ExportError
 from nnet3.export.blocks import Rectangle
 from nnet3.export.extent import extent
 from nnet3.export.program import Block, ExportProgram, TablePattern
-from nnet3.families.continued import NotAffineError, TablePiece, continued, table_of
-from nnet3.families.family import ProgramFamily
-from nnet3.families.precomputed import Precompute
 
 _LONGER = "the rows that it names depend on the length in a way of their own: export a fixed chunk"
 _MEMBERS = 3  # two say how rows go on, one confirms it

@@ -9,9 +9,9 @@ from itertools import pairwise
 import numpy as np
 import onnx_ir as ir
 
+from nnet3.engine.families.polynomial import Polynomial
 from nnet3.export.graph import GraphBuilder, OnnxValue
 from nnet3.export.program import Block, TablePattern
-from nnet3.families.polynomial import Polynomial
 
 _MOST_SLICES = 8
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from nnet3.engine.ir.declarations import AccessKind, Command
 from nnet3.errors import ExportError
 from nnet3.export.blocks import Blocks, Rectangle, not_in
 from nnet3.export.extent import Extent, base_and_slope
 from nnet3.export.graph import GraphBuilder, OnnxValue
 from nnet3.export.program import ExportProgram
-from nnet3.ir.declarations import AccessKind, Command
 
 _MOST_TURNS_BACK = 64
 

@@ -11,9 +11,9 @@ from typing import TypeVar, get_origin, get_type_hints
 import onnx
 from google.protobuf.message import DecodeError
 
+from nnet3.base.kaldi_io.files import check_is_path
+from nnet3.base.text import read_json
 from nnet3.errors import ExportError, check_kind
-from nnet3.kaldi_io.files import check_is_path
-from nnet3.text import read_json
 
 _PREFIX = "nnet3."
 Kind = TypeVar("Kind", bound="FileMetadata")

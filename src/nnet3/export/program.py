@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nnet3.base.options.compiling import CompileOptions
+from nnet3.engine.ir.commands import Repeat
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.declarations import Access, Command
 from nnet3.export.blocks import Rectangle
 from nnet3.export.extent import Extent, extent
-from nnet3.ir.commands import Repeat
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.declarations import Access, Command
-from nnet3.options import CompileOptions
 
 #: Files hold weights as constants, in whatever order: nothing has to be packed.
 EXPORTED = CompileOptions(disabled_passes=frozenset({"pack_weights"}))

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from nnet3.engine.families.continued import NotAffineError
+from nnet3.engine.ir import commands as ir_commands
+from nnet3.engine.ir.declarations import AccessKind, Command
 from nnet3.errors import ExportError
 from nnet3.export.blocks import Blocks
+from nnet3.export.emitter_table import Emission, Emitted
 from nnet3.export.extent import Extent
 from nnet3.export.gather import take
 from nnet3.export.graph import GraphBuilder, OnnxValue
 from nnet3.export.loops import add_loop
 from nnet3.export.program import Block, ExportProgram, TablePattern
-from nnet3.export.registry import Emission, Emitted
-from nnet3.families.continued import NotAffineError
-from nnet3.ir import commands as ir_commands
-from nnet3.ir.declarations import AccessKind, Command
 
 
 def translate(

@@ -12,14 +12,14 @@ from typing import Any, Protocol, TypeVar
 import onnx_ir as ir
 import onnxruntime
 
+from nnet3.base.kaldi_io.files import check_can_write, check_is_path, is_special
+from nnet3.base.kaldi_io.replacing import put_in_place
 from nnet3.errors import ExportError
 from nnet3.export.agreement import Pair, check_file, errors_of
 from nnet3.export.build import model_of
 from nnet3.export.graph import GraphBuilder
 from nnet3.export.metadata import FileMetadata
 from nnet3.export.smaller import WRITERS, set_metadata
-from nnet3.kaldi_io.files import check_can_write, check_is_path, is_special
-from nnet3.kaldi_io.replacing import put_in_place
 
 MOST_BYTES = 2**31 - 2**20  # of weights in the file itself
 _DATA = ".data"  # what the name of the file with the weights has in addition

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nnet3.chain.graphs.phone_hmms import PhoneHmms
-from nnet3.hmm.topology import HmmTopology, TopologyEntry, TopologyState
-from nnet3.hmm.transition_model import TransitionModel
-from nnet3.hmm.tree import ContextDependency, make_transition_model
 from nnet3.kaldi_io import Fst, Reader
+from nnet3.model.hmm.topology import HmmTopology, TopologyEntry, TopologyState
+from nnet3.model.hmm.transition_model import TransitionModel
+from nnet3.model.hmm.tree import ContextDependency, make_transition_model
+from nnet3.training.chain.graphs.phone_hmms import PhoneHmms
 from tests.chain.graphs.path_costs import Labels, language
 
 _END = TopologyState()

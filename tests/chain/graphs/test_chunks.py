@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.chain.graphs.chunks import (
+from nnet3.errors import TrainingError
+from nnet3.kaldi_io import Fst
+from nnet3.options import SupervisingOptions, Tolerances
+from nnet3.training.chain.graphs.chunks import (
     FrameCutter,
     random_pdfs,
     shortest_path,
     supervision_of_graph,
     without_times,
 )
-from nnet3.chain.graphs.supervising import supervise
-from nnet3.chain.graphs.timed_phones import phones_of_durations
-from nnet3.errors import TrainingError
-from nnet3.kaldi_io import Fst
-from nnet3.options import SupervisingOptions, Tolerances
+from nnet3.training.chain.graphs.supervising import supervise
+from nnet3.training.chain.graphs.timed_phones import phones_of_durations
 from tests.chain.graphs.path_costs import language
 from tests.chain.graphs.small_hmms import linear, small_hmms
 

@@ -7,17 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnet3.chain.graphs import openfst
-from nnet3.chain.graphs.denominator_fst import make_denominator_fst
-from nnet3.chain.graphs.expansion import transition_ids_of_phones
-from nnet3.chain.graphs.fst_changes import with_labels
-from nnet3.chain.graphs.openfst import without_epsilons
-from nnet3.chain.graphs.phone_lm import estimate_phone_lm
 from nnet3.errors import TrainingError
-from nnet3.hmm.transition_model import TransitionModel
-from nnet3.hmm.tree import ContextDependency
 from nnet3.kaldi_io import Fst, Reader, load_fst
+from nnet3.model.hmm.transition_model import TransitionModel
+from nnet3.model.hmm.tree import ContextDependency
 from nnet3.options import PhoneLmOptions
+from nnet3.training.chain.graphs import openfst
+from nnet3.training.chain.graphs.denominator_fst import make_denominator_fst
+from nnet3.training.chain.graphs.expansion import transition_ids_of_phones
+from nnet3.training.chain.graphs.fst_changes import with_labels
+from nnet3.training.chain.graphs.openfst import without_epsilons
+from nnet3.training.chain.graphs.phone_lm import estimate_phone_lm
 from tests.chain.graphs.path_costs import cost_of, log_add, random_sequence, slow_denominator
 from tests.chain.graphs.small_hmms import small_hmms
 from tests.shared_data import GOLDEN, golden_cases, needs_shared

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.chain.graphs.expansion import transition_ids_of_phones, windows_of_phones
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst
+from nnet3.training.chain.graphs.expansion import transition_ids_of_phones, windows_of_phones
 from tests.chain.graphs.path_costs import language
 from tests.chain.graphs.small_hmms import id_sequences, linear, small_hmms
 

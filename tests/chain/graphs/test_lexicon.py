@@ -7,7 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from nnet3.chain.graphs.lexicon import (
+from nnet3.errors import ModelFormatError
+from nnet3.kaldi_io import Fst
+from nnet3.training.chain.graphs.lexicon import (
     OptionalSilence,
     Pronunciation,
     lexicon_fst,
@@ -15,8 +17,6 @@ from nnet3.chain.graphs.lexicon import (
     with_disambiguation,
     with_positions,
 )
-from nnet3.errors import ModelFormatError
-from nnet3.kaldi_io import Fst
 
 LEXICON = [
     Pronunciation("a", ("x",)),

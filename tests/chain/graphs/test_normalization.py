@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnet3.chain.graphs.chunks import FrameCutter
-from nnet3.chain.graphs.fst_changes import sorted_by_label, trimmed
-from nnet3.chain.graphs.normalization import NormalizationWeights, make_normalization_fst, scaled
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst, load_fst
+from nnet3.training.chain.graphs.chunks import FrameCutter
+from nnet3.training.chain.graphs.fst_changes import sorted_by_label, trimmed
+from nnet3.training.chain.graphs.normalization import NormalizationWeights, make_normalization_fst, scaled
 from tests.chain.graphs.path_costs import WORKED_GRAPH, WORKED_GRAPH as GRAPH, language, slow_initial
 from tests.shared_data import golden_cases
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.chain.graphs.chunks import shortest_path, supervision_of_graph
-from nnet3.chain.graphs.denominator_fst import pushed
-from nnet3.chain.graphs.normalization import NormalizationWeights
-from nnet3.chain.graphs.openfst import OpenFst, without_epsilons
-from nnet3.chain.graphs.supervising import allowed_phones
-from nnet3.chain.graphs.timed_phones import phones_of_durations
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst
 from nnet3.options import Tolerances
+from nnet3.training.chain.graphs.chunks import shortest_path, supervision_of_graph
+from nnet3.training.chain.graphs.denominator_fst import pushed
+from nnet3.training.chain.graphs.normalization import NormalizationWeights
+from nnet3.training.chain.graphs.openfst import OpenFst, without_epsilons
+from nnet3.training.chain.graphs.supervising import allowed_phones
+from nnet3.training.chain.graphs.timed_phones import phones_of_durations
 
 pytest.importorskip("kaldifst")
 LOOP = Fst.from_arcs(0, [0.0], [0], [0], [1], [0.5])

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnet3.chain.graphs.expansion import transition_ids_of_phones
-from nnet3.chain.graphs.phone_hmms import PhoneHmms, TransitionTables
-from nnet3.hmm.transition_model import TransitionModel
-from nnet3.hmm.tree import ContextDependency
 from nnet3.kaldi_io import Fst, Reader, open_int_vector_table
+from nnet3.model.hmm.transition_model import TransitionModel
+from nnet3.model.hmm.tree import ContextDependency
+from nnet3.training.chain.graphs.expansion import transition_ids_of_phones
+from nnet3.training.chain.graphs.phone_hmms import PhoneHmms, TransitionTables
 from tests.chain.graphs.path_costs import cost_of
 from tests.chain.graphs.small_hmms import small_hmms
 from tests.shared_data import golden_cases

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnet3.chain.graphs.phone_lm import estimate_phone_lm
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst, load_fst, open_int_vector_table
 from nnet3.options import PhoneLmOptions
+from nnet3.training.chain.graphs.phone_lm import estimate_phone_lm
 from tests.chain.graphs.slow_phone_lm import SlowPhoneLm
 from tests.shared_data import golden_cases
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from nnet3.chain.graphs.supervising import allowed_phones, limited_to_times, supervise
-from nnet3.chain.graphs.timed_phones import phones_of_durations
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst
 from nnet3.options import SupervisingOptions, Tolerances
+from nnet3.training.chain.graphs.supervising import allowed_phones, limited_to_times, supervise
+from nnet3.training.chain.graphs.timed_phones import phones_of_durations
 from tests.chain.graphs.path_costs import language
 from tests.chain.graphs.small_hmms import id_sequences, linear, small_hmms
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.chain.graphs.timed_phones import phones_of_durations, phones_of_lattice
+from nnet3.base.kaldi_io.lattice import Lattice, read_lattice
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Reader
-from nnet3.kaldi_io.lattice import Lattice, read_lattice
+from nnet3.training.chain.graphs.timed_phones import phones_of_durations, phones_of_lattice
 from tests.chain.graphs.path_costs import language
 
 

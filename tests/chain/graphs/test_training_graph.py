@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.chain.graphs.expansion import transition_ids_of_phones
-from nnet3.chain.graphs.phone_hmms import PhoneHmms
-from nnet3.chain.graphs.training_graph import TrainingGraphs
 from nnet3.errors import TrainingError
-from nnet3.hmm.tree import ContextDependency, make_transition_model
 from nnet3.kaldi_io import Fst, Reader
+from nnet3.model.hmm.tree import ContextDependency, make_transition_model
 from nnet3.options import TrainingGraphOptions
+from nnet3.training.chain.graphs.expansion import transition_ids_of_phones
+from nnet3.training.chain.graphs.phone_hmms import PhoneHmms
+from nnet3.training.chain.graphs.training_graph import TrainingGraphs
 from tests.chain.graphs.path_costs import Labels, language
 from tests.chain.graphs.small_hmms import id_sequences, linear, small_hmms
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nnet3.cli.demo.digits import digit_tasks
-from nnet3.nnet import Nnet
+from nnet3.model.nnet import Nnet
 
 datasets = pytest.importorskip("sklearn.datasets")
 

@@ -19,9 +19,9 @@ from nnet3.cli.demo.digits import digit_tasks
 from nnet3.cli.demo.report import TaskResult
 from nnet3.cli.demo.run_task import run_task
 from nnet3.cli.demo.task import DemoTask, RateSchedule
-from nnet3.compiler import build_graph, generate, schedule
-from nnet3.ir.passes.pipeline import optimize
-from nnet3.nnet import Nnet
+from nnet3.engine.ir.passes.pipeline import optimize
+from nnet3.model.nnet import Nnet
+from nnet3.model.requests import build_graph, generate, schedule
 from nnet3.train import Evaluator, Trainer, TrainerOptions, exponential_rate
 
 pytest.importorskip("sklearn")

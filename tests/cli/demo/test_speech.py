@@ -12,7 +12,7 @@ import pytest
 
 from nnet3.cli.demo import speech
 from nnet3.errors import Nnet3Error
-from nnet3.nnet import Nnet
+from nnet3.model.nnet import Nnet
 from tests.seeds import RANDOM
 
 pytest.importorskip("kaldi_native_fbank")

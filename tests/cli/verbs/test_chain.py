@@ -10,8 +10,8 @@ import torch
 
 from nnet3 import load_nnet
 from nnet3.chain import CHAIN_EXAMPLES
-from nnet3.chain.changes import language_of_key
 from nnet3.examples import ExampleReader
+from nnet3.training.chain.changes import language_of_key
 from tests.cli.run_command import Cli
 from tests.shared_data import GOLDEN, needs_shared
 

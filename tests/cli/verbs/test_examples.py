@@ -9,16 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnet3.base.kaldi_io.general import dense
 from nnet3.examples import EXAMPLES, Example, ExampleReader
-from nnet3.kaldi_io import (
-    CompressedMatrix,
-    Posterior,
-    SparseMatrix,
-    int_vector_writer,
-    matrix_writer,
-    posterior_writer,
-)
-from nnet3.kaldi_io.general import dense
+from nnet3.kaldi_io import CompressedMatrix, Posterior, SparseMatrix, int_vector_writer, matrix_writer, posterior_writer
 from tests.cli.run_command import Cli, Shell
 from tests.shared_data import GOLDEN, golden_cases, needs_shared
 

@@ -9,11 +9,11 @@ from typing import Any, NoReturn
 import pytest
 
 from nnet3.errors import LostError
-from nnet3.runs import train_model
-from nnet3.runs.kinds import KINDS
-from nnet3.runs.settings import describe_settings
-from nnet3.runs.settings_text import parse_toml
-from nnet3.runs.stop import StopRequest
+from nnet3.training.runs import train_model
+from nnet3.training.runs.data_kinds import KINDS
+from nnet3.training.runs.settings import describe_settings
+from nnet3.training.runs.settings_text import parse_toml
+from nnet3.training.runs.stop import StopRequest
 from tests.cli.run_command import Cli
 
 

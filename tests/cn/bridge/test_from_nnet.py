@@ -11,8 +11,8 @@ import torch
 
 import nnet3
 from nnet3 import cn
-from nnet3.components.identity import NoOpComponent
 from nnet3.errors import NetworkError, NotComputableError
+from nnet3.model.components.identity import NoOpComponent
 from tests.seeds import RANDOM
 from tests.shared_data import golden_cases, needs_shared
 

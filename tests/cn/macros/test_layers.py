@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nnet3 import cn
-from nnet3.driver import ComputationCache
+from nnet3.engine.driver import ComputationCache
 from nnet3.errors import ArgumentError
 from tests.call_count import count_calls
 from tests.cn.reference import compare

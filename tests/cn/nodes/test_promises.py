@@ -6,7 +6,7 @@ import pytest
 
 from nnet3 import cn
 from nnet3.cn.node import Node
-from nnet3.cn.registry import OPERATIONS
+from nnet3.cn.operation_types import OPERATIONS
 from tests.cn.nodes.samples import NODES, V, W, x, y
 
 WITH_MEMO = {"dropout", "cos", "cross_entropy_with_softmax", "class_cross_entropy", "max_pooling"}

@@ -18,9 +18,9 @@ from nnet3.cn.operation import Operation
 from nnet3.cn.samples import SampleLayout
 from nnet3.cn.shape import Shape
 from nnet3.cn.stepped import SteppedOperation
-from nnet3.cn.whole import SampleRows
+from nnet3.cn.whole_sequences import SampleRows
+from nnet3.engine.ir.kernel import KernelInfo
 from nnet3.errors import GradientError
-from nnet3.ir.kernel import KernelInfo
 from tests.cn.check_node import state
 from tests.cn.nodes.samples import IMAGE, NODES, K, V, W, b, x
 

@@ -10,9 +10,9 @@ import torch
 
 import nnet3.cn.onnx.emitters  # noqa: F401  (it registers them)
 from nnet3 import cn
-from nnet3.cn.registry import OPERATIONS
+from nnet3.cn.operation_types import OPERATIONS
 from nnet3.errors import ExportError
-from nnet3.export.registry import EMITTERS
+from nnet3.export.emitter_table import EMITTERS
 from tests.cn.onnx.exported_network import ExportedNetwork
 from tests.cn.staged_networks import classifier, decoder
 from tests.effort import at_night

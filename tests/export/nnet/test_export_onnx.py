@@ -14,10 +14,10 @@ import nnet3
 from nnet3.errors import ExportError, NetworkError, Nnet3Error
 from nnet3.export import agreement, write_onnx
 from nnet3.kaldi_io import open_matrix_table
-from nnet3.nnet import AcousticModel, Nnet
+from nnet3.model.nnet import AcousticModel, Nnet
 from tests.cli.run_command import CONFIG, IVECTOR_CONFIG
-from tests.decode.trained_network import FEATURES, trained_network
 from tests.export.exported import Exported
+from tests.inference.trained_network import FEATURES, trained_network
 from tests.shared_data import GOLDEN, golden_cases, needs_shared
 
 FEW = ("recipe/153", "random/006", "random/030")  # convolutions, a recurrence, attention

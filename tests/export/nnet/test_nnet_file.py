@@ -12,15 +12,15 @@ import pytest
 from nnet3.decode import Scoring
 from nnet3.errors import ExportError
 from nnet3.export.agreement import check_file, errors_of
-from nnet3.export.nnet.forms import chunk_of
+from nnet3.export.nnet.file_forms import chunk_of
 from nnet3.export.nnet.nnet_file import NnetFile
 from nnet3.export.nnet.sources import Form, Source
 from nnet3.export.nnet.streams import streams_of
 from nnet3.export.nnet.wave import read_wave
-from nnet3.nnet import Nnet
+from nnet3.model.nnet import Nnet
 from nnet3.options import OnnxOptions
-from tests.decode.stream_networks import network
 from tests.export.exported import Exported
+from tests.inference.stream_networks import network
 
 CHUNK = {"frames_per_chunk": 7}
 STREAMS = {"frames_per_chunk": 7, "streaming": True}

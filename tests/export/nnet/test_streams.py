@@ -14,10 +14,10 @@ import nnet3
 from nnet3.errors import ExportError, Nnet3Error
 from nnet3.export import agreement
 from nnet3.kaldi_io import open_matrix_table
-from nnet3.nnet import Nnet
+from nnet3.model.nnet import Nnet
 from tests.cli.run_command import CONFIG
-from tests.decode.stream_networks import BLOCKS, CONFIGS, make_features, make_ivector, make_streams, network
 from tests.export.exported import Exported
+from tests.inference.stream_networks import BLOCKS, CONFIGS, make_features, make_ivector, make_streams, network
 from tests.shared_data import golden_cases
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "onnx.md"

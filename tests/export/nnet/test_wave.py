@@ -12,15 +12,15 @@ import pytest
 
 import nnet3
 from nnet3.asr import FeatureStream
-from nnet3.asr.features import read_feature_options
 from nnet3.errors import ExportError, Nnet3Error
 from nnet3.export import agreement
 from nnet3.export.nnet.features import add_features
-from nnet3.nnet import Nnet
+from nnet3.model.nnet import Nnet
+from nnet3.speech.asr.features import read_feature_options
 from tests.cli.run_command import CONFIG
-from tests.decode.stream_networks import network
 from tests.export.exported import Exported
 from tests.export.samples import RATE, speechlike
+from tests.inference.stream_networks import network
 from tests.seeds import RANDOM
 from tests.shared_data import GOLDEN, needs_shared
 

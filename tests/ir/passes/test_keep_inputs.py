@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nnet3.ir.parser import parse_computation
-from nnet3.ir.passes.pipeline import optimize
+from nnet3.engine.ir.parser import parse_computation
+from nnet3.engine.ir.passes.pipeline import optimize
 from tests.ir.passes.text_cases import FOLDER, cases
 from tests.ir.programs import run
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.ir.analysis import analyse
-from nnet3.ir.checker import check_computation
-from nnet3.ir.parser import parse_computation
-from nnet3.ir.passes.merging import MergeConflicts
-from nnet3.ir.passes.places import Candidates, MatrixPlace, Pair
+from nnet3.engine.ir.analysis import analyse
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.parser import parse_computation
+from nnet3.engine.ir.passes.merge_candidates import Candidates, MatrixPlace, Pair
+from nnet3.engine.ir.passes.merging import MergeConflicts
 from tests.ir.programs import lines
 
 M1, M2 = 1, 2

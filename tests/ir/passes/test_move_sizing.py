@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nnet3.ir.checker import check_computation
-from nnet3.ir.passes.move_sizing import move_sizing
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.passes.move_sizing import move_sizing
 from tests.ir.programs import lines, recurrence, run, training_step
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.passes import pipeline
+from nnet3.engine.ir.passes.pipeline import PIPELINE, Pass, optimize
 from nnet3.errors import ComputationCheckError, Nnet3Error
-from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.passes import pipeline
-from nnet3.ir.passes.pipeline import PIPELINE, Pass, optimize
 from tests.call_count import count_calls
 from tests.ir.programs import lines, recurrence, run, training_step
 from tests.ir.random_programs import programs

@@ -7,9 +7,9 @@ from itertools import permutations
 import pytest
 from hypothesis import given, strategies as st
 
-from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.passes.postpone_derivatives import postpone_derivatives
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.passes.postpone_derivatives import postpone_derivatives
 from tests.ir.passes.wide_recurrence import spliced, splicing
 from tests.ir.programs import lines, run
 

@@ -6,12 +6,12 @@ import numpy as np
 import torch
 
 import nnet3
-from nnet3.ir import commands as cmd
-from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.kernel import KernelInfo
-from nnet3.ir.passes.rematerialize import rematerialize
-from nnet3.ir.program_tables import IoInfo
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.kernel import KernelInfo
+from nnet3.engine.ir.passes.rematerialize import rematerialize
+from nnet3.engine.ir.program_tables import IoInfo
 from nnet3.options import HIGHEST_LEVEL
 from tests.differential.memory import peak_bytes
 from tests.ir.programs import lines, node_matrix, run

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from nnet3.ir.checker import check_computation
-from nnet3.ir.parser import parse_computation
-from nnet3.ir.passes.pipeline import PIPELINE
-from nnet3.ir.proof.equal import PassResult, prove_equal
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.parser import parse_computation
+from nnet3.engine.ir.passes.pipeline import PIPELINE
+from nnet3.engine.ir.proof.equal import PassResult, prove_equal
 from tests.ir.passes import rewrite, text_cases
 from tests.ir.passes.text_cases import Case, all_cases, result
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from nnet3.ir.parser import parse_computation
-from nnet3.ir.passes.pipeline import PIPELINE, Pass
+from nnet3.engine.ir.parser import parse_computation
+from nnet3.engine.ir.passes.pipeline import PIPELINE, Pass
 
 FOLDER = Path(__file__).parent / "text"
 UNCHANGED = "unchanged"

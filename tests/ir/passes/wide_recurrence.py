@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from nnet3.ir import commands as cmd
-from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.program_tables import IoInfo, MatrixInfo
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.program_tables import IoInfo, MatrixInfo
 from tests.ir.programs import node_matrix
 from tests.ir.toy_kernels import DIM, KERNELS, WIDE
 

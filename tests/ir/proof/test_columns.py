@@ -6,7 +6,7 @@ from random import Random
 
 from hypothesis import given, settings, strategies as st
 
-from nnet3.ir.proof.columns import Columns, ColumnSpan
+from nnet3.engine.ir.proof.columns import Columns, ColumnSpan
 
 _WIDTH = 12
 

@@ -10,13 +10,13 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.declarations import Role
+from nnet3.engine.ir.passes.pipeline import PIPELINE, optimize
+from nnet3.engine.ir.proof.equal import PassResult, prove_equal, submatrix_columns
 from nnet3.errors import ComputationCheckError, ProofError
-from nnet3.ir import commands as cmd
-from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.declarations import Role
-from nnet3.ir.passes.pipeline import PIPELINE, optimize
-from nnet3.ir.proof.equal import PassResult, prove_equal, submatrix_columns
 from tests.effort import EFFORT
 from tests.ir.programs import recurrence, run, training_step
 from tests.ir.random_programs import ProgramWriter, programs

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from nnet3.ir.proof import field
-from nnet3.ir.proof.field import PRIME
-from nnet3.ir.proof.seeds import PROVE_SEED
+from nnet3.engine.ir.proof import field
+from nnet3.engine.ir.proof.field import PRIME
+from nnet3.engine.ir.proof.seeds import PROVE_SEED
 
 _ELEMENT = st.one_of(st.sampled_from([0, 1, PRIME - 1, PRIME - 2]), st.integers(0, PRIME - 1))
 
@@ -79,7 +79,7 @@ def test_random_elements_depend_on_all_numbers_and_on_nothing_else() -> None:
 
 
 def test_keys_are_the_same_in_every_process() -> None:
-    text = "from nnet3.ir.proof.field import key; print(key('weights', 3))"
+    text = "from nnet3.engine.ir.proof.field import key; print(key('weights', 3))"
     printed = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout
     assert int(printed) == int(field.key("weights", 3))
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.commands import Command
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.kernel import InputPromises, KernelInfo, part_name
+from nnet3.engine.ir.program_tables import IoInfo, MatrixInfo
+from nnet3.engine.ir.proof.equal import PassResult, prove_equal
 from nnet3.errors import ProofError
-from nnet3.ir import commands as cmd
-from nnet3.ir.commands import Command
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.kernel import InputPromises, KernelInfo, part_name
-from nnet3.ir.program_tables import IoInfo, MatrixInfo
-from nnet3.ir.proof.equal import PassResult, prove_equal
 from tests.ir.programs import index_table
 
 X, Y, DX, DY = 1, 2, 3, 4

@@ -7,13 +7,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from nnet3.base.index import T, X
+from nnet3.engine.ir.commands import (
+    AcceptInput,
+    AllocMatrix,
+    Backprop,
+    CopyRows,
+    DeallocMatrix,
+    Propagate,
+    ProvideOutput,
+)
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.kernel import InputPromises, KernelInfo
+from nnet3.engine.ir.program_tables import IoInfo, KernelRows, MatrixInfo
+from nnet3.engine.ir.proof.equal import PassResult, prove_equal
 from nnet3.errors import ProofError
-from nnet3.index import T, X
-from nnet3.ir.commands import AcceptInput, AllocMatrix, Backprop, CopyRows, DeallocMatrix, Propagate, ProvideOutput
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.kernel import InputPromises, KernelInfo
-from nnet3.ir.program_tables import IoInfo, KernelRows, MatrixInfo
-from nnet3.ir.proof.equal import PassResult, prove_equal
 
 KERNEL = KernelInfo("conv", (InputPromises(),), needs_indexes=True)
 TIMES = np.array([0, 1, 2, 3, 4])  # of the input; the output has 1, 2, 3

@@ -7,16 +7,16 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.commands import Command
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.program_tables import IoInfo
+from nnet3.engine.ir.proof import field
+from nnet3.engine.ir.proof.columns import Columns
+from nnet3.engine.ir.proof.equal import PassResult, add_columns, prove_equal
+from nnet3.engine.ir.proof.program_machine import ProgramMachine
+from nnet3.engine.ir.proof.randoms import Randoms
 from nnet3.errors import ProofError
-from nnet3.ir import commands as cmd
-from nnet3.ir.commands import Command
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.program_tables import IoInfo
-from nnet3.ir.proof import field
-from nnet3.ir.proof.columns import Columns
-from nnet3.ir.proof.equal import PassResult, add_columns, prove_equal
-from nnet3.ir.proof.program_machine import ProgramMachine
-from nnet3.ir.proof.randoms import Randoms
 from tests.ir.programs import index_table, multi_table, range_table, training_step
 from tests.ir.toy_kernels import AFFINE, DIM, KERNELS, PRODUCT, SIGMOID
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.ir.kernel import InputPromises, KernelInfo, part_name
-from nnet3.ir.proof import field
-from nnet3.ir.proof.columns import Columns, ColumnSpan
-from nnet3.ir.proof.randoms import Randoms, input_span, output_span, part_of, signs
+from nnet3.engine.ir.kernel import InputPromises, KernelInfo, part_name
+from nnet3.engine.ir.proof import field
+from nnet3.engine.ir.proof.columns import Columns, ColumnSpan
+from nnet3.engine.ir.proof.randoms import Randoms, input_span, output_span, part_of, signs
 from tests.ir.toy_kernels import KERNELS, WIDE, WIDE_PART
 
 _WIDE = ColumnSpan(("input", "wide", 0), 0, 6)

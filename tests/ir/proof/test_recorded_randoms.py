@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnet3.ir.proof import field
-from nnet3.ir.proof.columns import Columns, ColumnSpan
-from nnet3.ir.proof.randoms import Randoms
-from nnet3.ir.proof.recorded_randoms import KERNEL, RandomRequest, RecordedRandoms
-from nnet3.ir.proof.recording import DRAWN, OPERANDS
+from nnet3.engine.ir.proof import field
+from nnet3.engine.ir.proof.columns import Columns, ColumnSpan
+from nnet3.engine.ir.proof.randoms import Randoms
+from nnet3.engine.ir.proof.recorded_randoms import KERNEL, RandomRequest, RecordedRandoms
+from nnet3.engine.ir.proof.recording import DRAWN, OPERANDS
 
 
 def cut_columns() -> Columns:

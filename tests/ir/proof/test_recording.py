@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nnet3.ir.proof import field
-from nnet3.ir.proof.field import PRIME, Drawing, Elements
-from nnet3.ir.proof.randoms import signs
-from nnet3.ir.proof.recording import MEMORY, OPERANDS, ElementRecording, Recorded
-from nnet3.native.library import library
+from nnet3.base.native.library import library
+from nnet3.engine.ir.proof import field
+from nnet3.engine.ir.proof.field import PRIME, Drawing, Elements
+from nnet3.engine.ir.proof.randoms import signs
+from nnet3.engine.ir.proof.recording import MEMORY, OPERANDS, ElementRecording, Recorded
 
 pytestmark = pytest.mark.skipif(library() is None, reason="there is no native code")
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from nnet3.engine.ir.commands import MatrixAdd
+from nnet3.engine.ir.proof import equal
+from nnet3.engine.ir.proof.equal import PassResult, prove_equal
+from nnet3.engine.ir.proof.seeds import PROVE_SEED, SeedsDisagreeError, by_each_seed, seed
+from nnet3.engine.runtime import plan, proof
+from nnet3.engine.runtime.proof import prove_plan
 from nnet3.errors import ProofError
-from nnet3.ir.commands import MatrixAdd
-from nnet3.ir.proof import equal
-from nnet3.ir.proof.equal import PassResult, prove_equal
-from nnet3.ir.proof.seeds import PROVE_SEED, SeedsDisagreeError, by_each_seed, seed
-from nnet3.runtime import plan, proof
-from nnet3.runtime.proof import prove_plan
 from tests.ir.programs import training_step
 
 

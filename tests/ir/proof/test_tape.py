@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from nnet3.base.native.library import library
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.kernel import InputPromises, KernelInfo
+from nnet3.engine.ir.passes.pipeline import optimize
+from nnet3.engine.ir.proof import equal
+from nnet3.engine.ir.proof.columns import Columns
+from nnet3.engine.ir.proof.equal import PassResult, add_columns, prove_equal
+from nnet3.engine.ir.proof.notes import Notes
+from nnet3.engine.ir.proof.program_machine import ProgramMachine
+from nnet3.engine.ir.proof.randoms import Randoms
+from nnet3.engine.ir.proof.tape import Tape
 from nnet3.errors import ProofError
-from nnet3.ir import commands as cmd
-from nnet3.ir.computation import NnetComputation
-from nnet3.ir.kernel import InputPromises, KernelInfo
-from nnet3.ir.passes.pipeline import optimize
-from nnet3.ir.proof import equal
-from nnet3.ir.proof.columns import Columns
-from nnet3.ir.proof.equal import PassResult, add_columns, prove_equal
-from nnet3.ir.proof.notes import Notes
-from nnet3.ir.proof.program_machine import ProgramMachine
-from nnet3.ir.proof.randoms import Randoms
-from nnet3.ir.proof.tape import Tape
-from nnet3.native.library import library
 from tests.ir.programs import index_table, multi_table, range_table, recurrence, training_step
 from tests.ir.random_programs import programs
 from tests.ir.toy_kernels import DIM, KERNELS

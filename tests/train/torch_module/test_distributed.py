@@ -14,7 +14,7 @@ import nnet3
 from tests.train.torch_module.networks import TDNN, features, network
 
 STEPS = 3
-multiprocessing.set_forkserver_preload(["nnet3.train", "nnet3.nnet", "tests.train.torch_module.networks"])
+multiprocessing.set_forkserver_preload(["nnet3.train", "nnet3.model.nnet", "tests.train.torch_module.networks"])
 
 
 def _start(train: Callable[[int, str], None], folder: Path) -> None:

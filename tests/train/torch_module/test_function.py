@@ -11,7 +11,7 @@ from torch import Tensor
 
 import nnet3
 from nnet3.errors import GradientError
-from nnet3.train.torch_module.layout import BatchShape
+from nnet3.training.train.torch_module.layout import BatchShape
 from tests.shared_data import golden_cases
 from tests.train.torch_module.networks import ALL, IVECTOR, TDNN, TdnnByHand, features, network
 

@@ -14,7 +14,7 @@ from torch.nn.utils import parametrize, prune
 
 import nnet3
 from nnet3.errors import GradientError, NetworkError
-from nnet3.train.torch_module.component_module import ComponentModule, component_modules
+from nnet3.training.train.torch_module.component_module import ComponentModule, component_modules
 from tests.train.torch_module.comparing import assert_alike, gradients
 from tests.train.torch_module.networks import COMPOSITE, DROPOUT, IVECTOR, LSTM, TDNN, features, network
 

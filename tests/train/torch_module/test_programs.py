@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import nnet3
+from nnet3.engine.runtime.memory import pool_of
 from nnet3.errors import ArgumentError
-from nnet3.runtime.memory import pool_of
-from nnet3.train.torch_module.programs import Programs, ProgramWorker
+from nnet3.training.train.torch_module.programs import Programs, ProgramWorker
 from tests.call_count import count_calls_of
 from tests.runtime.free_bytes import free_bytes
 from tests.train.torch_module.comparing import assert_alike, gradients

@@ -16,7 +16,7 @@ from torch.optim import swa_utils
 
 import nnet3
 from nnet3.errors import NetworkError
-from nnet3.train.torch_module.component_module import ComponentModule
+from nnet3.training.train.torch_module.component_module import ComponentModule
 from tests.effort import EFFORT
 from tests.train.torch_module.networks import TDNN, features, network
 

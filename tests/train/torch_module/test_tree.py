@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import nnet3
-from nnet3.train.torch_module.component_module import ComponentModule
+from nnet3.training.train.torch_module.component_module import ComponentModule
 from tests.train.torch_module.networks import features
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import nnet3
-from nnet3.train.torch_module.layout import BatchShape
+from nnet3.training.train.torch_module.layout import BatchShape
 from tests.train.torch_module.modules import module_of
 from tests.train.torch_module.networks import COMPOSITE, LSTM, TDNN, features, network
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnet3.xconfig.layers import gru
+from nnet3.model.xconfig.layers import gru
 from tests.xconfig.layer_contract import layer_contract
 
 TestGru = layer_contract(gru)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnet3.xconfig.layers import lstm
+from nnet3.model.xconfig.layers import lstm
 from tests.xconfig.layer_contract import layer_contract
 
 TestLstm = layer_contract(lstm)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from nnet3.errors import ConfigError
+from nnet3.model.xconfig.expansion import Expander
+from nnet3.model.xconfig.layer import Value
+from nnet3.model.xconfig.layers.recurrent import RecurrentUnit, decay_scale
+from nnet3.model.xconfig.term import name
 from nnet3.xconfig import LAYER_TYPES, Layer, make_layer
-from nnet3.xconfig.expansion import Expander
-from nnet3.xconfig.layer import Value
-from nnet3.xconfig.layers.recurrent import RecurrentUnit, decay_scale
-from nnet3.xconfig.term import name
 
 
 def _layer(layer_type: str, **values: Value) -> Layer:

@@ -9,8 +9,7 @@ import torch
 
 from nnet3.cli.demo.task import DemoTask, RateSchedule
 from nnet3.errors import Nnet3Error
-from nnet3.train import MatrixTarget, Minibatch, NetworkInput
-from nnet3.train.minibatch import grid, one_hot
+from nnet3.training.train.minibatch import MatrixTarget, Minibatch, NetworkInput, grid, one_hot
 
 _NUM_COLUMNS = 8
 _BATCH = 64

@@ -11,10 +11,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from nnet3.cli.demo.report import TaskResult
 from nnet3.cli.demo.task import DemoTask
-from nnet3.compiler import build_graph, generate, schedule
-from nnet3.ir.passes.pipeline import optimize
-from nnet3.nnet import Nnet
-from nnet3.train import Evaluator, Trainer, TrainerOptions, exponential_rate
+from nnet3.engine.ir.passes.pipeline import optimize
+from nnet3.model.nnet import Nnet
+from nnet3.model.requests import build_graph, generate, schedule
+from nnet3.training.train.evaluation import Evaluator
+from nnet3.training.train.schedules import exponential_rate
+from nnet3.training.train.trainer import Trainer, TrainerOptions
 
 
 def run_task(task: DemoTask, folder: Path, console: Console, seed: int) -> TaskResult:

@@ -19,8 +19,7 @@ import torch
 
 from nnet3.cli.demo.task import DemoTask, RateSchedule
 from nnet3.errors import Nnet3Error
-from nnet3.train import MatrixTarget, Minibatch, NetworkInput
-from nnet3.train.minibatch import grid, one_hot
+from nnet3.training.train.minibatch import MatrixTarget, Minibatch, NetworkInput, grid, one_hot
 
 _FILE = re.compile(r"(?:.*/)?(\d)_([A-Za-z0-9]+)_(\d+)\.wav")
 _NUM_TEST_RECORDINGS = 5

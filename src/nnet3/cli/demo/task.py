@@ -8,7 +8,7 @@ from importlib import resources
 
 import numpy as np
 
-from nnet3.train import Minibatch
+from nnet3.training.train.minibatch import Minibatch
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,14 @@ from typing import Any
 
 import click
 
+from nnet3.base.options.alignment import AlignmentOptions, TrainingGraphOptions, TransitionOptions, WordTimesOptions
+from nnet3.base.options.utterances import UtteranceOptions
+from nnet3.base.text.values import bounds
 from nnet3.cli import later
 from nnet3.cli.compute_options import align_utterances, align_words, chunk_options
 from nnet3.cli.declared import one, takes
 from nnet3.cli.options import arguments, binary_option, flag, ignored, integer, number, prior_floor_option, text_option
 from nnet3.cli.verb import Verb, verb
-from nnet3.options import AlignmentOptions, TrainingGraphOptions, TransitionOptions, UtteranceOptions, WordTimesOptions
-from nnet3.text.values import bounds
 
 
 def _training_graphs_verb(*, of_fsts: bool = False) -> Verb:

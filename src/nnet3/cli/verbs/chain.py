@@ -6,6 +6,9 @@ from typing import Any
 
 import click
 
+from nnet3.base.options.chain import ChainOptions, DenominatorOptions, PhoneLmOptions, SupervisingOptions
+from nnet3.base.options.examples import ChainMakingOptions, CopyingOptions
+from nnet3.base.options.training import LdaStatsOptions, TrainerOptions
 from nnet3.cli import later
 from nnet3.cli.declared import one, takes
 from nnet3.cli.egs_verbs import (
@@ -32,16 +35,6 @@ from nnet3.cli.options import (
     test_mode_options,
 )
 from nnet3.cli.verb import Verb, verb
-from nnet3.options import (
-    ChainMakingOptions,
-    ChainOptions,
-    CopyingOptions,
-    DenominatorOptions,
-    LdaStatsOptions,
-    PhoneLmOptions,
-    SupervisingOptions,
-    TrainerOptions,
-)
 
 _OF_LANGUAGES = """
 

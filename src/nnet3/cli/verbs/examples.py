@@ -6,26 +6,14 @@ from typing import Any
 
 import click
 
+from nnet3.base.options.examples import CopyingOptions, MakingOptions, XvectorMakingOptions
+from nnet3.base.options.training import FeatureTransformOptions, LdaStatsOptions
+from nnet3.base.text.values import Integer
 from nnet3.cli import later
 from nnet3.cli.declared import one, takes
-from nnet3.cli.egs_verbs import (
-    PLAIN,
-    copying_options,
-    ivectors_option,
-    merge_verb,
-    shuffle_verb,
-    subset_verb,
-)
+from nnet3.cli.egs_verbs import PLAIN, copying_options, ivectors_option, merge_verb, shuffle_verb, subset_verb
 from nnet3.cli.options import arguments, binary_option, flag, text_option, whole_number
 from nnet3.cli.verb import verb
-from nnet3.options import (
-    CopyingOptions,
-    FeatureTransformOptions,
-    LdaStatsOptions,
-    MakingOptions,
-    XvectorMakingOptions,
-)
-from nnet3.text.values import Integer
 
 
 @verb()

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
+from nnet3.base.options.alignment import DecodingGraphOptions, LangOptions
 from nnet3.cli import later
 from nnet3.cli.declared import takes
 from nnet3.cli.options import arguments, binary_option, flag, ignored, integer, text_option, whole_number
 from nnet3.cli.verb import verb
-from nnet3.options import DecodingGraphOptions, LangOptions
 
 
 @verb()

@@ -6,6 +6,9 @@ from typing import Any
 
 import click
 
+from nnet3.base.options.examples import SubsetOptions
+from nnet3.base.options.utterances import BatchOptions, StreamOptions, UtteranceOptions
+from nnet3.base.text.values import Integer, at_least
 from nnet3.cli import later
 from nnet3.cli.compute_options import chunk_options, decode_streams, decode_utterances, decoding_options
 from nnet3.cli.declared import one
@@ -22,8 +25,6 @@ from nnet3.cli.options import (
     word_symbols_option,
 )
 from nnet3.cli.verb import verb
-from nnet3.options import BatchOptions, StreamOptions, SubsetOptions, UtteranceOptions
-from nnet3.text.values import Integer, at_least
 
 _acoustic_scale_option: Decorator = number("--acoustic-scale", default=1.0, help="Of acoustic costs.")
 _lm_scale_option: Decorator = number("--lm-scale", default=1.0, help="Of costs of the graph.")

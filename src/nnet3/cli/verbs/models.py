@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from nnet3.base.options.onnx import OnnxOptions
 from nnet3.cli import later
 from nnet3.cli.copy_options import copy_options, make_copy_options
 from nnet3.cli.declared import takes
@@ -23,7 +24,6 @@ from nnet3.cli.options import (
     text_option,
 )
 from nnet3.cli.verb import verb
-from nnet3.options import OnnxOptions
 
 
 @verb(program_defaults={"kaldi": True})

@@ -9,6 +9,18 @@ from typing import Any
 
 import click
 
+from nnet3.base.options.alignment import WordTimesOptions
+from nnet3.base.options.serve import ServeOptions
+from nnet3.base.options.training import TrainerOptions
+from nnet3.base.options.tuning import TuningOptions
+from nnet3.base.options.utterances import (
+    BatchOptions,
+    EqualXvectorOptions,
+    ScoreOptions,
+    StreamOptions,
+    UtteranceOptions,
+    XvectorOptions,
+)
 from nnet3.cli import later
 from nnet3.cli.compute_options import (
     chunk_options,
@@ -39,18 +51,6 @@ from nnet3.cli.options import (
 )
 from nnet3.cli.verb import take_use_gpu, verb
 from nnet3.errors import Nnet3Error
-from nnet3.options import (
-    BatchOptions,
-    EqualXvectorOptions,
-    ScoreOptions,
-    ServeOptions,
-    StreamOptions,
-    TrainerOptions,
-    TuningOptions,
-    UtteranceOptions,
-    WordTimesOptions,
-    XvectorOptions,
-)
 
 
 @verb()
@@ -248,12 +248,12 @@ def train_model(
     torchrun --nproc-per-node=4 --max-restarts=3 -m nnet3 train-model --resume run.toml
     """
     if describe:
-        click.echo(later.settings.describe_settings(*later.kinds.KINDS.sections), nl=False)
+        click.echo(later.settings.describe_settings(*later.data_kinds.KINDS.sections), nl=False)
         return 0
     if file is None:
         raise click.UsageError("give a settings file; --describe prints one")
     use_gpu = take_use_gpu()
-    read = later.kinds.KINDS.read(later.settings_text.read_settings_text(file))
+    read = later.data_kinds.KINDS.read(later.settings_text.read_settings_text(file))
     if use_gpu in ("yes", "wait") and not read.training.device.startswith("cuda"):
         raise click.UsageError(f'--use-gpu={use_gpu}: {file} says where: device = "cuda" in [training]')
     if (
@@ -267,7 +267,7 @@ def train_model(
     with serving, stop.listening():  # torchrun soon ends a run that has lost another process: it is to say so first
         try:
             status = later.train_model.train_model(
-                read, later.kinds.KINDS, resume=resume, allow_changes=allow_changes, stop=stop
+                read, later.data_kinds.KINDS, resume=resume, allow_changes=allow_changes, stop=stop
             )
             if page is not None:
                 later.exploring.write_page(read.output.folder, page, None)

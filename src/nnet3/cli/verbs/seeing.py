@@ -12,6 +12,8 @@ from typing import Any
 
 import click
 
+from nnet3.base.options.compiling import CompileOptions
+from nnet3.base.options.utterances import StreamOptions
 from nnet3.cli import later
 from nnet3.cli.declared import one
 from nnet3.cli.messages import print_warnings
@@ -27,7 +29,6 @@ from nnet3.cli.options import (
 )
 from nnet3.cli.text_table import Column, format_table
 from nnet3.cli.verb import run_on_cpu, take_use_gpu, verb
-from nnet3.options import CompileOptions, StreamOptions
 
 #: Options of several verbs: what is asked for; which passes are run.
 _sequences = whole_number("--num-sequences", least=1, default=1, help="Sequences n = 0, 1, ...")
@@ -303,8 +304,8 @@ def xconfig_help(layer: str | None) -> None:
 
 
 def _all_types(width: int) -> Iterator[str]:
-    longest = max(map(len, later.registry.LAYER_TYPES))
-    for family, types in later.registry.FAMILIES.items():
+    longest = max(map(len, later.layer_types.LAYER_TYPES))
+    for family, types in later.layer_types.FAMILIES.items():
         yield f"{family}:"
         for layer_type in types:
             prefix = f"  {layer_type.name.ljust(longest)}  "

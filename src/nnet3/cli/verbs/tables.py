@@ -6,6 +6,15 @@ from typing import Any
 
 import click
 
+from nnet3.base.options.recognizer import (
+    CmvnOptions,
+    FbankOptions,
+    IvectorOptions,
+    MfccOptions,
+    OnlineCmvnOptions,
+    SpliceOptions,
+)
+from nnet3.base.text.values import Integer, Number, at_least, within
 from nnet3.cli import later
 from nnet3.cli.declared import takes
 from nnet3.cli.options import (
@@ -23,8 +32,6 @@ from nnet3.cli.options import (
     whole_number,
 )
 from nnet3.cli.verb import Verb, verb
-from nnet3.options import CmvnOptions, FbankOptions, IvectorOptions, MfccOptions, OnlineCmvnOptions, SpliceOptions
-from nnet3.text.values import Integer, Number, at_least, within
 
 _speakers_option = text_option("--spk2utt", metavar="RSPECIFIER", help="The utterances of each speaker, in order.")
 _KALDI_DEFAULTS = {"dither": 1.0, "allow_downsample": False, "allow_upsample": False}

@@ -14,14 +14,14 @@ from functools import reduce
 
 import numpy as np
 
+from nnet3.base.index import T, X
 from nnet3.cn.order import forward_order
-from nnet3.components import Component
 from nnet3.errors import NetworkError
-from nnet3.index import T, X
-from nnet3.structure.descriptor import Const, Descriptor, IfDefined, Simple, Sum, SumDescriptor
-from nnet3.structure.forwarding import ForwardingDescriptor, NodeReference, Offset
-from nnet3.structure.nodes import ComponentNode, DescriptorNode, InputNode
-from nnet3.structure.parts import NetworkParts
+from nnet3.model.components.base import Component
+from nnet3.model.structure.descriptor import Const, Descriptor, IfDefined, Simple, Sum, SumDescriptor
+from nnet3.model.structure.forwarding import ForwardingDescriptor, NodeReference, Offset
+from nnet3.model.structure.nodes import ComponentNode, DescriptorNode, InputNode
+from nnet3.model.structure.parts import NetworkParts
 
 
 @dataclass(frozen=True)

@@ -26,11 +26,11 @@ from nnet3.cn.nodes.leaves import constant, input, parameter
 from nnet3.cn.nodes.products import diag_times, scale, times
 from nnet3.cn.nodes.sums import element_times, plus
 from nnet3.cn.order import forward_order
-from nnet3.components import Component
 from nnet3.errors import check_kind
-from nnet3.nnet import Nnet
-from nnet3.structure.descriptor import Const, Descriptor, IfDefined, Simple, Sum, SumDescriptor
-from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
+from nnet3.model.components.base import Component
+from nnet3.model.nnet import Nnet
+from nnet3.model.structure.descriptor import Const, Descriptor, IfDefined, Simple, Sum, SumDescriptor
+from nnet3.model.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
 
 _FUNCTIONS: dict[str, Callable[..., Node]] = {
     "SigmoidComponent": sigmoid,

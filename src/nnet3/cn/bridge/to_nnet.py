@@ -8,15 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nnet3.base.kaldi_io.format_numbers import format_double
 from nnet3.cn.network_state import NetworkState
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.convolution import Convolution, ImageOperation
 from nnet3.cn.order import needed_nodes
-from nnet3.components import Component
 from nnet3.errors import NetworkError
-from nnet3.kaldi_io.format_numbers import format_double
-from nnet3.nnet import Nnet
-from nnet3.structure.parts import NetworkParts
+from nnet3.model.components.base import Component
+from nnet3.model.nnet import Nnet
+from nnet3.model.structure.parts import NetworkParts
 
 
 def average_kernels(operation: ImageOperation) -> Tensor:

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from nnet3.base.native import operations as native
+from nnet3.base.native.operations import Operations
 from nnet3.cn.node import Node
 from nnet3.cn.operation import OWN_VALUE, Matrices, Operation, native_put, put, put_product, put_scaled
 from nnet3.cn.shape import Shape
-from nnet3.native import operations as native
-from nnet3.native.operations import Operations
 
 NativeFunctions = tuple[Callable[..., Operations | None], Callable[..., Operations | None]]
 _sigmoid_backward = torch.ops.aten.sigmoid_backward  # (g, v): g v (1 - v)

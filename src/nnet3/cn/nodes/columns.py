@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from nnet3.cn.forms import NodeForm, StackRule
 from nnet3.cn.node import Node, as_node
 from nnet3.cn.nodes.activations import Elementwise
 from nnet3.cn.nodes.component import component
@@ -17,8 +16,9 @@ from nnet3.cn.nodes.products import diag_times
 from nnet3.cn.nodes.sums import plus
 from nnet3.cn.operation import OWN_VALUE, Matrices, Operation, put, put_product
 from nnet3.cn.shape import Shape
+from nnet3.cn.source_nodes import NodeForm, StackRule
+from nnet3.engine.lowering.source import GatherPart, NodeKind
 from nnet3.errors import NetworkError, ShapeError
-from nnet3.lowering.source import GatherPart, NodeKind
 
 
 @dataclass(frozen=True)

@@ -10,20 +10,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.cn.forms import ComponentRule, NodeForm
+from nnet3.base.index import IndexTable, T
+from nnet3.base.kaldi_io.reader import Reader
+from nnet3.base.kaldi_io.writer import Writer
 from nnet3.cn.node import Node
 from nnet3.cn.operation import Operation, OperationState
 from nnet3.cn.options import checked_option
 from nnet3.cn.shape import Shape
-from nnet3.components import Component, Properties, create, read_from
-from nnet3.components.kernel_info import kernel_info
+from nnet3.cn.source_nodes import ComponentRule, NodeForm
+from nnet3.engine.ir.kernel import Kernel, KernelInfo
+from nnet3.engine.lowering.source import NodeKind
 from nnet3.errors import NetworkError, ShapeError, check_kind
-from nnet3.index import IndexTable, T
-from nnet3.ir.kernel import Kernel, KernelInfo
-from nnet3.kaldi_io.reader import Reader
-from nnet3.kaldi_io.writer import Writer
-from nnet3.lowering.source import NodeKind
-from nnet3.nnet.fingerprint import component_digest
+from nnet3.model.components.base import Component, Properties
+from nnet3.model.components.component_types import create, read_from
+from nnet3.model.components.kernel_info import kernel_info
+from nnet3.model.nnet.fingerprint import component_digest
 
 
 @dataclass(eq=False)

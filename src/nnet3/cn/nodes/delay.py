@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from nnet3.cn.forms import DelayRule, NodeForm
 from nnet3.cn.node import Node
 from nnet3.cn.operation import Operation
 from nnet3.cn.shape import Shape
+from nnet3.cn.source_nodes import DelayRule, NodeForm
+from nnet3.engine.lowering.source import GatherPart, NodeKind
 from nnet3.errors import NetworkError, ShapeError
-from nnet3.lowering.source import GatherPart, NodeKind
 
 _LONGEST = 2**30  # lag: times are numbers of 32 bits
 

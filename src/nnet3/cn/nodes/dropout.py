@@ -11,8 +11,8 @@ from torch import Tensor
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.activations import Elementwise
 from nnet3.cn.operation import Matrices, OperationState, put, put_product
+from nnet3.engine.ir.kernel import Kernel
 from nnet3.errors import NetworkError
-from nnet3.ir.kernel import Kernel
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from nnet3.cn.node import Node
 from nnet3.cn.nodes.leaves import Input
 from nnet3.cn.samples import SampleLayout
 from nnet3.cn.shape import Shape
-from nnet3.cn.whole import SampleRows, WholeOperation, check_samples
+from nnet3.cn.whole_sequences import SampleRows, WholeOperation, check_samples
 from nnet3.errors import GradientError, ShapeError
 
 

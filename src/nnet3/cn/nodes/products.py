@@ -9,15 +9,15 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from nnet3.base.native import operations as native
+from nnet3.base.native.operations import Operations
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.embedding import embedding, is_sparse_input
 from nnet3.cn.nodes.leaves import constant
 from nnet3.cn.operation import OWN_VALUE, Matrices, Operation, equal_columns, equal_shapes, put, put_product
 from nnet3.cn.shape import Shape
-from nnet3.components.large_products import add_product
 from nnet3.errors import ShapeError
-from nnet3.native import operations as native
-from nnet3.native.operations import Operations
+from nnet3.model.components.large_products import add_product
 
 
 class Scaling(Operation):

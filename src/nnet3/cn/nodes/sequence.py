@@ -17,7 +17,7 @@ from nnet3.cn.node import Node
 from nnet3.cn.operation import check_class_indexes
 from nnet3.cn.samples import SampleLayout
 from nnet3.cn.shape import SEQUENCES, Shape
-from nnet3.cn.whole import SampleRows, WholeOperation, check_samples
+from nnet3.cn.whole_sequences import SampleRows, WholeOperation, check_samples
 from nnet3.errors import NetworkError, ShapeError
 
 _HOW = ("first", "last", "sum", "mean", "max")

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from nnet3.base.native import operations as native
+from nnet3.base.native.operations import Operations
 from nnet3.cn.node import Node
 from nnet3.cn.operation import Matrices, Operation, native_put, put, put_product, put_scaled
 from nnet3.cn.shape import Shape
 from nnet3.errors import ShapeError
-from nnet3.native import operations as native
-from nnet3.native.operations import Operations
 
 
 class Expanding(Operation):

@@ -16,13 +16,13 @@ from nnet3.cn.program import Program, Question
 from nnet3.cn.samples import Layouts, SampleLayout
 from nnet3.cn.shape import SEQUENCES
 from nnet3.cn.staged import ProgramPart
-from nnet3.driver import compile_task
+from nnet3.engine.driver import compile_task
+from nnet3.engine.lowering.continuation import frames_missing
+from nnet3.engine.lowering.structure import structure_of
 from nnet3.errors import ExportError
 from nnet3.export.family_program import FamilyProgram
 from nnet3.export.program import FixedProgram
-from nnet3.lowering.continuation import frames_missing
-from nnet3.lowering.structure import structure_of
-from nnet3.structure.reach import component_reach
+from nnet3.model.structure.reach import component_reach
 
 _MEMBERS = 2  # say how a family goes on, the next one confirms it
 MOST_FRAMES = 64  # of the shortest program of a family

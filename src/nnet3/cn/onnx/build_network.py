@@ -11,14 +11,14 @@ from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.onnx.asked import MOST_FRAMES, Asked
 from nnet3.cn.source import SEQUENCE
 from nnet3.cn.stepped import contexts_of
+from nnet3.engine.families.continued import NotAffineError
 from nnet3.errors import ExportError
 from nnet3.export.branches import ProgramBranch, one_of
+from nnet3.export.emitter_table import EMITTERS, Emission
 from nnet3.export.extent import Extent, extent
 from nnet3.export.graph import GraphBuilder, OnnxValue
 from nnet3.export.program import ExportProgram
-from nnet3.export.registry import EMITTERS, Emission
 from nnet3.export.translate import translate
-from nnet3.families.continued import NotAffineError
 
 
 def shortest_of_family(asked: Asked) -> int:

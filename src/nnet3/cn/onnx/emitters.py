@@ -11,9 +11,9 @@ from typing import Any
 import onnx_ir as ir
 
 from nnet3.cn.nodes.functions import COMPARISONS, FUNCTIONS
+from nnet3.export.emitter_table import Emission, TensorEmitter, emitter, tensor_emitter
 from nnet3.export.graph import TO_END, OnnxValue
 from nnet3.export.nnet.emitters import emit
-from nnet3.export.registry import Emission, TensorEmitter, emitter, tensor_emitter
 
 _FLOAT, _INTEGER = ir.DataType.FLOAT.value, ir.DataType.INT64.value
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
+from nnet3.base.options.onnx import NetworkOnnxOptions
 from nnet3.cn.network import Network
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.component import ComponentOperation
@@ -16,10 +17,9 @@ from nnet3.cn.onnx.asked import Asked
 from nnet3.cn.onnx.network_file import NetworkFile
 from nnet3.cn.text_form import to_text
 from nnet3.errors import ExportError, check_kind
+from nnet3.export.emitter_table import EMITTERS
 from nnet3.export.metadata import NetworkMetadata
-from nnet3.export.registry import EMITTERS
 from nnet3.export.write_onnx import checked_target, write_onnx
-from nnet3.options import NetworkOnnxOptions
 
 
 def export_network(

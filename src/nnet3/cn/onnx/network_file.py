@@ -17,9 +17,9 @@ from nnet3.cn.onnx.build_network import ProgramNodes, shortest_of_family, weight
 from nnet3.cn.samples import Sequences
 from nnet3.cn.shape import SEQUENCES
 from nnet3.export.agreement import Pair
+from nnet3.export.emitter_table import EMITTERS, Emission
 from nnet3.export.graph import GraphBuilder
 from nnet3.export.metadata import NetworkMetadata
-from nnet3.export.registry import EMITTERS, Emission
 
 _BATCHES = (2, 1)
 

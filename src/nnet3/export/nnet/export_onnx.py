@@ -9,20 +9,20 @@ from typing import Any
 
 import torch
 
-from nnet3.decode.scores import Scoring, priors_of
-from nnet3.edits import collapse_model
+from nnet3.base.kaldi_io.writer import Writer
+from nnet3.base.options.onnx import OnnxOptions
 from nnet3.errors import ExportError, check_kind
 from nnet3.export.metadata import OnnxMetadata
-from nnet3.export.nnet.forms import FrameRange, Utterances, chunk_of, utterances_of, vector_of, vectors_of
+from nnet3.export.nnet.file_forms import FrameRange, Utterances, chunk_of, utterances_of, vector_of, vectors_of
 from nnet3.export.nnet.nnet_file import NnetFile
 from nnet3.export.nnet.sources import Form, Source
 from nnet3.export.nnet.streams import STATE, Streams, streams_of
 from nnet3.export.nnet.wave import FRAMES, WAVE, read_wave
 from nnet3.export.write_onnx import checked_target, write_onnx
-from nnet3.kaldi_io import Writer
-from nnet3.nnet import AcousticModel, Nnet, network_of
-from nnet3.nnet.simple import what_is_simple
-from nnet3.options import OnnxOptions
+from nnet3.inference.scores import Scoring, priors_of
+from nnet3.model.edits import collapse_model
+from nnet3.model.nnet import AcousticModel, Nnet, network_of
+from nnet3.model.nnet.simple import what_is_simple
 
 
 def export_onnx(

@@ -10,16 +10,17 @@ import onnx_ir as ir
 import onnxruntime
 import torch
 
-from nnet3.decode import Scoring, StreamComputer
 from nnet3.export.agreement import Pair
 from nnet3.export.graph import GraphBuilder, OnnxValue
 from nnet3.export.metadata import OnnxMetadata
 from nnet3.export.nnet.emitters import kernels_of
-from nnet3.export.nnet.forms import FrameRange, Utterances, random_ivectors
+from nnet3.export.nnet.file_forms import FrameRange, Utterances, random_ivectors
 from nnet3.export.nnet.sources import Form, Source
 from nnet3.export.nnet.streams import PLACE, Streams
 from nnet3.export.translate import translate
-from nnet3.nnet import Nnet
+from nnet3.inference.scores import Scoring
+from nnet3.inference.stream import StreamComputer
+from nnet3.model.nnet import Nnet
 
 _STREAMS = 2
 

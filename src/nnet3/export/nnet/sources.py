@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from nnet3.export.graph import GraphBuilder
-from nnet3.export.nnet.forms import FrameRange, Utterances
+from nnet3.export.nnet.file_forms import FrameRange, Utterances
 from nnet3.export.nnet.streams import Streams
 
 Form = FrameRange | Utterances | Streams

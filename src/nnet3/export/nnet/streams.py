@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from nnet3.decode.stream_program import StreamChunk, StreamProgram
+from nnet3.base.options.onnx import OnnxOptions
+from nnet3.base.options.utterances import StreamOptions
 from nnet3.errors import ExportError
 from nnet3.export.branches import ProgramBranch, one_of
 from nnet3.export.gather import rows_by_number
@@ -17,8 +18,8 @@ from nnet3.export.graph import GraphBuilder, OnnxValue
 from nnet3.export.nnet.emitters import kernels_of
 from nnet3.export.program import EXPORTED, FixedProgram, row_patterns
 from nnet3.export.translate import translate
-from nnet3.nnet import Nnet
-from nnet3.options import OnnxOptions, StreamOptions
+from nnet3.inference.stream_program import StreamChunk, StreamProgram
+from nnet3.model.nnet import Nnet
 
 PLACE, STATE, NEXT = "place", "state.", "next_"
 _MOST_CHUNKS = 8

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from nnet3.asr.features import FEATURE_KINDS, FeatureStream, read_feature_options
 from nnet3.errors import ExportError
 from nnet3.export.graph import GraphBuilder
 from nnet3.export.nnet.features import FeatureOptions, add_features
-from nnet3.export.nnet.forms import FrameRange
+from nnet3.export.nnet.file_forms import FrameRange
 from nnet3.export.nnet.sources import Fed, Form, Given, Source
 from nnet3.export.nnet.streams import NEXT, Streams
+from nnet3.speech.asr.features import FEATURE_KINDS, FeatureStream, read_feature_options
 
 WAVE, COUNT, FRAMES = "wave", "count", "frames"
 REST, LAST_FRAME, END = "wave.rest", "wave.frame", "wave.end"

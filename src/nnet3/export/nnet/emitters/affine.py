@@ -9,8 +9,8 @@ import numpy as np
 import onnx_ir as ir
 from torch import Tensor
 
+from nnet3.export.emitter_table import Emission, as_array, emitter, row_emitter
 from nnet3.export.graph import OnnxValue
-from nnet3.export.registry import Emission, as_array, emitter, row_emitter
 
 
 @emitter("AffineComponent", "NaturalGradientAffineComponent", "FixedAffineComponent", "AffinePart")

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from nnet3.export.emitter_table import Emission, emitter, row_emitter
 from nnet3.export.graph import OnnxValue
 from nnet3.export.nnet.emitters.kernels import emit
-from nnet3.export.registry import Emission, emitter, row_emitter
 
 _LEAST_MEAN_SQUARE = 2.0**-66
 _LEAST_IN_POOL = -1e20

@@ -8,8 +8,8 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
+from nnet3.export.emitter_table import Emission, emitter, row_emitter
 from nnet3.export.graph import OnnxValue
-from nnet3.export.registry import Emission, emitter, row_emitter
 
 _SOFTMAX_FLOOR = 1e-20
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from nnet3.export.emitter_table import Emission, emitter
 from nnet3.export.graph import GraphBuilder, OnnxValue
-from nnet3.export.registry import Emission, emitter
 
 
 class _Columns:

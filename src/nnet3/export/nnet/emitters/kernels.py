@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nnet3.components import Component
+from nnet3.engine.ir.kernel import named_part
 from nnet3.errors import ExportError
+from nnet3.export.emitter_table import EMITTERS, Emission, Emitted
 from nnet3.export.graph import OnnxValue
-from nnet3.export.registry import EMITTERS, Emission, Emitted
-from nnet3.ir.kernel import named_part
+from nnet3.model.components.base import Component
 
 
 def kernels_of(components: Mapping[str, Component]) -> Emitted:
-    """Returns the kernels of a network: components, and parts of them (see `nnet3.ir.kernel.part_name`)."""
+    """Returns the kernels of a network: components, and parts of them (see `nnet3.engine.ir.kernel.part_name`)."""
 
     def emit_named(about: Emission, inputs: Sequence[OnnxValue]) -> OnnxValue:
         component: Any = components.get(about.name)

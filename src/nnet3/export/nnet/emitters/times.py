@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from nnet3.components.time_blocks import RowBlock
 from nnet3.errors import ExportError
+from nnet3.export.emitter_table import Emission, as_array, emitter
 from nnet3.export.extent import Extent, base_and_slope
 from nnet3.export.gather import rows_by_number
 from nnet3.export.graph import TO_END, OnnxValue
 from nnet3.export.nnet.emitters.affine import product
 from nnet3.export.program import Arrays
-from nnet3.export.registry import Emission, as_array, emitter
+from nnet3.model.components.time_blocks import RowBlock
 
 _FEW_OTHERS = 8  # rows of a product that are not wanted
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from nnet3.export.emitter_table import Emission, emitter
 from nnet3.export.gather import rows_by_number
 from nnet3.export.graph import OnnxValue
 from nnet3.export.program import Arrays
-from nnet3.export.registry import Emission, emitter
 
 _FEW_GROUPS = 4
 _SIZES, _ROWS, _STARTS = (f"inputs_of_output.{name}" for name in ("sizes", "rows", "starts"))

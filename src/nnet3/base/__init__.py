@@ -1,0 +1,1 @@
+"""What every wing uses: text, options, index arithmetic, files of Kaldi, drawing, native code."""

@@ -1,0 +1,174 @@
+"""Files as bytes: mapped for reading, replaced in one step when written."""
+
+from __future__ import annotations
+
+import io
+import mmap
+import os
+import secrets
+import select
+import stat
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import BinaryIO
+
+from nnet3.base.kaldi_io.replacing import put_in_place
+from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error
+
+#: So many bytes, at most, are held of what is no file, and may have no end, and of what a packed file unpacks to.
+MOST_OF_STREAM = 1 << 30
+_CHUNK = 1 << 16
+_MOMENT = 500  # milliseconds after which a wait looks for signals
+ZERO_BYTE = "this begins with a zero byte, but not with the header 00 42 of Kaldi's binary files"
+
+
+def check_is_path(path: object, what: str) -> None:
+    """Raise ArgumentError, with a hint, for something that is no path."""
+    if isinstance(path, os.PathLike) or (isinstance(path, str) and path):
+        return
+    shown = repr(path) if len(repr(path)) < 80 else f"a {type(path).__name__}"
+    already = "; this has been loaded already" if type(path).__name__ in ("Nnet", "AcousticModel") else ""
+    raise ArgumentError(f"the path of {what} is needed, got {shown}{already}")
+
+
+def map_file(path: str | os.PathLike[str]) -> bytes | mmap.mmap:
+    """The contents of a file without reading them yet (a pipe is read whole). ModelFormatError if there are none."""
+    check_is_path(path, "a file to read")
+    try:
+        with open(path, "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                contents: bytes | mmap.mmap = read_stream(file)
+            elif status.st_size == 0:
+                contents = b""
+            else:
+                contents = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:
+        raise ModelFormatError(f"cannot read this file: {reason_of(error)}", os.fspath(path)) from None
+    if len(contents) == 0:
+        raise ModelFormatError("this file is empty", os.fspath(path))
+    return contents
+
+
+def is_device(descriptor: int) -> bool:
+    """Returns True for an open device such as /dev/zero, but not for a terminal or /dev/null."""
+    status = os.fstat(descriptor)
+    is_harmless = os.isatty(descriptor) or status.st_rdev == os.stat(os.devnull).st_rdev
+    return stat.S_ISCHR(status.st_mode) and not is_harmless
+
+
+def piece_reader(file: BinaryIO) -> Callable[[int], bytes]:
+    """Returns a function that reads a stream's bytes as they come, at most a given number at once.
+
+    A signal just before the system's read begins does not end the read. Therefore no read starts before bytes have
+    come, and the wait for bytes is made of short waits.
+    """
+    if hasattr(file, "read1"):  # its buffer may hold bytes
+        return file.read1
+    try:
+        poll = select.poll()
+        poll.register(file.fileno(), select.POLLIN)
+    except (AttributeError, OSError):  # a system without poll, or no file of the system
+        return file.read
+
+    def read(most: int) -> bytes:
+        while not poll.poll(_MOMENT):
+            pass
+        return file.read(most)
+
+    return read
+
+
+def read_stream(file: io.BufferedReader) -> bytes:
+    """Reads to the end of what is no regular file. ModelFormatError for a device, for zeros out of a pipe, and for more
+    bytes than are held."""
+    if is_device(file.fileno()):
+        raise ModelFormatError("this is a device, not a file", str(file.name))
+    read = piece_reader(file.raw)  # type: ignore[arg-type]
+    first = read(1)
+    second = read(1)
+    if first == b"\0" and second != b"B":
+        raise ModelFormatError(ZERO_BYTE, str(file.name))
+    return first + second + joined(iter(lambda: read(_CHUNK), b""), str(file.name))
+
+
+def joined(pieces: Iterable[bytes], source: str, instead: str = "name a file instead") -> bytes:
+    """Returns the bytes of a stream from its pieces. ModelFormatError for more bytes than are held."""
+    left = MOST_OF_STREAM
+    kept = []
+    for piece in pieces:
+        left -= len(piece)
+        if left < 0:
+            message = f"this does not end within {MOST_OF_STREAM} bytes: if it is to be longer, {instead}"
+            raise ModelFormatError(message, source)
+        kept.append(piece)
+    return b"".join(kept)
+
+
+def write_atomically(path: str | os.PathLike[str], contents: bytes | Iterable[bytes]) -> None:
+    """Replace the file by `contents` in one step: nobody ever sees half a file, and a failure leaves the old one.
+
+    A file of another kind is not replaced (`replacing.py`). Symbolic links are followed;
+    what is not a regular file (/dev/stdout) is written to directly.
+    """
+    check_is_path(path, "the file to write")
+    chunks = [contents] if isinstance(contents, bytes) else contents
+    try:
+        if is_special(path):
+            with open(path, "wb") as file:
+                file.writelines(chunks)
+            return
+        _replace(Path(os.path.realpath(path)), chunks)
+    except (OSError, ValueError) as error:
+        raise Nnet3Error(f"{os.fspath(path)}: cannot write this file: {reason_of(error)}") from None
+
+
+def check_can_write(path: str | os.PathLike[str]) -> None:
+    """Raise Nnet3Error now if `write_atomically` could not begin to write this file later."""
+    try:
+        if is_special(path):
+            open(path, "ab").close()
+            return
+        file, temporary = open_beside(Path(os.path.realpath(path)))
+        file.close()
+        temporary.unlink()
+    except (OSError, ValueError) as error:
+        raise Nnet3Error(f"{os.fspath(path)}: cannot write this file: {reason_of(error)}") from None
+
+
+def is_special(path: str | os.PathLike[str]) -> bool:
+    """Returns True for the path of an object that no file can replace, such as /dev/stdout or a pipe."""
+    return os.path.exists(path) and not os.path.isfile(path)
+
+
+def open_beside(target: Path) -> tuple[BinaryIO, Path]:
+    """A new file in the folder of `target`, to replace `target` later, and its path.
+
+    If it replaces a file, nobody else can read it until it is complete.
+    """
+    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
+    mode = 0o600 if target.exists() else 0o666
+    return open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb"), temporary
+
+
+def _replace(target: Path, chunks: Iterable[bytes]) -> None:
+    file, temporary = open_beside(target)
+    try:
+        with file:
+            file.writelines(chunks)
+            file.flush()
+            os.fsync(file.fileno())
+        put_in_place(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # makes the rename itself durable
+    finally:
+        os.close(folder)
+
+
+def reason_of(error: Exception) -> str:
+    """Returns the system's words for an error, or the error's own text."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

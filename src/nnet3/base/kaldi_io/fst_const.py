@@ -1,0 +1,132 @@
+"""OpenFst's types `const`, and `olabel_lookahead`: `const` with the output labels that come next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.base.kaldi_io.fst import Fst
+from nnet3.base.kaldi_io.fst_header import CONST, FstHeader, read_fst_header
+from nnet3.base.kaldi_io.reader import Reader
+
+Integers = npt.NDArray[np.integer]
+_STATE = np.dtype([("final", "<f4"), ("first", "<u4"), ("arcs", "<u4"), ("iepsilons", "<u4"), ("oepsilons", "<u4")])
+_ARC = np.dtype([("ilabel", "<i4"), ("olabel", "<i4"), ("cost", "<f4"), ("dst", "<i4")])
+_ADD_ON_MAGIC = 446681434
+_RECORD_WORDS = 3  # of 4 bytes, of a record without intervals
+_LONGEST_STRIDE = 64
+
+
+@dataclass(frozen=True, eq=False)
+class LabelReach:
+    """The output labels that can come next on a path from each state of an FST.
+
+    The labels of state q are all l with begin[i] <= l < end[i] for an i of offsets[q] .. offsets[q + 1] - 1;
+    `final_label` among them says that the path can end without a label. offsets: (states + 1,) int64; begin, end:
+    (intervals,) int32.
+    """
+
+    final_label: int
+    offsets: Integers
+    begin: Integers
+    end: Integers
+
+
+def read_const(reader: Reader, header: FstHeader) -> Fst:
+    """Reads the table of states, then the table of arcs, both at multiples of 16 bytes if the file is aligned."""
+    if header.arcs < 0:
+        raise reader.error(f"an FST cannot have {header.arcs} arcs")
+    reader.need(_STATE.itemsize * header.states + _ARC.itemsize * header.arcs, "the tables of an FST")
+    header.align(reader)
+    states = reader.raw_array(header.states, _STATE, f"{header.states} states of an FST")
+    offsets = np.zeros(header.states + 1, np.int64)
+    np.cumsum(states["arcs"], out=offsets[1:])
+    has_arcs = states["arcs"] > 0
+    if offsets[-1] != header.arcs or not np.array_equal(states["first"][has_arcs], offsets[:-1][has_arcs]):
+        raise reader.error(f"the states of the FST do not share its {header.arcs} arcs in order")
+    final = states["final"].astype(np.float32)
+    header.align(reader)
+    arcs = reader.raw_array(header.arcs, _ARC, f"{header.arcs} arcs of an FST")
+    ilabel, olabel, cost, dst = (np.ascontiguousarray(arcs[name]) for name in ("ilabel", "olabel", "cost", "dst"))
+    return Fst(header.start, final, offsets, ilabel, olabel, cost, dst)
+
+
+def read_lookahead(reader: Reader) -> tuple[FstHeader, Fst, LabelReach]:
+    """Reads a whole FST of type `const`, its own header first, and the labels reached by its states, to the end."""
+    what = "the look-ahead data of an FST"
+    if _number(reader, "<i4", what) != _ADD_ON_MAGIC:
+        raise reader.error(f"expected {what}, as the header of the FST says")
+    header = read_fst_header(reader, (CONST,))
+    fst = read_const(reader, header)
+    has_data, of_input, of_output, reaches_input, keeps_labels = reader.raw_array(5, "i1", what).tolist()
+    if (has_data, of_input, of_output, reaches_input) != (1, 0, 1, 0):
+        raise reader.error(f"{what} must be about output labels alone")
+    if keeps_labels:
+        labels = _number(reader, "<i8", what)
+        if labels < 0:
+            raise reader.error(f"{what} cannot have {labels} labels")
+        reader.raw_array(2 * labels, "<i4", what)
+    final_label, states = _number(reader, "<i4", what), _number(reader, "<i8", what)
+    if states != fst.num_states:
+        raise reader.error(f"{what} is about {states} states, but there are {fst.num_states}")
+    return header, fst, LabelReach(final_label, *_read_intervals(reader, states))
+
+
+def _number(reader: Reader, dtype: str, what: str) -> int:
+    return int(reader.raw_array(1, dtype, what)[0])
+
+
+def _read_intervals(reader: Reader, states: int) -> tuple[Integers, Integers, Integers]:
+    """Reads for each state the number of intervals (int64), the intervals, and the number of labels in them (int32)."""
+    what = f"the labels that {states} states reach"
+    if states < 0 or 4 * _RECORD_WORDS * states > reader.left:
+        raise reader.truncated(f"{what} are not there")
+    start = reader.position
+    words = reader.raw_array(reader.left // 4, "<i4", what)
+    at = _record_starts(words, states)
+    reader.position = start
+    if at.max(initial=0) + _RECORD_WORDS > len(words):
+        raise reader.truncated(f"{what} are not there")
+    counts = words[at].astype(np.int64)
+    ends = at + _RECORD_WORDS + 2 * counts
+    if counts.min(initial=0) < 0 or (words[at + 1] != 0).any() or ends.max(initial=0) > len(words):
+        raise reader.truncated(f"{what} are not there")
+    offsets = np.append(0, np.cumsum(counts))
+    places = np.repeat(at + 2 - 2 * offsets[:-1], counts) + 2 * np.arange(offsets[-1])
+    begin, end = words[places].astype(np.int32), words[places + 1].astype(np.int32)
+    labels_before = np.append(0, np.cumsum(end.astype(np.int64) - begin))
+    points = labels_before[offsets[1:]] - labels_before[offsets[:-1]]
+    if begin.min(initial=0) < 0 or (end < begin).any() or not np.array_equal(points, words[ends - 1]):
+        raise reader.error(f"{what} are not intervals of labels")
+    reader.position = start + 4 * int(ends[-1] if states else 0)
+    return offsets, begin, end
+
+
+def _record_starts(words: Integers, records: int) -> Integers:
+    """Returns the places (records,) where records begin; the end behind damage.
+
+    Each record tells where the next begins.
+
+    A record can begin where a count of 64 bits has no upper half. The steps from all such places to the next record are
+    squared: they lead to the second record, to the fourth, and so on. A long chain is then a few long steps, and short
+    steps between.
+    """
+    size = len(words)
+    begins = np.flatnonzero((words[1:] == 0) & (words[:-1] >= 0))
+    number = np.full(size + 1, len(begins), np.int32)  # of the beginning at each place
+    number[begins] = np.arange(len(begins))
+    behind = np.minimum(begins + _RECORD_WORDS + 2 * words[begins].astype(np.int64), size)
+    follow = np.append(number[behind], len(begins)).astype(np.int64)
+    far, stride = follow, 1
+    while stride < min(records, _LONGEST_STRIDE):
+        far, stride = far[far], 2 * stride
+    table = np.empty((stride, -(-records // stride)), np.int64)
+    place = int(number[0])
+    for column in range(table.shape[1]):
+        table[0, column] = place
+        place = int(far[place])
+    for row in range(1, stride):
+        table[row] = follow[table[row - 1]]
+    return np.append(begins, size)[table.T.reshape(-1)[:records]]

@@ -1,0 +1,108 @@
+"""Reachability and cycles of an FST, computed for whole fronts of states at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.base.index import entries_of_rows
+from nnet3.base.kaldi_io.fst import Fst
+
+Flags = npt.NDArray[np.bool_]
+Integers = npt.NDArray[np.integer]
+
+
+def breadth_first(fst: Fst, states: Integers) -> Integers:
+    """All states that can be reached from `states`, in breadth-first order, arcs taken in order: (reached,) int64."""
+    place = np.full(fst.num_states, -1)
+    front = np.asarray(states, np.int64)
+    place[front] = 0
+    fronts = []
+    while len(front):
+        fronts.append(front)
+        found = fst.dst[entries_of_rows(fst.offsets, front)]
+        found = found[place[found] < 0]
+        place[found[::-1]] = np.arange(len(found))[::-1]  # the first occurrence stays
+        front = found[place[found] == np.arange(len(found))].astype(np.int64)
+    return np.concatenate(fronts) if fronts else np.empty(0, np.int64)
+
+
+def _backward(fst: Fst) -> tuple[Integers, Integers]:
+    """Offsets and sources of the arcs grouped by destination."""
+    order = np.argsort(fst.dst, kind="stable")
+    offsets = np.zeros(fst.num_states + 1, np.int64)
+    np.cumsum(np.bincount(fst.dst, minlength=fst.num_states), out=offsets[1:])
+    return offsets, fst.src[order]
+
+
+def _spread(offsets: Integers, targets: Integers, marked: Flags) -> Flags:
+    """Returns the states reachable from marked states, (states,)."""
+    marked = marked.copy()
+    front = np.flatnonzero(marked)
+    while len(front):
+        found = targets[entries_of_rows(offsets, front)]
+        front = np.unique(found[~marked[found]])
+        marked[front] = True
+    return marked
+
+
+def goes_up(fst: Fst) -> bool:
+    """Returns True if every arc leads to a state of a higher number."""
+    return bool((fst.dst > fst.src).all())
+
+
+def accessible(fst: Fst) -> Flags:
+    """Marks the states that can be reached from the start, (states,)."""
+    marked = np.zeros(fst.num_states, bool)
+    if fst.num_states == 0:
+        return marked
+    marked[fst.start] = True
+    if fst.start == 0 and goes_up(fst):
+        entered = np.bincount(fst.dst, minlength=fst.num_states) > 0
+        if entered[1:].all():  # by induction from the start upwards
+            return np.ones(fst.num_states, bool)
+    return _spread(fst.offsets, fst.dst, marked)
+
+
+def coaccessible(fst: Fst) -> Flags:
+    """Marks the states from which a final state can be reached, (states,)."""
+    final = fst.final < np.inf
+    if goes_up(fst) and (final | (np.diff(fst.offsets) > 0)).all():  # by induction from the end downwards
+        return np.ones(fst.num_states, bool)
+    offsets, sources = _backward(fst)
+    return _spread(offsets, sources, final)
+
+
+def arcs_on_cycles(fst: Fst) -> Flags:
+    """Marks the arcs of cycles, (arcs,): arcs within a strongly connected component."""
+    on_cycle = fst.src == fst.dst
+    if ((fst.dst > fst.src) | on_cycle).all():
+        return on_cycle
+    remaining: Integers = np.flatnonzero(~on_cycle)
+    while len(remaining := _without_dead_ends(fst, remaining)):
+        component = _component_of(fst, remaining)
+        inside = component[fst.src[remaining]] & component[fst.dst[remaining]]
+        on_cycle[remaining[inside]] = True
+        touches = component[fst.src[remaining]] | component[fst.dst[remaining]]
+        remaining = remaining[~touches]
+    return on_cycle
+
+
+def _without_dead_ends(fst: Fst, arcs: Integers) -> Integers:
+    """Removes, again and again, arcs from states without entering arcs and arcs to states without leaving arcs."""
+    while len(arcs):
+        entered, left = np.zeros(fst.num_states, bool), np.zeros(fst.num_states, bool)
+        left[fst.src[arcs]], entered[fst.dst[arcs]] = True, True
+        kept = entered[fst.src[arcs]] & left[fst.dst[arcs]]
+        if kept.all():
+            break
+        arcs = arcs[kept]
+    return arcs
+
+
+def _component_of(fst: Fst, arcs: Integers) -> Flags:
+    """The strongly connected component, by the given arcs, of the first arc's source state."""
+    part = Fst.from_arcs(0, fst.final, fst.src[arcs], fst.dst[arcs], np.zeros(len(arcs)))
+    origin = np.zeros(fst.num_states, bool)
+    origin[fst.src[arcs[0]]] = True
+    return _spread(part.offsets, part.dst, origin) & _spread(*_backward(part), origin)

@@ -1,0 +1,172 @@
+"""The C functions of this room, built at the first use and kept in the user's cache folder.
+
+Without a compiler, or without a folder to write to, PyTorch computes all, and a warning says so once; NNET3_NATIVE=0 in
+the environment asks for PyTorch alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import logging
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from nnet3.base.native.codes import DEFINITIONS
+from nnet3.base.native.operations import BYTES
+from nnet3.base.native.own_files import own_folder, private_path, read_own, write_own
+
+_LOG = logging.getLogger("nnet3")
+_SOURCES = tuple(Path(__file__).with_name(name) for name in ("operations.c", "panels.c", "elements.c"))
+_COMPILERS = ("cc", "gcc", "clang")
+_FLAGS = ("-O3", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", *DEFINITIONS)
+#: Flags that a compiler may not know; the first set that it takes is used. Without the last of the first set GCC rounds
+#: products before it adds them up, for some processors, in some tiles of a matrix and not in others.
+_FLAGS_OF_CPU = tuple(
+    (*cpu, *of_sums)
+    for cpu in (("-march=native", "-mprefer-vector-width=512"), ("-march=native",), ("-mcpu=native",), ())
+    for of_sums in (("--param=avoid-fma-max-bits=0",), ())
+)
+_SECONDS = 300.0  # for the compiler
+_CPU_INFO = Path("/proc/cpuinfo")
+_ABOUT_CPU = 4096  # bytes of it, which tell of the first core
+
+_lock = threading.Lock()
+_found: list[ctypes.CDLL | None] = []  # when it has been looked for
+_problems: list[str] = []  # why there is none, until that is said
+
+
+def library(*, warns: bool = True) -> ctypes.CDLL | None:
+    """Returns the functions, built if nobody has built them; None where they cannot be built.
+
+    Callers would gain by the functions: unless `warns` is False, a warning tells the first time why no functions exist.
+    """
+    with _lock:
+        if not _found and os.environ.get("NNET3_NATIVE", "") == "0":
+            _found.append(None)
+        if not _found:
+            try:
+                _found.append(_kept_or_built())
+            except (OSError, subprocess.SubprocessError, RuntimeError, ValueError) as error:
+                _found.append(None)
+                _problems.append(str(error))
+        if warns and _problems:
+            _LOG.warning(
+                "PyTorch computes all, which takes longer: %s (NNET3_NATIVE=0: no such warning)", _problems.pop()
+            )
+        return _found[0]
+
+
+@cache
+def is_amd() -> bool:
+    """True on processors of AMD, on which products by panels are faster than products by MKL."""
+    return _CPU_INFO.exists() and "AuthenticAMD" in _CPU_INFO.read_text(errors="replace")
+
+
+def _kept_or_built() -> ctypes.CDLL:
+    """Returns the kept library, or builds and keeps one.
+
+    Raises OSError, SubprocessError, RuntimeError or, for a wrong CC, ValueError if no library can be had.
+    """
+    compiler = shlex.split(os.environ.get("CC", "")) or _compiler()
+    program = shutil.which(compiler[0])
+    if program is None:
+        raise RuntimeError(f"there is no C compiler '{compiler[0]}': install one, or pip install 'nnet3[native]'")
+    name = f"operations-{_digest(compiler, program)}.library"
+    with own_folder(_folder()) as folder:
+        kept = read_own(folder, name)
+        if kept is not None:
+            return _load(kept)
+        made = _compiled([program, *compiler[1:]])
+        found = _load(made)
+        write_own(folder, name, made)  # whoever builds at the same time puts the same there
+        return found
+
+
+def _compiler() -> list[str]:
+    """Returns the command of the system's compiler, or else of the compiler in the package ziglang."""
+    found = next(filter(shutil.which, _COMPILERS), None)
+    ziglang = find_spec("ziglang") if found is None else None
+    if ziglang is not None and ziglang.origin is not None:
+        return [str(Path(ziglang.origin).with_name("zig")), "cc"]
+    return [found or _COMPILERS[0]]
+
+
+def _folder() -> Path:
+    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if given.is_absolute():
+        return given / "nnet3"
+    return Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "nnet3"
+
+
+def _digest(compiler: list[str], program: str) -> str:
+    """Returns what the library depends on: source, flags, compiler, processor."""
+    status = os.stat(program)
+    about = platform.processor().encode()
+    if _CPU_INFO.exists():
+        with _CPU_INFO.open("rb") as file:
+            about = file.read(_ABOUT_CPU)
+    # Its frequency changes all the time.
+    about = b"\n".join(line for line in about.splitlines()[:-1] if not line.startswith((b"cpu MHz", b"bogomips")))
+    settings = repr((_FLAGS, _FLAGS_OF_CPU, compiler, os.path.realpath(program), status.st_mtime_ns, status.st_size))
+    sources = [source.read_bytes() for source in _SOURCES]
+    parts = (*sources, settings.encode(), f"{sys.platform} {platform.machine()}".encode(), about)
+    return hashlib.blake2b(b"\0".join(parts), digest_size=16).hexdigest()
+
+
+def _compiled(compiler: list[str]) -> bytes:
+    with tempfile.TemporaryDirectory() as place:
+        target = Path(place) / "library.so"
+        environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": place, "ZIG_LOCAL_CACHE_DIR": place}
+        for flags in _FLAGS_OF_CPU:
+            command = [*compiler, *_FLAGS, *flags, "-o", str(target), *map(str, _SOURCES), "-lm"]
+            done = subprocess.run(
+                command,
+                env=environment,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_SECONDS,
+                check=False,
+            )
+            if done.returncode == 0:
+                return target.read_bytes()
+    raise RuntimeError(f"'{' '.join(command)}' fails: {done.stderr.strip()[-500:]}")
+
+
+def _load(contents: bytes) -> ctypes.CDLL:
+    """Returns the library with the given contents. Raises OSError or RuntimeError for a foreign library."""
+    with private_path(contents) as path:
+        found = ctypes.CDLL(path)
+    try:
+        found.nnet3_run.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int64] * 4 + [ctypes.c_void_p, ctypes.c_int64]
+        found.nnet3_run.restype = None
+        size, place = ctypes.c_int64, ctypes.c_void_p
+        # Rows, columns, inner size; y, x, a and panels, and the number that stands behind each.
+        found.nnet3_panel_product.argtypes = [size, size, size, place, size, place, size, place, size, place, size]
+        found.nnet3_panel_product.restype = None
+        # Rows, columns, inner size; y, x, weights and addend, and the numbers that stand behind each; the factor.
+        found.nnet3_product.argtypes = [
+            size, size, size, place, size, place, size, size, place, size, size, place, size, ctypes.c_float, size
+        ]  # fmt: skip
+        found.nnet3_product.restype = None
+        # Spaces, instructions, templates, their places, calls and how long these are, tables.
+        found.nnet3_run_elements.argtypes = [place] * 5 + [size, place]
+        found.nnet3_run_elements.restype = None
+        found.nnet3_columns_of_panel.restype = ctypes.c_int64
+        found.nnet3_size_of_operation.restype = ctypes.c_int64
+        num_bytes = found.nnet3_size_of_operation()
+    except AttributeError as error:
+        raise RuntimeError(f"the library is damaged: {error}") from None
+    if num_bytes != BYTES:
+        raise RuntimeError(f"the library has operations of {num_bytes} bytes, not {BYTES}")
+    return found

@@ -1,0 +1,176 @@
+"""The memory read and written by operations in the turns of a loop, and a check that it is the program's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from torch import Tensor
+
+from nnet3.base.native.codes import Code
+from nnet3.base.native.operations import (
+    ADDRESSES,
+    COUNTED,
+    FLOAT_BYTES,
+    NUM_MATRICES,
+    OF_ROW,
+    OF_TURN,
+    SCRATCH,
+    SIZES,
+    STRIDES,
+    TABLE,
+)
+from nnet3.errors import ExecutionError
+
+# The sizes that matrices have: one, then those of the operation in their order, and some that are made of them.
+_ONE, ROWS, _COLUMNS, _INNER, _TWO_CELLS, _THREE_CELLS, _LSTM_INPUT = range(7)
+_BY_ELEMENT = ((ROWS, _COLUMNS),) * NUM_MATRICES
+_AS_DEST, _OF_X, _NONE = (ROWS, _COLUMNS), (ROWS, _INNER), (_ONE, _ONE)
+#: Rows and columns of each matrix, where they are not those of the operation. Without an address there is no matrix.
+_SHAPES = {
+    Code.PRODUCT: (_AS_DEST, _OF_X, (_COLUMNS, _INNER), _AS_DEST, _NONE, _NONE),
+    Code.COMBINE: (_AS_DEST, _OF_X, (_INNER, _COLUMNS), _AS_DEST, _NONE, _NONE),
+    Code.PACK: (_NONE, _NONE, (_COLUMNS, _INNER), _NONE, _NONE, _NONE),
+    Code.PANELS: (_AS_DEST, _OF_X, _NONE, _AS_DEST, _NONE, _NONE),
+    Code.SUM_ROWS: ((_ONE, _COLUMNS), _AS_DEST, _AS_DEST, (_ONE, _COLUMNS), _NONE, _NONE),
+    Code.LSTM: ((ROWS, _TWO_CELLS), (ROWS, _LSTM_INPUT), (ROWS, _THREE_CELLS), _NONE, _NONE, _NONE),
+}
+#: Operation and matrix whose columns do not lie side by side, and the stride that says how far apart they lie.
+_COLUMN_STRIDES = {(Code.COMBINE, 1): 4, (Code.PACK, 2): 3}
+#: Matrices that are written besides the first.
+_WRITTEN = {(Code.GRU, 5)}
+
+_shapes = np.array([_SHAPES.get(code, _BY_ELEMENT) for code in Code])  # (codes, matrices, 2)
+_is_written = np.zeros(_shapes.shape[:2], bool)
+_is_written[:, 0] = True
+for _place in _WRITTEN:
+    _is_written[_place] = True
+
+
+def forms_of(operations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the sizes of rows and columns of all matrices, by number, and strides, (operations, matrices, 2) each.
+
+    Sizes 1 to 3 are rows, columns and the inner size of the operation; other numbers stand for other sizes. The row
+    stride is 0 for a matrix of one row, and the column stride is mostly 1.
+    """
+    code = operations[:, 0]
+    strides = np.stack([operations[:, STRIDES], np.ones((len(operations), NUM_MATRICES), np.int64)], axis=2)
+    for (kind, matrix), place in _COLUMN_STRIDES.items():
+        strides[code == kind, matrix, 1] = operations[code == kind, STRIDES][:, place]
+    return _shapes[code], strides
+
+
+class Ranges:
+    """The memory of the matrices of operations: made once, asked for every set of addresses and turns.
+
+    Operations, moves and tables as in operations.c.
+    """
+
+    def __init__(self, operations: np.ndarray, moves: np.ndarray) -> None:
+        #: Operation and matrix, of those that there are, (matrices,) each.
+        self._number, self._matrix = np.nonzero(operations[:, ADDRESSES])
+        self._kinds = operations[self._number, 0]
+        place = self._number, self._matrix
+        self._shapes, self._strides = (each[place] for each in forms_of(operations))
+        self.is_written = _is_written[self._kinds, self._matrix]
+        self._of_turn, self._of_row, self._table = (moves[:, part][place] for part in (OF_TURN, OF_ROW, TABLE))
+        self._counted, self._sizes = moves[self._number, COUNTED], operations[self._number, SIZES]
+        found = np.unique(moves[:, TABLE.start :])
+        self.tables: list[int] = found[found >= 0].tolist()
+        self._bytes = self._bytes_of(self._sizes)
+
+    def __call__(
+        self, addresses: np.ndarray, tables: Sequence[np.ndarray], num_turns: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the begin and the end of the memory of each matrix in all turns together; equal for no memory.
+
+        `addresses`: of the operations in the first turn, (operations, matrices).
+        """
+        begin = addresses[self._number, self._matrix]
+        if not self.tables:
+            last = (FLOAT_BYTES * (num_turns - 1)) * self._of_turn * (self._bytes > 0)
+            return begin + np.minimum(last, 0), begin + np.maximum(last, 0) + self._bytes
+        turns = np.arange(num_turns)
+        blocks = np.zeros((len(tables) + 1, num_turns, 2), np.int64)  # the last ones for no table
+        for each in self.tables:
+            blocks[each] = tables[each][:num_turns]
+        sizes = np.where(self._counted[:, None] < 0, self._sizes[:, None], blocks[self._counted, :, 1].swapaxes(1, 2))
+        steps = turns * self._of_turn[:, None] + blocks[self._table, :, 0] * self._of_row[:, None]
+        num_bytes = self._bytes_of(sizes)  # (matrices, turns)
+        limits, starts = np.iinfo(np.int64), begin[:, None] + FLOAT_BYTES * steps
+        first = np.where(num_bytes > 0, starts, limits.max).min(axis=1)
+        end = np.where(num_bytes > 0, starts + num_bytes, limits.min).max(axis=1)
+        return np.where(end > first, first, begin), np.where(end > first, end, begin)
+
+    def _bytes_of(self, sizes: np.ndarray) -> np.ndarray:
+        """Returns the bytes of each matrix from its first number to its last; sizes (matrices, ..., 3)."""
+        rows, columns, inner = np.moveaxis(sizes, -1, 0)
+        made = [np.ones_like(rows), rows, columns, inner, 2 * columns, 3 * columns, 5 * columns + 3 * inner]
+        one_of, places = np.stack(made, axis=-1), self._shapes.reshape(-1, *[1] * (sizes.ndim - 2), 2)
+        shapes = np.take_along_axis(one_of, np.broadcast_to(places, (*sizes.shape[:-1], 2)), axis=-1)
+        strides = self._strides.reshape(places.shape)
+        floats = ((shapes - 1) * strides).sum(axis=-1) + 1
+        return FLOAT_BYTES * np.where((shapes > 0).all(axis=-1), floats, 0)
+
+    def name_of(self, place: int) -> str:
+        """Returns a name for the matrix at a place: its number, its operation and the operation's kind."""
+        return f"matrix {self._matrix[place]} of operation {self._number[place]} (kind {self._kinds[place]})"
+
+
+class ReachableMemory:
+    """The memory that operations may use: some tensors may be written, the rest only read."""
+
+    def __init__(self, written: Iterable[Tensor], read: Iterable[Tensor]) -> None:
+        written = list(written)
+        self._written, self._all = _sorted_stretches(written), _sorted_stretches([*written, *read])
+
+    def check(self, ranges: Ranges, addresses: np.ndarray, tables: Sequence[np.ndarray], num_turns: int) -> None:
+        """Check that operations with these addresses use reachable memory, from the first turn to the last.
+
+        Raises ExecutionError for memory out of reach.
+        """
+        if any(len(tables[each]) < num_turns for each in ranges.tables):
+            raise ExecutionError(f"a table of rows has fewer than the {num_turns} turns of its loop{_NOT_YOURS}")
+        begin, end = ranges(addresses, tables, num_turns)
+        is_right = _are_inside(self._all, begin, end)
+        is_right &= ~ranges.is_written | _are_inside(self._written, begin, end)
+        is_right |= end == begin
+        if not is_right.all():
+            place = int(np.argmin(is_right))
+            raise ExecutionError(
+                f"native code would use {end[place] - begin[place]} bytes for {ranges.name_of(place)} in {num_turns} "
+                f"turns that are none of this program{_NOT_YOURS}"
+            )
+
+
+_NOT_YOURS = ". This is a fault of nnet3: please report it; NNET3_NATIVE=0 in the environment works without native code"
+
+
+def check_scratch(operations: np.ndarray, moves: np.ndarray, num_floats: int, width: int) -> None:
+    """Check that all panels lie in so many floats of scratch memory. Raises ExecutionError for panels outside."""
+    has_panels = np.isin(operations[:, 0], (Code.PACK, Code.PANELS))
+    columns, inner = operations[has_panels][:, SIZES][:, 1:].T
+    begin, changes = operations[has_panels, SCRATCH], moves[has_panels, -2:] >= 0
+    if changes.any() or ((begin < 0) | (begin + -(-columns // width) * width * inner > num_floats)).any():
+        raise ExecutionError(f"panels of native code do not fit into {num_floats} floats of scratch memory{_NOT_YOURS}")
+
+
+def stretch_of(tensor: Tensor) -> tuple[int, int]:
+    """Returns where a tensor's memory begins, and where it ends."""
+    if not tensor.numel():
+        return 0, 0
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.itemsize
+
+
+def _sorted_stretches(tensors: Sequence[Tensor]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the begins of stretches of memory, in order, and the farthest end of all stretches begun up to there."""
+    found = np.array(sorted({(0, 0), *map(stretch_of, tensors)}), np.int64)
+    return found[:, 0], np.maximum.accumulate(found[:, 1])
+
+
+def _are_inside(stretches: tuple[np.ndarray, np.ndarray], begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    starts, ends = stretches
+    place = np.searchsorted(starts, begin, side="right") - 1
+    is_inside: np.ndarray = (place >= 0) & (end <= ends[place])
+    return is_inside

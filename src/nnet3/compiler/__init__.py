@@ -1,5 +1,0 @@
-"""Makes a computation of a network and a request: the front-end of nnet3 networks."""
-
-from nnet3.compiler.compile import build_graph, compile, compile_family, generate, schedule
-from nnet3.compiler.nnet_source import NnetSource, nnet_source
-from nnet3.compiler.request import ComputationRequest, IoSpecification, StateRequest, lowering_request

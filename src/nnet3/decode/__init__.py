@@ -1,6 +1,0 @@
-"""Running networks over utterances, one or many, and over streams of frames: outputs, one vector, scores of them."""
-
-from nnet3.stubs import attach_stub
-
-# Imported when first asked for: who runs tables need not wait for what streams and x-vectors need.
-__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

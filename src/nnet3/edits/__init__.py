@@ -1,5 +1,0 @@
-"""Edits of networks: edit directives, collapsing for test time, averaging, low-rank factors."""
-
-from nnet3.edits.average import average
-from nnet3.edits.collapse import collapse_model, prepare_for_test
-from nnet3.edits.edits import apply_edits

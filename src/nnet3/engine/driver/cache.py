@@ -1,0 +1,397 @@
+"""ComputationCache: compiled computations, in memory and if wanted in a folder."""
+
+from __future__ import annotations
+
+import contextlib
+import numbers
+import os
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from nnet3.base.kaldi_io.files import write_atomically
+from nnet3.base.options.compiling import CompileOptions
+from nnet3.engine.driver.cache_file import (
+    Attachments,
+    CacheFileError,
+    CacheFolder,
+    SectionReader,
+    about,
+    checked_folder,
+    num_bytes,
+    read_bundle,
+    stored_attachments,
+    stored_computation,
+    to_bundle,
+    to_bytes,
+)
+from nnet3.engine.driver.family_store import FamilyShelf
+from nnet3.engine.driver.proving import prove_made_of_others
+from nnet3.engine.driver.ragged_family import RaggedFamily, program_of_frames
+from nnet3.engine.driver.task import CompileTask, RaggedForm, Request, compile_task, key_digest, task_of
+from nnet3.engine.families.ragged_check import CheckedLengths
+from nnet3.engine.families.ragged_rows import NotRaggedError
+from nnet3.engine.ir import serialize
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.errors import ArgumentError, ComputationCheckError, RequestError, check_kind
+
+#: Part of every key: programs of another version of the compiler are not used.
+PROGRAM_VERSION = 2
+DEFAULT_MAX_BYTES = 256 * 1024 * 1024
+_MOST_RAGGED = 16
+_MOST_CONTINUED = 32
+
+R = TypeVar("R")
+
+
+@dataclass
+class _Entry:
+    computation: NnetComputation
+    num_bytes: int
+
+
+@dataclass
+class CacheCounts:
+    """Counts programs: found in memory, continued from shorter ones, restricted to other lengths, compiled."""
+
+    found: int = 0
+    continued: int = 0
+    restricted: int = 0
+    compiled: int = 0
+
+
+class ComputationCache:
+    """Compiles programs once and keeps them.
+
+    Keys are made of all inputs of a compilation: the fingerprint of the network (structure and settings, without
+    parameters), the request, the options. A changed network has a new key, so its programs are compiled again.
+
+    Programs in memory take at most `max_bytes` (estimated); the program unused for longest goes first. With a
+    `folder` programs are also kept on disk, one file each, together with their plans; the folder too is kept
+    below `max_bytes`. Damaged and foreign files are ignored with a warning, and written anew. Several
+    processes may use one folder, several threads one cache: equal requests are compiled once, further callers wait.
+
+    Programs that differ in length, or in the number of sequences, are one family (see `FamilyShelf`): the few
+    members are kept like all programs. Programs continued from members are not written, and only the last are kept.
+
+    Programs from a cache are shared: take a `copy()` to change a program.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+        check_kind(folder, (str, os.PathLike, type(None)), "the folder of a cache", "a path or None")
+        check_kind(max_bytes, numbers.Real, "max_bytes of a cache", "a number of bytes")
+        if not max_bytes >= 0:
+            raise ArgumentError(f"max_bytes of a cache must be at least 0, got {max_bytes}")
+        self.folder = None if folder is None else checked_folder(os.fspath(folder))
+        self.max_bytes = max_bytes
+        self._files = None if self.folder is None else CacheFolder(self.folder, max_bytes)
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._pending: dict[str, Future[NnetComputation]] = {}
+        self._lock = threading.Lock()
+        self._families, self._families_lock = FamilyShelf(self._member), threading.Lock()
+        self._continued: OrderedDict[str, _Entry] = OrderedDict()
+        self._ragged: OrderedDict[str, Any] = OrderedDict()  # CheckedLengths, RaggedFamily, or why there is none
+        #: The reasons why some requests were compiled for their lengths.
+        self._not_restricted: OrderedDict[str, None] = OrderedDict()
+        self.counts = CacheCounts()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, in this process or another, begins empty: it belongs to the copied object."""
+        return ComputationCache, (self.folder, self.max_bytes)
+
+    def compile(self, nnet: Any, request: Request, options: CompileOptions | None = None) -> NnetComputation:
+        """The program given by `nnet3.compile`. Raises RequestError or NotComputableError."""
+        return self.program(task_of(nnet, request, options))
+
+    def program(self, task: CompileTask) -> NnetComputation:
+        """The program of a task: a known one, or made by continuing shorter programs, or else by compiling."""
+        digest = _digest_of(task)
+        with self._lock:
+            is_known = digest in self._entries
+        program = None if is_known else self._made_of_others(digest, task)
+        if program is not None:
+            return program
+        made: list[NnetComputation] = []
+
+        def make() -> NnetComputation:
+            made.append(compile_task(task))
+            return made[0]
+
+        program = self._get_or_make(digest, make)
+        program.prove = task.options.prove  # which files do not say
+        if not is_known:
+            with self._families_lock:
+                self.counts.compiled += len(made)
+                self._families.note(task, program)
+        return program
+
+    def made_of_others(self, task: CompileTask) -> NnetComputation | None:
+        """The program of a task, continued from shorter ones or restricted from a longer one; else None."""
+        return self._made_of_others(_digest_of(task), task)
+
+    def _made_of_others(self, digest: str, task: CompileTask) -> NnetComputation | None:
+        with self._lock:
+            known = self._continued.get(digest)
+            if known is not None:
+                self._continued.move_to_end(digest)
+                self.counts.found += 1
+                return known.computation
+        with self._families_lock:
+            program = self._families.program(task)
+        restricted = self._restricted(task) if program is None else None
+        program = program or restricted
+        if program is not None:
+            prove_made_of_others(task.lowered_from, task.options, program, digest)
+            with self._lock:
+                self.counts.continued += restricted is None
+                self.counts.restricted += restricted is not None
+                self._keep_continued(digest, program)
+        return program
+
+    def _member(self, task: CompileTask) -> NnetComputation:
+        """The program of a member of a family; unlike `program` it waits for nobody, and continues nothing."""
+        digest = _digest_of(task)
+        with self._lock:
+            entry = self._entries.get(digest)
+        if entry is not None:
+            return entry.computation
+        computation = self._read(digest) or self._make(digest, lambda: compile_task(task))
+        with self._lock:
+            self._insert(digest, computation)
+        return computation
+
+    def _keep_continued(self, digest: str, program: NnetComputation) -> None:
+        """Keep the last continued programs, with their plans; the lock is held."""
+        program.attachments = {}
+        self._continued[digest] = _Entry(program, num_bytes(program))
+        while len(self._continued) > _MOST_CONTINUED:
+            self._continued.popitem(last=False)
+        self._shrink()
+
+    def ragged(self, task: CompileTask, apart: Callable[[], CompileTask], length: int) -> CheckedLengths | None:
+        """The program of a task, whose sequences all have `length` frames, for sequences of all lengths up to `length`.
+
+        `apart`: the task compiled so that rows of different times never share memory. None if the program cannot
+        be restricted to shorter lengths (see `refusals`).
+        """
+
+        def make() -> CheckedLengths:
+            try:
+                return CheckedLengths(program_of_frames(task, self._longer(task), length))
+            except NotRaggedError:
+                return CheckedLengths(program_of_frames(task, self._longer(apart()), length))
+
+        return self._ragged_of(task, make)
+
+    def _restricted(self, task: CompileTask) -> NnetComputation | None:
+        """The program of a task whose sequences end at different times, restricted from a longer one; else None."""
+        try:
+            form = task.ragged()
+            if form is None:
+                return None
+            family = self._ragged_of(form.longer, partial(self._ragged_family, form), form.unit)
+            if family is None:
+                return None
+            program = family.program(form, task)
+        except (NotRaggedError, RequestError, ComputationCheckError) as error:
+            with self._lock:
+                self._not_restricted[str(error)] = None
+                while len(self._not_restricted) > _MOST_RAGGED:
+                    self._not_restricted.popitem(last=False)
+            return None
+        return program
+
+    def _ragged_family(self, form: RaggedForm) -> RaggedFamily:
+        try:
+            return RaggedFamily(form, self._longer(form.longer))
+        except NotRaggedError:
+            return RaggedFamily(form, self._longer(form.apart()))
+
+    def _longer(self, task: CompileTask) -> NnetComputation:
+        """The program of a task, from which others are restricted, with recurrences as loops where possible."""
+        return self.program(replace(task, serves_shorter=True))
+
+    def _ragged_of(self, task: CompileTask, make: Callable[[], R], unit: int = 1) -> R | None:
+        """Returns the result of `make` for this task and unit, made once; None for a refusal."""
+        digest = _digest((_digest_of(task), unit))
+        with self._lock:
+            known = self._ragged.pop(digest, None)
+        if known is None:
+            try:
+                known = make()
+            except (NotRaggedError, RequestError) as error:
+                known = str(error)
+        with self._lock:
+            self._ragged[digest] = known
+            while len(self._ragged) > _MOST_RAGGED:
+                self._ragged.popitem(last=False)
+        return None if isinstance(known, str) else known
+
+    def get_or_compile(self, key: Any, make: Callable[[], NnetComputation]) -> NnetComputation:
+        """The computation of this key; `make` is called for an unknown key.
+
+        A key is made of dictionaries, sequences, sets, dataclasses, strings, bytes, numbers, arrays and None, and names
+        everything on which the program depends.
+        """
+        return self._get_or_make(_digest(key), make)
+
+    def _get_or_make(self, digest: str, make: Callable[[], NnetComputation]) -> NnetComputation:
+        while True:
+            with self._lock:
+                entry = self._entries.get(digest)
+                if entry is not None:
+                    self.counts.found += 1
+                    self._entries.move_to_end(digest)
+                    return entry.computation
+                pending = self._pending.get(digest)
+                if pending is None:
+                    own = self._pending[digest] = Future()
+                    break
+            with contextlib.suppress(CancelledError):  # the other thread was interrupted
+                return pending.result()
+        try:
+            computation = self._read(digest) or self._make(digest, make)
+        except BaseException as error:
+            with self._lock:
+                del self._pending[digest]
+            own.set_exception(error) if isinstance(error, Exception) else own.cancel()
+            raise
+        with self._lock:
+            self._insert(digest, computation)
+            del self._pending[digest]
+        own.set_result(computation)
+        return computation
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def num_bytes(self) -> int:
+        """The estimated size of all programs in memory."""
+        with self._lock:
+            return self._total()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all programs in memory to one file, with their plans. Raises Nnet3Error."""
+        with self._lock:
+            entries = {digest: entry.computation for digest, entry in self._entries.items()}
+        files = {digest: _to_bytes(digest, computation) for digest, computation in entries.items()}
+        write_atomically(path, to_bundle(files))
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Add programs written by `save`. Damaged and foreign ones are left out, with a warning. Raises OSError."""
+        try:
+            for digest, data in read_bundle(Path(path).read_bytes()):
+                computation = self._stored(digest, data)
+                with self._lock:
+                    self._insert(digest, computation)
+        except CacheFileError as error:
+            warnings.warn(f"{path}: the rest is not used: {error}", RuntimeWarning, stacklevel=2)
+
+    def clear(self) -> None:
+        """Forget all programs in memory; files stay."""
+        with self._families_lock, self._lock:
+            self._entries.clear()
+            self._continued.clear()
+            self._ragged.clear()
+            self._not_restricted.clear()
+            self._families = FamilyShelf(self._member)
+
+    @property
+    def refusals(self) -> list[str]:
+        """The reasons why some requests have no family, one line each."""
+        with self._families_lock, self._lock:
+            refusals = [each for each in self._ragged.values() if isinstance(each, str)]
+            return [*self._families.refusals, *refusals, *self._not_restricted]
+
+    # ---- memory; the lock is held ----
+
+    def _insert(self, digest: str, computation: NnetComputation) -> None:
+        self._entries[digest] = _Entry(computation, num_bytes(computation))
+        self._shrink()
+
+    def _shrink(self) -> None:
+        """Drop programs until the rest is small enough, cheapest to make again first."""
+        total = self._total()
+        for entries in (self._continued, self._entries):
+            while total > self.max_bytes and entries:
+                total -= entries.popitem(last=False)[1].num_bytes
+
+    def _total(self) -> int:
+        return sum(entry.num_bytes for entries in (self._continued, self._entries) for entry in entries.values())
+
+    # ---- files ----
+
+    def _make(self, digest: str, make: Callable[[], NnetComputation]) -> NnetComputation:
+        computation = make()
+        computation.attachments = Attachments(self._attached(digest, computation))
+        self._write(digest, computation)
+        return computation
+
+    def _attached(self, digest: str, computation: NnetComputation) -> Callable[[], None]:
+        """The function that is called when something was attached to a computation."""
+
+        def attached() -> None:
+            with self._lock:
+                if digest in self._entries:
+                    self._entries[digest].num_bytes = num_bytes(computation)
+                    self._shrink()
+            self._write(digest, computation)
+
+        return attached
+
+    def _read(self, digest: str) -> NnetComputation | None:
+        files = self._files
+        data = None if files is None else files.read(digest)
+        if files is None or data is None:
+            return None
+        try:
+            return self._stored(digest, data)
+        except CacheFileError as error:
+            warnings.warn(f"{files.path(digest)} is not used: {error}; compiling again", RuntimeWarning, stacklevel=4)
+            return None
+
+    def _stored(self, digest: str, data: bytes) -> NnetComputation:
+        """The computation in the contents of a file. Raises CacheFileError."""
+        reader = SectionReader(data, digest)
+        computation = stored_computation(reader)
+        computation.attachments = Attachments(self._attached(digest, computation), stored_attachments(reader))
+        return computation
+
+    def _write(self, digest: str, computation: NnetComputation) -> None:
+        if self._files is not None:
+            self._files.write(digest, _to_bytes(digest, computation))
+
+
+def _digest(key: Any) -> str:
+    return key_digest((PROGRAM_VERSION, serialize.VERSION, key))
+
+
+def _digest_of(task: CompileTask) -> str:
+    return _digest({**task.key, "options": _options_digest(task.options)})
+
+
+_options_digest = lru_cache(key_digest)
+
+
+def _to_bytes(digest: str, computation: NnetComputation) -> bytes:
+    sections = {
+        "about": (about(computation), {}),
+        "computation": serialize.to_data(computation),
+        **(computation.attachments or {}),
+    }
+    return to_bytes(digest, sections)
+
+
+_DEFAULT = ComputationCache()
+
+
+def default_cache() -> ComputationCache:
+    """The cache of this process, in memory, for everybody who brings none."""
+    return _DEFAULT

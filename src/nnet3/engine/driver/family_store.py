@@ -1,0 +1,373 @@
+"""FamilyShelf: the families of programs made by a cache, by the form of their tasks."""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeVar
+
+import numpy as np
+
+from nnet3.base.index import T
+from nnet3.engine.driver.task import CompileTask, LengthForm, SequencesForm, compile_task, key_digest
+from nnet3.engine.families.continued import Continued, ContinuedTwice, NotAffineError, continued, table_of
+from nnet3.engine.families.family import ProgramFamily, ShapeFamily
+from nnet3.engine.families.precomputed import KernelRules, Precompute
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.objects import many_objects
+from nnet3.engine.lowering.continuation import frames_missing
+from nnet3.engine.lowering.structure import structure_of
+from nnet3.errors import Nnet3Error
+
+_MEMBERS = 2  # say how a family goes on
+_MOST_LATER = 48  # steps by which the shortest member may be longer than the shortest of its form
+_LATER = 32  # steps by which it is longer if programs do not go on alike before
+_FAR = 32  # steps from which on a recurrence is not compiled for its length first
+_MOST_PLACES = 64
+_MOST_OF_KIND = 4  # of which families are looked for by the indexes alone
+
+K = TypeVar("K", bound=Hashable)
+P = TypeVar("P")
+#: Identifies index tables: the rows of each, and a digest of their contents.
+_Digest = tuple[tuple[int, ...], str]
+
+
+class _NoMemberError(Exception):
+    """A shorter request, made of a longer one, is no member of the longer request's family."""
+
+
+@dataclass
+class FamilyPlace:
+    """Knowledge of the programs of a form: the longest compiled program, the family, or the reason for having none.
+
+    `rows`: the indexes of the members of the family. `first`: the shortest member. `is_proved`: all longer members go
+    on likewise; None before the proof, False if a family reaches as far as the longest program alone. `short`: the
+    place of programs below `first`. Only the cache keeps the longest program in memory: once dropped by the cache, the
+    next compiled program is the longest. `compile` makes members.
+    """
+
+    compile: Callable[[CompileTask], NnetComputation] = compile_task
+    is_proved: bool | None = None
+    longest_k: int = -1
+    longest: Callable[[], NnetComputation | None] = lambda: None
+    longest_rows: _Digest = ((), "")
+    rows: Continued | None = None
+    first: int = 0
+    family: ProgramFamily | None = None
+    refusal: str = ""
+    short: FamilyPlace | None = None
+
+    def of(self, form: LengthForm) -> FamilyPlace:
+        """Returns the place of programs of this length."""
+        if form.k >= self.first:
+            return self
+        self.short = self.short or FamilyPlace(self.compile, is_proved=False)
+        return self.short
+
+    def all(self) -> list[FamilyPlace]:
+        return [self, *([] if self.short is None else self.short.all())]
+
+    def k_of(self, rows: Sequence[np.ndarray]) -> int:
+        """Returns the k of the member with given indexes, -1 without a member."""
+        if self.family is None or self.rows is None:
+            return -1
+        k = self.rows.k_of(list(map(len, rows)))
+        is_member = k >= self.first and (bool(self.is_proved) or k <= self.longest_k)
+        return k if is_member and _equal(self.rows, k, rows) else -1
+
+    def note(self, form: LengthForm, program: NnetComputation) -> None:
+        """Take note of a compiled program."""
+        if self.refusal or (self.rows is not None and not _names(self.rows, form.k, form.rows)):
+            return
+        if self.family is not None and form.k > self.longest_k:
+            self._confirm(self.family, form.k, program)
+        elif self.family is None and (form.k > self.longest_k or self.longest() is None):
+            self.longest_k, self.longest, self.longest_rows = form.k, weakref.ref(program), _digest(form.rows)
+
+    def has(self, form: LengthForm, task: CompileTask) -> bool:
+        """Returns True if the family has a member of this form; makes the family when the time has come."""
+        if self.refusal or (self.longest_k < 0 and not _is_far(form, task)):
+            return False
+        if self.is_proved is False and form.k > self.longest_k:
+            return False
+        try:
+            if self.rows is None:
+                self.rows = continued([list(map(table_of, form.shorter(j)[1])) for j in range(_MEMBERS)])
+            if not _names(self.rows, form.k, form.rows):
+                return False
+            if self.family is None:
+                self._find_family(form)
+        except _NoMemberError:
+            return False
+        except (NotAffineError, Nnet3Error) as error:
+            self.refusal = str(error)
+        return self.family is not None and (bool(self.is_proved) or form.k <= self.longest_k)
+
+    def _find_family(self, form: LengthForm) -> None:
+        """Make the family, if this form is long enough and all longer members are known to go on likewise.
+
+        This is proved, or else the longest program is compared. Raises NotAffineError or errors of compiling.
+        """
+        self._prove(form)
+        assert self.rows is not None
+        if self.is_proved is None or form.k < self.first + _MEMBERS:
+            return
+        k, program = self.longest_k, self.longest()
+        if program is not None and (k < self.first + _MEMBERS or not _has_rows(self.rows, k, self.longest_rows)):
+            program = None
+        if program is None and not self.is_proved:
+            self.longest_k = -1
+            return
+        try:
+            family = ProgramFamily([self.compile(self._member(form, self.first + j)) for j in range(_MEMBERS)])
+        except NotAffineError:
+            if self.first >= _LATER:
+                raise
+            self.first += _LATER
+            return self._find_family(form)
+        self.family, self.longest_k = family, max(k, form.k)
+        if program is not None:
+            self._confirm(family, k, program)
+
+    def _member(self, form: LengthForm, k: int) -> CompileTask:
+        assert self.rows is not None
+        return _member_of(self.rows, k, *form.shorter(k))
+
+    def _prove(self, form: LengthForm) -> None:
+        """Find the shortest member after which all members go on alike, unless this form is too short to tell."""
+        assert self.rows is not None
+        if self.is_proved is None and not self.rows.moves_by(form.step):
+            self.is_proved = False
+        while self.is_proved is None and form.k >= self.first + _MEMBERS:
+            short, long = (self._member(form, self.first + j).lowered_from() for j in range(_MEMBERS))
+            missing = frames_missing(short, long, form.step[T])
+            if missing == 0:
+                self.is_proved = True
+            else:
+                self.first += -(-(missing or 0) // max(1, form.step[T]))
+                if missing is None or self.first > _MOST_LATER:
+                    self.first, self.is_proved = 0, False
+
+    def _confirm(self, family: ProgramFamily, k: int, program: NnetComputation) -> None:
+        """Take a family if member k equals the program, else refuse the family."""
+        try:
+            family.check(k - self.first, program)
+            self.family, self.longest_k = family, k
+        except NotAffineError as error:
+            self.family, self.refusal = None, f"a longer program is not what the short ones promise ({error})"
+
+
+@dataclass
+class SequencesPlace:
+    """The families of a form for all numbers of sequences, made of two small ones when two numbers have been asked for.
+
+    `place`: the family of `n` sequences more than the fewest; results are compared with it.
+    """
+
+    n: int
+    place: FamilyPlace
+    rows: ContinuedTwice | None = None
+    family: ShapeFamily | None = None
+    refusal: str = ""
+
+    def give(self, place: FamilyPlace, form: LengthForm, others: SequencesForm) -> None:
+        """Give a new place its family, if a known number of sequences has one; both families reach equally far."""
+        known = self.place
+        if known.family is None:
+            self.n, self.place = others.n, place
+            return
+        if self.refusal or form.k < known.first + _MEMBERS:
+            return
+        try:
+            if self.family is None:
+                self.make(others)
+            assert self.rows is not None
+            assert self.family is not None
+            place.rows, place.family = self.rows.at(others.n), self.family.at(others.n)
+        except _NoMemberError:
+            return
+        except (NotAffineError, Nnet3Error) as error:
+            self.refusal = str(error)
+            return
+        place.first, place.longest_k, place.is_proved = known.first, known.longest_k, known.is_proved
+
+    def make(self, others: SequencesForm) -> None:
+        """Make the families. Raises NotAffineError or errors of compiling."""
+        first, known = self.place.first, self.place
+        assert known.family is not None
+        assert known.rows is not None
+        few = range(_MEMBERS)
+        try:
+            rows = [continued([list(map(table_of, others.member(j, n)[1])) for j in few]) for n in few]
+            self.rows = ContinuedTwice(rows)
+            self.rows.at(self.n).check(_MEMBERS, known.rows.at(_MEMBERS))
+        except NotAffineError as error:
+            raise _NoMemberError from error
+        members = [[self.place.compile(self._member(others, first + j, n)) for j in few] for n in few]
+        family = ShapeFamily(members, (self.n, known.family))
+        if self.n in few:  # the known family confirms nothing
+            family.at(others.n).check(_MEMBERS, self.place.compile(self._member(others, first + _MEMBERS, others.n)))
+        self.family = family
+
+    def _member(self, others: SequencesForm, k: int, n: int) -> CompileTask:
+        """Returns the task of member k, with n sequences."""
+        assert self.rows is not None
+        return _member_of(self.rows.at(n), k, *others.member(k, n))
+
+
+class FamilyShelf:
+    """Continues programs to further lengths and further numbers of sequences.
+
+    The first program of a form is compiled. For a second length, or at once for a recurrence that is long or serves
+    sequences of many lengths, two short programs of the form are compiled and continued. The longest program compiled
+    before, if any, must equal their continuation, command by command. The two short programs are long enough to show
+    all parts of longer programs (see `nnet3.engine.lowering.continuation`), so every longer program follows by
+    arithmetic.
+
+    Some networks would need very long members, or members of unknown length. Their family is made on the first request
+    for a program shorter than the longest known program. The family is compared with the longest program and reaches no
+    further: each longer program is compiled and compared, and then confirms the family up to the new length.
+
+    Alike sequences have one graph, for any number of sequences. If a family for one number of sequences exists and a
+    second number is wanted, programs for four and five sequences are compiled and continued to all numbers. The first
+    number must get its family back; families of further numbers reach as far as the first.
+    """
+
+    def __init__(self, compile: Callable[[CompileTask], NnetComputation] = compile_task) -> None:
+        """`compile` makes the members of families."""
+        self._compile = compile
+        self._places: OrderedDict[str, FamilyPlace] = OrderedDict()
+        self._sequences: OrderedDict[str, SequencesPlace] = OrderedDict()
+        #: Families that were used last, by kinds of tasks: they are found without the form of a task.
+        self._of_kind: OrderedDict[Hashable, OrderedDict[int, FamilyPlace]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return sum(place.family is not None for place in self._all())
+
+    @property
+    def refusals(self) -> list[str]:
+        """Returns the reasons why some forms have no family, one line each."""
+        refusals = [place.refusal for place in self._all()] + [each.refusal for each in self._sequences.values()]
+        return [refusal for refusal in refusals if refusal]
+
+    def _all(self) -> list[FamilyPlace]:
+        return [each for place in self._places.values() for each in place.all()]
+
+    def note(self, task: CompileTask, program: NnetComputation) -> None:
+        """Take note of a compiled program."""
+        form = task.form()
+        if form is not None:
+            self._place(form, task).note(form, program)
+
+    @many_objects()
+    def program(self, task: CompileTask) -> NnetComputation | None:
+        """Returns the program of a task from the family of its form; None without a family."""
+        kind = None if task.kind is None else (task.kind, task.options)
+        place, k = self._used_last(kind, task) or self._of_form(task)
+        if place is None or place.family is None:
+            return None
+        if kind is not None:
+            places = _recent(self._of_kind, kind, OrderedDict)
+            _recent(places, id(place), lambda: place, _MOST_OF_KIND)
+        try:
+            program = place.family.member(k - place.first, precompute_of(task))
+        except NotAffineError:  # its numbers have more than 32 bits
+            return None
+        if task.options.check:
+            check_computation(program)
+        return program
+
+    def _used_last(self, kind: Hashable, task: CompileTask) -> tuple[FamilyPlace, int] | None:
+        """Returns a family of this kind with a program for the indexes of a task, and the program's k."""
+        if kind not in self._of_kind:
+            return None
+        rows = task.rows()
+        for place in reversed(self._of_kind[kind].values()):
+            k = place.k_of(rows)
+            if k >= 0:
+                return place, k
+        return None
+
+    def _of_form(self, task: CompileTask) -> tuple[FamilyPlace | None, int]:
+        """Returns the family of a task's form, and the task's k in it; None for a task without a family."""
+        form = task.form()
+        if form is None:
+            return None, -1
+        place = self._place(form, task)
+        return (place, form.k) if place.has(form, task) else (None, -1)
+
+    def _place(self, form: LengthForm, task: CompileTask) -> FamilyPlace:
+        place = _recent(self._places, _name(form, task), lambda: FamilyPlace(self._compile))
+        if place.rows is None and not place.refusal:
+            others = form.sequences()
+            if others is not None:
+                known = _recent(self._sequences, _name(others, task), lambda: SequencesPlace(others.n, place))
+                known.give(place, form, others)
+        return place.of(form)
+
+
+def _recent(places: OrderedDict[K, P], name: K, make: Callable[[], P], most: int | None = None) -> P:
+    """Returns the entry called `name`, made if missing; the last used entries are kept, at most `most`."""
+    if name not in places:
+        places[name] = make()
+    places.move_to_end(name)
+    while len(places) > (most or _MOST_PLACES):
+        places.popitem(last=False)
+    return places[name]
+
+
+def _member_of(rows: Continued, k: int, task: CompileTask, own: Sequence[np.ndarray]) -> CompileTask:
+    """Returns a member's task, made of a longer task. Raises _NoMemberError if the task's indexes are not the member's.
+
+    An input shorter than the rest may have lost too much.
+    """
+    if not _names(rows, k, own):
+        raise _NoMemberError
+    return task
+
+
+def _is_far(form: LengthForm, task: CompileTask) -> bool:
+    """True for a recurrence serving many lengths, or a recurrence long enough for its family to compile faster."""
+    return (
+        (task.serves_shorter or form.k >= _FAR)
+        and form.step[T] > 0
+        and any(structure_of(task.lowered_from()[0]).is_recurrent)
+    )
+
+
+def _name(form: LengthForm | SequencesForm, task: CompileTask) -> str:
+    return key_digest({**form.key, "options": task.options})
+
+
+def _digest(tables: Sequence[np.ndarray]) -> _Digest:
+    return tuple(map(len, tables)), key_digest([table.astype(np.int32) for table in tables])
+
+
+def _names(rows: Continued, k: int, wanted: Sequence[np.ndarray]) -> bool:
+    """True if the family's request for length k has the wanted indexes in the wanted order."""
+    if rows.lengths(k).tolist() != list(
+        map(len, wanted)
+    ):  # first, because where times have gaps there may be very many
+        return False
+    return _equal(rows, k, wanted)
+
+
+def _equal(rows: Continued, k: int, wanted: Sequence[np.ndarray]) -> bool:
+    return all(np.array_equal(made.values, own) for made, own in zip(rows.at(k), wanted, strict=True))
+
+
+def _has_rows(rows: Continued, k: int, wanted: _Digest) -> bool:
+    """Compares indexes like `_names`, for a request given by the digest of its indexes."""
+    if tuple(rows.lengths(k).tolist()) != wanted[0]:
+        return False
+    return _digest([table.values for table in rows.at(k)]) == wanted
+
+
+def precompute_of(task: CompileTask) -> Precompute:
+    """Returns the maker of precomputed entries for a task's program; it looks at the task on the first call."""
+    rules = cache(lambda: KernelRules(task.lowered_from()[0]))
+    return lambda rows: rules().precompute(rows)

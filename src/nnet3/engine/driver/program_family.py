@@ -1,0 +1,138 @@
+"""CompiledFamily: the program of a task as a function of its frames and sequences, and its text, with formulas."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cached_property
+
+from nnet3.engine.driver.family_store import FamilyPlace, SequencesPlace, precompute_of
+from nnet3.engine.driver.task import FEWEST_SEQUENCES, CompileTask, LengthForm, compile_task
+from nnet3.engine.families.continued import NotAffineError
+from nnet3.engine.families.family import ProgramFamily
+from nnet3.engine.families.polynomial import Polynomial
+from nnet3.engine.families.symbolic import symbolic
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.errors import Nnet3Error, RequestError
+
+_MOST_KEPT = 8  # families of one number of sequences
+_MANY = 500  # steps, and sequences, of the largest member that is checked
+
+
+class CompiledFamily:
+    """The programs for requests that differ in their numbers of frames and sequences, compiled once.
+
+    `frames`: output frames of each sequence in the shortest member; longer members have `step` more, twice as many
+    more, .... `sequences`: the number in the member with the fewest; where `any_sequences` is False, in all members.
+
+    Prints as the program with its parameters: T output frames for each of N sequences.
+    """
+
+    def __init__(self, task: CompileTask, table: int, sequences: int) -> None:
+        """`table`: the place of an output's indexes among the form's, for so many `sequences`.
+
+        Raises RequestError if the request is too short to tell how longer programs go on, and for networks whose
+        programs do not go on alike.
+        """
+        form = task.form()
+        if form is None and task.ends_apart():
+            raise RequestError(
+                "its sequences end at different times: ask for sequences that are all alike; programs for others are "
+                "made of theirs where they are compiled"
+            )
+        if form is None:
+            raise RequestError("the request is too short to tell how longer ones go on: ask for more frames")
+        self._place, self.precompute = _place_of(form, task), precompute_of(task)
+        self._prove = task.options.prove
+        rows = self._place.rows
+        assert rows is not None
+        short, longer = (int(rows.lengths(self._place.first + k)[table]) // sequences for k in (0, 1))
+        self.frames, self.step, self.sequences = short, longer - short, sequences
+        self._shapes = _shapes_of(form, self._place)
+        self._by_sequences: dict[int, ProgramFamily] = {}
+        self.any_sequences = self._shapes is not None
+        if self._shapes is not None:
+            self.sequences = FEWEST_SEQUENCES
+        # All numbers are affine in the parameters: what is right for few and for many is right between.
+        for steps, more in ((0, 0), (_MANY, _MANY * self.any_sequences)):
+            check_computation(self.at(self.frames + steps * self.step, self.sequences + more))
+
+    @property
+    def family(self) -> ProgramFamily:
+        """The programs for the fewest sequences as functions of k, where frames are `frames + k * step`."""
+        assert self._place.family is not None
+        return self._place.family
+
+    def at(self, frames: int, sequences: int | None = None) -> NnetComputation:
+        """Returns the program for given numbers of sequences and of output frames per sequence.
+
+        The indexes continue the request's indexes: further frames at the end, further sequences with the next numbers.
+        Raises RequestError for a shape without a member.
+        """
+        sequences = self.sequences if sequences is None else sequences
+        k, rest = divmod(frames - self.frames, self.step)
+        if k < 0 or rest:
+            raise RequestError(f"there is no member for {frames} frames, only for {self.frames} + {self.step} k")
+        if sequences < self.sequences or (sequences > self.sequences and not self.any_sequences):
+            wanted = f"{self.sequences} {'and more' if self.any_sequences else 'only'}"
+            raise RequestError(f"there is no member for {sequences} sequences: {wanted}")
+        try:
+            program = self._of_sequences(sequences - self.sequences).member(k, self.precompute)
+        except NotAffineError as error:
+            raise RequestError(f"there is no member for {frames} frames of {sequences} sequences: {error}") from error
+        program.prove = self._prove
+        return program
+
+    def _of_sequences(self, n: int) -> ProgramFamily:
+        """Returns the family for n sequences more than the fewest."""
+        if self._shapes is None or self._shapes.family is None:
+            return self.family
+        known = self._by_sequences.get(n)
+        if known is None:
+            if len(self._by_sequences) >= _MOST_KEPT:
+                self._by_sequences.pop(next(iter(self._by_sequences)), None)
+            known = self._by_sequences[n] = self._shapes.family.at(n)
+        return known
+
+    @cached_property
+    def _text(self) -> str:
+        k = (Polynomial("T") - self.frames) * Fraction(1, self.step)
+        few = self._of_sequences(0)
+        if self._shapes is None:
+            return str(symbolic(few, k))
+        try:
+            return str(symbolic(few, k, self._shapes.family, Polynomial("N") - self.sequences))
+        except NotAffineError as error:
+            return f"# for N = {self.sequences}, because {error}\n{symbolic(few, k)}"
+
+    def __str__(self) -> str:
+        frames = f"T = {self.frames}, {self.frames + self.step}, ... output frames"
+        sequences = f"N = {self.sequences}{', ' + str(self.sequences + 1) + ', ...' if self.any_sequences else ''}"
+        return f"# {frames} of {sequences} sequences\n{self._text}"
+
+
+def _place_of(form: LengthForm, task: CompileTask) -> FamilyPlace:
+    """Returns the family of a form, made now. Raises RequestError with the reason if there is none."""
+    place = FamilyPlace()
+    if not place.has(form, task):
+        place.note(form, compile_task(task))
+        place.has(form, task)
+    if place.refusal or place.is_proved is False:
+        reason = place.refusal or "it cannot be told from short requests how longer ones go on"
+        raise RequestError(f"there is no program for all lengths: {reason}")
+    if place.family is None:
+        raise RequestError("the request is too short to tell how longer ones go on: ask for more frames")
+    return place
+
+
+def _shapes_of(form: LengthForm, place: FamilyPlace) -> SequencesPlace | None:
+    """Returns the family for all numbers of sequences; None for a family of one number."""
+    others = form.sequences()
+    if others is None:
+        return None
+    shapes = SequencesPlace(others.n, place)
+    try:
+        shapes.make(others)
+    except (NotAffineError, Nnet3Error):
+        return None
+    return shapes

@@ -1,0 +1,203 @@
+"""compile_task: the way from a graph and a request to a program, for both front-ends."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from nnet3.base.options.compiling import CompileOptions
+from nnet3.engine.driver.proving import proves_forms
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.objects import many_objects
+from nnet3.engine.ir.passes.pipeline import optimize
+from nnet3.engine.lowering import lower
+from nnet3.engine.lowering.source import GraphSource, LoweringRequest
+from nnet3.errors import check_kind
+
+_FEWEST = 16  # periods that the shortest member has at least
+_FEWEST_STEPS = 6  # and steps, where neighbours differ by several periods
+#: The sequences of the members with the fewest; other members have one more, so tasks need that.
+FEWEST_SEQUENCES = 4
+FEWEST_MORE = 2  # steps by which others are longer than the shortest: programs are made of the two shortest
+
+
+@dataclass(frozen=True, eq=False)
+class SequencesForm:
+    """The place of a task among tasks that differ in length and in their number of sequences, all alike.
+
+    `key` is equal for all tasks of the form; `n` is the number of sequences beyond FEWEST_SEQUENCES. `member(j, n)` is
+    the task j steps longer than the shortest with n sequences beyond the fewest, and its indexes; n is at most this
+    task's.
+    """
+
+    key: Mapping[str, object]
+    n: int
+    member: Callable[[int, int], tuple[CompileTask, Sequence[np.ndarray]]]
+
+
+@dataclass(frozen=True, eq=False)
+class LengthForm:
+    """The place of a task in a row of tasks that differ only in length, or only in their number of sequences.
+
+    `key`: equal for all tasks of the row. `k`: the number of steps by which the task is longer than the shortest.
+    `rows`: the task's indexes. `shorter(j)`: the task j steps longer than the shortest, and its indexes. `step`: the
+    distance (n, t, x) by which indexes move from a task to the next. `sequences`: the place of the task among tasks
+    with further numbers of sequences; None for sequences that are not alike, or too few.
+    """
+
+    key: Mapping[str, object]
+    k: int
+    rows: Sequence[np.ndarray]
+    shorter: Callable[[int], tuple[CompileTask, Sequence[np.ndarray]]]
+    step: tuple[int, int, int]
+    sequences: Callable[[], SequencesForm | None] = lambda: None
+
+
+@dataclass(frozen=True, eq=False)
+class RaggedForm:
+    """Relates a task whose sequences end at different times to a task with longer and more sequences, all alike.
+
+    `longer`: the task with longer sequences. `apart`: `longer`, compiled so that rows of different times never share
+    memory. `period`: the frames after which programs repeat. `unit`: the frames by which lengths differ, a divisor of
+    `period`. `shorter` (sequences,): the units by which each sequence ends before the sequences of `longer`, ascending;
+    `numbers`: the n of each sequence. `rows`: the indexes of inputs and outputs by name, in the user's order.
+    `lasting`: the names of inputs and outputs with equal indexes in all sequences.
+    """
+
+    longer: CompileTask
+    apart: Callable[[], CompileTask]
+    period: int
+    unit: int
+    shorter: Sequence[int]
+    numbers: Sequence[int]
+    rows: Mapping[str, np.ndarray]
+    lasting: frozenset[str]
+
+
+def rows_apart(options: CompileOptions) -> CompileOptions:
+    """Returns the options without the passes by which rows of different times may share memory."""
+    return replace(options, disabled_passes=options.disabled_passes | {"share_copies", "work_in_place"})
+
+
+def rounded_up(count: int) -> int:
+    """Returns the least number of the row 2, 3, 4, 6, 8, 12, 16, ... not below the given number.
+
+    >>> [rounded_up(count) for count in (1, 4, 5, 6, 7, 16, 17, 49)]
+    [2, 4, 6, 6, 8, 16, 24, 64]
+    """
+    power = 1 << max(count - 1, 3).bit_length()
+    return next(size for size in (power // 2, 3 * power // 4, power) if size >= count)
+
+
+def steps_beyond(num_periods: int, step: int) -> int:
+    """Returns the number of steps by which a task of `num_periods` is longer than the shortest of its form.
+
+    A step is `step` periods. A task with a negative number has no form.
+    """
+    k = (num_periods - max(_FEWEST, _FEWEST_STEPS * step)) // step
+    return k if k >= FEWEST_MORE else -1
+
+
+@dataclass(frozen=True, eq=False)
+class CompileTask:
+    """A graph, the request to it, and the options of compiling.
+
+    `key`: all dependences of the program beside the options (see `ComputationCache.get_or_compile`).
+    `lowered_from` makes the source and the request of the lowering; called only for an unknown program.
+    `fingerprint`: aspects of the graph, compared with the aspects of the program's network before each run. `form`
+    makes the task's place in a row of tasks, None for too short a task. `ends_apart` tells whether the
+    sequences end at different times; `ragged` then makes the relation to longer sequences, None without a relation.
+    `kind`: equal for tasks that differ only in their indexes, `rows`; None if unknown. `serves_shorter`: the program is
+    restricted to ever new lengths, so a loop gains more than in a program that only runs.
+    """
+
+    key: Mapping[str, object]
+    lowered_from: Callable[[], tuple[GraphSource, LoweringRequest]]
+    options: CompileOptions
+    fingerprint: Mapping[str, str] = field(default_factory=dict)
+    form: Callable[[], LengthForm | None] = lambda: None
+    ragged: Callable[[], RaggedForm | None] = lambda: None
+    ends_apart: Callable[[], bool] = lambda: False
+    kind: Hashable = None
+    rows: Callable[[], Sequence[np.ndarray]] = tuple
+    serves_shorter: bool = False
+
+
+@many_objects()
+def compile_task(task: CompileTask) -> NnetComputation:
+    """The program of a task: lowered, optimized, checked and proved as the options say.
+
+    Raises RequestError for an impossible request, NotComputableError for outputs out of reach.
+    """
+    options = task.options
+    computation = lower(*task.lowered_from())
+    if options.check:
+        check_computation(computation)
+    if options.optimize:
+        prove = proves_forms(options)
+        computation = optimize(computation, options.disabled_passes, options.check, level=options.level, prove=prove)
+    computation.fingerprint, computation.prove = dict(task.fingerprint), options.prove
+    return computation
+
+
+@runtime_checkable
+class Request(Protocol):
+    """A front-end's request for its networks."""
+
+    def task(self, network: Any, options: CompileOptions | None = None) -> CompileTask:
+        """The task of compiling the request for a network. Raises RequestError unless they fit."""
+
+
+def task_of(network: Any, request: Request, options: CompileOptions | None = None) -> CompileTask:
+    """The task of a request. Raises ArgumentError for something that is none."""
+    check_kind(request, Request, "the request", "a ComputationRequest")
+    return request.task(network, options)
+
+
+_PLAIN = (str, bool, int, float, np.integer, np.floating)
+
+
+def key_digest(key: Any) -> str:
+    """A name for a key: equal for equal keys, in all processes. Raises TypeError for what keys cannot be made of."""
+    digest = hashlib.blake2b(digest_size=20)
+    _add_to_digest(digest.update, key)
+    return digest.hexdigest()
+
+
+def _add_to_digest(update: Callable[[bytes], None], value: Any) -> None:
+    """Type and length first: unequal keys give unequal bytes."""
+    if isinstance(value, np.ndarray):
+        update(f"array {value.dtype.str} {value.shape}:".encode())
+        update(np.ascontiguousarray(value).tobytes())
+    elif isinstance(value, bytes):
+        update(f"bytes {len(value)}:".encode() + value)
+    elif value is None or isinstance(value, _PLAIN):
+        kind = "str" if isinstance(value, str) else type(value).__name__
+        text = str(value) if isinstance(value, str) else repr(value)
+        encoded = text.encode(errors="surrogatepass")
+        update(f"{kind} {len(encoded)}:".encode() + encoded)
+    elif is_dataclass(value) and not isinstance(value, type):
+        update(f"{type(value).__name__} {len(fields(value))}:".encode())
+        for field in fields(value):
+            _add_to_digest(update, field.name)
+            _add_to_digest(update, getattr(value, field.name))
+    elif isinstance(value, Mapping):
+        update(f"mapping {len(value)}:".encode())
+        for name in sorted(value):
+            _add_to_digest(update, name)
+            _add_to_digest(update, value[name])
+    elif isinstance(value, (set, frozenset)):
+        update(f"set {len(value)}:".encode())
+        for item in sorted(value):
+            _add_to_digest(update, item)
+    elif isinstance(value, (tuple, list)):
+        update(f"sequence {len(value)}:".encode())
+        for item in value:
+            _add_to_digest(update, item)
+    else:
+        raise TypeError(f"a key of the cache cannot contain a {type(value).__name__}")

@@ -1,0 +1,395 @@
+"""Continued tables: integers that a few small tables of one form have in common, for every size.
+
+Two tables of 20 and 22 rows determine all larger tables:
+
+    >>> import numpy as np
+    >>> members = [[table_of(np.concatenate([np.arange(n), n + 5 + np.arange(n)]))] for n in (10, 11)]
+    >>> continued(members).at(2)[0].values.ravel().tolist()
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from nnet3.base.index import NO_TIME
+
+_LOOK_AHEAD = 8  # entries that have to agree behind what comes in addition
+_END = -1
+_LONG = 256  # rows of a piece on average: tables with fewer are filled all at once
+
+
+class NotAffineError(Exception):
+    """Tables do not continue one another; `table` is the number of the first failing table."""
+
+    def __init__(self, message: str, table: int = -1) -> None:
+        super().__init__(message)
+        self.table = table
+
+
+@dataclass(frozen=True, eq=False)
+class NumberTable:
+    """Rows of integers, and the kind of each row."""
+
+    values: np.ndarray  # (rows, columns) int64
+    kinds: np.ndarray  # (rows,), below 2 ** 60
+    by_change: bool = False  # rows repeat if they change alike, and not if they are of one kind
+
+    @cached_property
+    def tokens(self) -> np.ndarray:
+        """(rows,): equal for rows that may stand in one place of a period."""
+        if not self.by_change:
+            return self.kinds
+        by_kind = np.argsort(self.kinds, kind="stable")
+        change = np.zeros_like(self.values)
+        change[by_kind[1:]] = np.diff(self.values[by_kind], axis=0)
+        first = by_kind[np.flatnonzero(np.diff(self.kinds[by_kind], prepend=-1))]
+        change[first] = 0
+        return _numbered(np.concatenate([change, self.kinds[:, None]], axis=1))
+
+
+def table_of(values: np.ndarray, kinds: np.ndarray | None = None) -> NumberTable:
+    """Returns a table of row numbers or indexes, (rows,) or (rows, columns), with repeating changes between rows.
+
+    Each row is compared with the preceding row of its kind. Unless kinds are given, empty rows (-1, or NO_TIME) are
+    a separate kind.
+    """
+    rows = values.reshape(len(values), math.prod(values.shape[1:])).astype(np.int64)
+    if kinds is None:
+        kinds = (rows < 0).all(axis=1).astype(np.int64) + 2 * (rows == NO_TIME).any(axis=1)
+    return NumberTable(rows, kinds, by_change=True)
+
+
+def _numbered(rows: np.ndarray) -> np.ndarray:
+    """Returns a number for each row, equal for equal rows, in the order of first appearance."""
+    number = np.zeros(len(rows), dtype=np.int64)
+    for column in rows.T:
+        number = np.unique(column, return_inverse=True)[1].reshape(-1) + len(rows) * number
+        number = np.unique(number, return_inverse=True)[1].reshape(-1)
+    first = np.unique(number, return_index=True)[1]
+    return np.argsort(np.argsort(first))[number]
+
+
+class TablePiece(NamedTuple):
+    """A part of a table: rows that come turns + k * more_turns times, see `Continued`. Arrays are (rows, columns)."""
+
+    turns: int
+    more_turns: int
+    base: np.ndarray
+    slope: np.ndarray
+    step: np.ndarray
+    kinds: np.ndarray  # (rows,)
+
+
+class Continued:
+    """Tables as functions of k, the number of periods beyond the smallest member; equal tables are made once.
+
+    `tables` are two for each different table. The first has a row for each piece: period p, turns, more turns; the
+    piece repeats p rows turns + k * more turns times. The second has the p rows of all pieces: base, slope and step
+    of each column; row j of turn i is base[j] + k * slope[j] + i * step[j]. A step does not depend on k: there are more
+    turns the larger k is, and numbers would grow with its square. Kinds of the second are twice the kinds of the table,
+    and 1 more where a piece begins. `numbers`: the number of each table among the different tables.
+    """
+
+    def __init__(self, tables: Sequence[NumberTable], numbers: Sequence[int]) -> None:
+        self.tables, self.numbers = tables, numbers
+        widths = np.array([rows.values.shape[1] for rows in tables[1::2]], dtype=np.int64)
+        groups = [np.flatnonzero(widths == width) for width in np.unique(widths)]
+        self._groups = [
+            _Joined([tables[2 * i] for i in group], [tables[2 * i + 1] for i in group])
+            for group in map(np.ndarray.tolist, groups)
+        ]
+        place = np.argsort(np.concatenate([np.zeros(0, np.int64), *groups]))
+        self._place = place[np.array(numbers, dtype=np.int64)]
+
+    def lengths(self, k: int) -> np.ndarray:
+        """Returns the rows of each table, (tables,)."""
+        return np.concatenate([np.zeros(0, np.int64), *(group.lengths(k) for group in self._groups)])[self._place]
+
+    @cached_property
+    def _growth(self) -> tuple[list[int], list[int]]:
+        """The rows of each table for k = 0, and the additional rows of each step."""
+        first = self.lengths(0)
+        return first.tolist(), (self.lengths(1) - first).tolist()
+
+    def k_of(self, lengths: Sequence[int]) -> int:
+        """Returns the k for the given numbers of rows of tables, -1 if no k fits or no table grows."""
+        first, more = self._growth
+        beyond = [length - few for length, few in zip(lengths, first, strict=True)]
+        k = max((rows // each for rows, each in zip(beyond, more, strict=True) if each), default=-1)
+        return k if beyond == [k * each for each in more] else -1
+
+    def at(self, k: int, left_out: int = -1) -> list[NumberTable]:
+        """Returns the tables, with int32 values. Equal ones may be one object. Table `left_out` is empty."""
+        place = int(self._place[left_out]) if left_out >= 0 else -1
+        found: list[NumberTable] = []
+        for group in self._groups:
+            found += group.at(k, place - len(found))
+        return [found[place] for place in self._place.tolist()]
+
+    def part(self, numbers: Sequence[int]) -> Continued:
+        """Returns some of the tables."""
+        chosen = [2 * self.numbers[number] for number in numbers]
+        return Continued([self.tables[place + half] for place in chosen for half in (0, 1)], range(len(chosen)))
+
+    def check_size(self, k: int) -> None:
+        """Raise NotAffineError if `at(k)` would, whose numbers have 32 bits at most."""
+        for group in self._groups:
+            group.check_size(k)
+
+    def pieces(self, number: int) -> Iterator[TablePiece]:
+        """Yields the pieces of a table."""
+        pieces, rows = self.tables[2 * self.numbers[number] : 2 * self.numbers[number] + 2]
+        start = 0
+        for period, turns, more_turns in pieces.values.tolist():
+            own = slice(start, start + period)
+            base, slope, step = np.split(rows.values[own].astype(np.int64), 3, axis=1)
+            yield TablePiece(turns, more_turns, base, slope, step, rows.kinds[own] >> 1)
+            start += period
+
+    def moves_by(self, step: Sequence[int]) -> bool:
+        """True if additional rows are repeated rows, moved on by `step` each, and rows behind move on by `step` too."""
+        return all(group.moves_by(np.array(step)) for group in self._groups)
+
+    def check(self, k: int, tables: Sequence[NumberTable]) -> None:
+        """Raise NotAffineError, with the number of the first wrong table, unless tables equal the result of `at(k)`."""
+        differs = np.flatnonzero(self.lengths(k) != [len(table.kinds) for table in tables])
+        if len(differs):
+            raise NotAffineError("it has another length", int(differs[0]))
+        same: set[tuple[int, int]] = set()
+        for number, (one, other) in enumerate(zip(self.at(k), tables, strict=True)):
+            if (id(one), id(other)) in same:
+                continue
+            if not (np.array_equal(one.values, other.values) and np.array_equal(one.kinds, other.kinds)):
+                raise NotAffineError("it is not affine", number)
+            same.add((id(one), id(other)))
+
+
+class _Joined:
+    """Tables with equally many columns, joined to one; see `Continued`."""
+
+    def __init__(self, pieces: Sequence[NumberTable], rows: Sequence[NumberTable]) -> None:
+        self.period, self.turns, self.more_turns = np.concatenate([table.values for table in pieces]).T.astype(np.int64)
+        self.first = np.cumsum(self.period) - self.period
+        self.rows = np.split(np.concatenate([table.values for table in rows]).astype(np.int64), 3, axis=1)
+        self.kinds = np.concatenate([table.kinds for table in rows]) >> 1
+        self.ends_of_pieces = np.cumsum([0, *(len(table.kinds) for table in pieces)])
+        self._num_pieces = np.diff(self.ends_of_pieces)
+        self._period, self._first = self.period.astype(np.int32), self.first.astype(np.int32)
+        largest, slope, step = [int(np.abs(rows).max(initial=0)) for rows in self.rows]
+        turns, more_turns = int(self.turns.max(initial=0)), int(self.more_turns.max(initial=0))
+        #: The largest k up to which numbers have 32 bits for certain.
+        self._sure = (np.iinfo(np.int32).max - largest - turns * step) // max(slope + more_turns * step, 1)
+
+    def lengths(self, k: int) -> np.ndarray:
+        return np.diff(_starts((self.turns + k * self.more_turns) * self.period)[self.ends_of_pieces])
+
+    def moves_by(self, change: np.ndarray) -> bool:
+        _, slope, step = self.rows
+        grows = np.repeat(self.more_turns > 0, self.period)
+        stays, moves = (slope == 0).all(axis=1), (slope == change).all(axis=1)
+        return bool(np.where(grows, stays & (step == change).all(axis=1), stays | moves).all())
+
+    def at(self, k: int, left_out: int = -1) -> list[NumberTable]:
+        turns = self.turns + k * self.more_turns
+        if 0 <= left_out < len(self.ends_of_pieces) - 1:
+            turns[slice(*self.ends_of_pieces[left_out : left_out + 2])] = 0
+        self.check_size(k)
+        base, slope, step = self.rows
+        first, step = (base + k * slope).astype(np.int32), step.astype(np.int32)
+        lengths = turns * self.period
+        starts = _starts(lengths)
+        ends = starts[self.ends_of_pieces]
+        is_long = ends[1:] - ends[:-1] > _LONG * self._num_pieces
+        if is_long.any():
+            lengths = np.where(np.repeat(is_long, self._num_pieces), 0, lengths)
+            starts = _starts(lengths)
+            ends = starts[self.ends_of_pieces]
+        piece = np.repeat(np.arange(len(lengths)), lengths)
+        place = np.arange(len(piece), dtype=np.int32) - starts.astype(np.int32)[piece]
+        turn, row = np.divmod(place, self._period[piece])
+        row += self._first[piece]
+        values, kinds = step.take(row, 0), self.kinds.take(row)
+        values *= turn[:, None]
+        values += first.take(row, 0)
+        found = [NumberTable(values[one:other], kinds[one:other]) for one, other in pairwise(ends.tolist())]
+        for table in np.flatnonzero(is_long).tolist():
+            found[table] = self._long(range(*self.ends_of_pieces[table : table + 2]), turns, first, step)
+        return found
+
+    def check_size(self, k: int) -> None:
+        if 0 <= k <= self._sure:
+            return
+        turns = self.turns + k * self.more_turns
+        base, slope, step = self.rows
+        first = base + k * slope
+        last = first + (np.repeat(turns, self.period) - 1)[:, None] * step
+        limits = np.iinfo(np.int32)
+        for rows in (first, last):
+            if rows.min(initial=0) < limits.min or rows.max(initial=0) > limits.max:
+                raise NotAffineError("it has numbers of more than 32 bits")
+
+    def _long(self, pieces: range, turns: np.ndarray, first: np.ndarray, step: np.ndarray) -> NumberTable:
+        """Returns the table of the pieces, filled piece by piece."""
+        num_rows = int((turns * self.period)[pieces.start : pieces.stop].sum())
+        values, kinds, end = np.empty((num_rows, first.shape[1]), np.int32), np.empty(num_rows, np.int64), 0
+        for piece in pieces:
+            shape = int(turns[piece]), int(self.period[piece])
+            rows = slice(self.first[piece], self.first[piece] + shape[1])
+            start, end = end, end + shape[0] * shape[1]
+            block = values[start:end].reshape(*shape, -1)
+            np.multiply(np.arange(shape[0], dtype=np.int32)[:, None, None], step[rows], out=block)
+            block += first[rows]
+            kinds[start:end].reshape(shape)[:] = self.kinds[rows]
+        return NumberTable(values, kinds)
+
+
+def _starts(lengths: np.ndarray) -> np.ndarray:
+    """Returns the beginnings of consecutive pieces of these lengths, and the end of the last piece."""
+    starts = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    return starts
+
+
+def continued(members: Sequence[Sequence[NumberTable]]) -> Continued:
+    """Continues the tables of the members k = 0, 1, ..., at least two, to all k.
+
+    Raises NotAffineError with the number of the first table that does not continue.
+    """
+    sheets: list[NumberTable] = []
+    known: dict[tuple[int, ...], int] = {}  # many tables are the same
+    numbers = []
+    for number, tables in enumerate(zip(*members, strict=True)):
+        key = tuple(map(id, tables))
+        if key not in known:
+            known[key] = len(known)
+            if len({table.values.shape[1] for table in tables}) > 1:
+                raise NotAffineError("it has more columns", number)
+            sheets += _sheets(tables, number)
+        numbers.append(known[key])
+    result = Continued(sheets, numbers)
+    for k, member in enumerate(members):
+        result.check(k, member)
+    return result
+
+
+class ContinuedTwice:
+    """Tables as functions of k and of n, the number of sequences beyond the fewest.
+
+    `sheets`: the tables that say tables for all k, continued in n. `numbers`: see `Continued`.
+    """
+
+    def __init__(self, members: Sequence[Continued]) -> None:
+        """`members`: the tables for n = 0, 1, ..., at least two. Raises NotAffineError."""
+        tables = list(zip(*(member.numbers for member in members), strict=True))
+        number = {table: place for place, table in enumerate(dict.fromkeys(tables))}
+        self.numbers = [number[table] for table in tables]
+        sheets = [
+            [member.tables[2 * table[place] + half] for table in number for half in (0, 1)]
+            for place, member in enumerate(members)
+        ]
+        try:
+            self.sheets = continued(sheets)
+        except NotAffineError as error:
+            raise NotAffineError(f"{error} in sequences", self.numbers.index(error.table // 2)) from error
+
+    def at(self, n: int) -> Continued:
+        """Returns the tables for so many sequences as functions of k."""
+        return Continued(self.sheets.at(n), self.numbers)
+
+
+def _sheets(tables: Sequence[NumberTable], number: int) -> tuple[NumberTable, NumberTable]:
+    """Returns the pieces of one table and their rows, as suggested by its first two members; see `Continued`."""
+    short, long = tables[:2]
+    pieces: list[tuple[int, int, int]] = []
+    kinds = [np.zeros(0, np.int64)]
+    rows = [np.zeros((0, 3 * short.values.shape[1]), np.int64)]
+
+    def add(at: int, at_long: int, period: int, turns: int = 0) -> None:
+        """Add the piece from `at` and `at_long` on: with one more turn in the long table, or fixed without turns."""
+        if not period:
+            return
+        base, base_long = short.values[at : at + period], long.values[at_long : at_long + period]
+        step = long.values[at_long + period : at_long + 2 * period] - base_long if turns else np.zeros_like(base)
+        pieces.append((period, turns or 1, int(turns > 0)))
+        kinds.append(2 * short.kinds[at : at + period])
+        kinds[-1][0] += 1
+        rows.append(np.concatenate([base, base_long - base, step], axis=1))
+
+    at = at_long = 0
+    for end, period in _growths(short.tokens, long.tokens, number):
+        more = at_long - at  # entries that the long table has had in addition so far
+        first, last = _regular(long, at_long, end + more + period, period)
+        turns = (last - first) // period
+        if turns < 2:
+            raise NotAffineError("it is too short", number)
+        add(at, at_long, first - at_long)
+        add(first - more, first, period, turns - 1)
+        at, at_long = last - more - period, last
+    rest = len(short.kinds) - at
+    if rest != len(long.kinds) - at_long:
+        raise NotAffineError("it does not go on alike", number)
+    add(at, at_long, rest)
+    shapes = np.array(pieces, dtype=np.int64).reshape(-1, 3)
+    return (
+        NumberTable(shapes, shapes[:, 2], by_change=True),
+        NumberTable(np.concatenate(rows), np.concatenate(kinds), by_change=short.by_change),
+    )
+
+
+def _growths(short: np.ndarray, long: np.ndarray, number: int) -> Iterator[tuple[int, int]]:
+    """Yields the places in the short sequence where the long one has more items, and the numbers of additional items.
+
+    The additional items repeat the items before them.
+    """
+    at, at_long = 0, 0
+    short, long = np.append(short, _END), np.append(long, _END)
+    while len(long) - at_long > len(short) - at:
+        rest = min(len(short) - at, len(long) - at_long)
+        differs = np.flatnonzero(short[at : at + rest] != long[at_long : at_long + rest])
+        same = int(differs[0]) if len(differs) else rest
+        at, at_long = at + same, at_long + same
+        period = _inserted(short, long, at, at_long)
+        if not period:
+            raise NotAffineError("it does not repeat alike", number)
+        yield at, period
+        at_long += period
+
+
+def _inserted(short: np.ndarray, long: np.ndarray, at: int, at_long: int) -> int:
+    """Returns the number of additional entries of the long sequence here; 0 if it cannot be said.
+
+    Most entries behind them must agree, in _LOOK_AHEAD entries, with further additional entries allowed among them.
+    """
+    most = min(len(long) - at_long - (len(short) - at), at_long)
+    found, best = 0, 0
+    for period in range(1, most + 1):
+        if not np.array_equal(long[at_long : at_long + period], long[at_long - period : at_long]):
+            continue
+        after = short[at : at + _LOOK_AHEAD]
+        agrees = long[at_long + period : at_long + period + len(after)] == after
+        num_equal = len(after) if agrees.all() else int(np.argmin(agrees))
+        if num_equal > best:
+            found, best = period, num_equal
+        if num_equal == len(after):
+            break
+    return found
+
+
+def _regular(table: NumberTable, start: int, end: int, period: int) -> tuple[int, int]:
+    """Returns the longest part [first, last) of the turns ending at `end` in which all change alike."""
+    differs = np.flatnonzero(table.tokens[start + period : end] != table.tokens[start : end - period])
+    start = start + int(differs[-1]) + 1 if len(differs) else start
+    start += (end - start) % period
+    change = np.diff(table.values[start:end].reshape(-1, period, table.values.shape[1]), axis=0)
+    differs = np.flatnonzero((change[1:] != change[:-1]).any(axis=(1, 2))) + 1
+    edges = np.concatenate([[0], differs, [len(change)]])
+    longest = len(edges) - 2 - int(np.argmax(np.diff(edges)[::-1]))
+    return start + int(edges[longest]) * period, start + (int(edges[longest + 1]) + 1) * period

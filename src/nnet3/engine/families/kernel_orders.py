@@ -1,0 +1,166 @@
+"""KernelOrders: the rows wanted by kernels with row rules, where sequences have several lengths.
+
+A convolution over time wants its rows on a grid: times by sequences, with padding for missing rows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nnet3.base.index import NO_TIME, IndexTable, N, T, X, distinct, find_rows
+from nnet3.engine.families.precomputed import Entry, KernelRules
+from nnet3.engine.families.ragged_program import RaggedProgram
+from nnet3.engine.families.ragged_rows import NotRaggedError
+from nnet3.engine.families.ragged_slots import SideRows, UnlikeOperand
+from nnet3.engine.ir.program_tables import KernelRows
+
+
+class WantedRows(NamedTuple):
+    """The rows wanted by a kernel: indexes, and places among the rows of all sequences, -1 for padding."""
+
+    indexes: IndexTable
+    rows: np.ndarray
+
+
+class RowOrder(NamedTuple):
+    """The rows that a kernel wants, and the index tables from existing rows to wanted rows and back."""
+
+    indexes: IndexTable
+    to_wanted: int
+    to_existing: int
+
+
+class KernelOrders:
+    """The orders of rows in a ragged program for given lengths; index tables for them are added to `tables`.
+
+    `exists` and `count`: of all indexes; `numbers`: what n becomes; `fewest`: by how much the longest sequence is
+    shorter.
+    """
+
+    def __init__(
+        self,
+        ragged: RaggedProgram,
+        exists: np.ndarray,
+        count: np.ndarray,
+        numbers: np.ndarray,
+        fewest: int,
+        rules: KernelRules | None,
+    ) -> None:
+        self.ragged, self.exists, self.count = ragged, exists, count
+        self.numbers, self.fewest, self.rules = numbers, fewest, rules
+        self._are_renumbered = bool((numbers != np.arange(len(numbers))).any())
+        self.wanted: dict[int, tuple[WantedRows, WantedRows]] = {}  # by entry, as inputs and outputs
+        self.tables: list[np.ndarray] = []
+        self._orders: dict[tuple[int, bytes], RowOrder | None] = {}
+
+    def precomputed(self, number: int) -> Entry:
+        """Returns a precomputed entry for the existing rows, in the kernel's order."""
+        entry = self.ragged.entries[number]
+        assert self.rules is not None
+        if entry is None:
+            return None
+        sides = entry.inputs, entry.outputs
+        wanted = [self._existing(rows) for rows in sides]
+        if not len(wanted[1].indexes):
+            return None
+        if entry.orders_rows:
+            masks = [self._times_left(rows) for rows in sides]
+            key, in_order = (number, self.fewest, len(self.numbers)), self.ragged.in_order
+            if key not in in_order:
+                full = [rows.indexes[mask] for rows, mask in zip(sides, masks, strict=True)]
+                arranged = self.rules.arrange(entry.node, full[0], full[1])
+                # A kernel that gives back what it is given has no order of its own, and takes no padding.
+                in_order[key] = arranged[1] is not full[1] and all(map(np.array_equal, full, arranged))
+            images = [_num_images(each) for each in (sides[1].indexes[masks[1]], wanted[1].indexes)]
+            if in_order[key] and images[0] == images[1]:
+                # All sequences at all times: so are some, with padding in the place of the others.
+                wanted = [self._padded(rows, mask) for rows, mask in zip(sides, masks, strict=True)]
+            else:
+                arranged = self.rules.arrange(entry.node, wanted[0].indexes, wanted[1].indexes)
+                wanted = list(map(_arranged, wanted, arranged))
+            self.wanted[number] = wanted[0], wanted[1]
+        inputs, outputs = (self.renumbered(each.indexes) for each in wanted)
+        return self.rules.precompute(KernelRows(entry.node, entry.runs_backward, inputs, outputs))
+
+    def _exist(self, rows: SideRows) -> np.ndarray:
+        """Returns a mask of the existing rows; all rows without samples exist."""
+        if rows.place < 0:
+            return np.ones(len(rows.indexes), dtype=bool)
+        return self.exists[rows.place : rows.place + len(rows.indexes)]
+
+    def _existing(self, rows: SideRows) -> WantedRows:
+        exists = self._exist(rows)
+        return WantedRows(rows.indexes[exists], np.flatnonzero(exists))
+
+    def _times_left(self, rows: SideRows) -> np.ndarray:
+        """Returns a mask of the rows of remaining sequences, at times at which the longest sequence has rows."""
+        own = slice(rows.place, rows.place + len(rows.indexes))
+        is_left = self.ragged.rows.n[own] < len(self.numbers)
+        return np.asarray(is_left & (self.ragged.rows.before_end[own] >= self.fewest))
+
+    def _padded(self, rows: SideRows, mask: np.ndarray) -> WantedRows:
+        """Returns the rows of a mask, with padding for missing rows."""
+        exists, indexes = self._exist(rows)[mask], rows.indexes[mask]
+        indexes[~exists, T] = NO_TIME
+        return WantedRows(indexes, np.where(exists, np.flatnonzero(mask), -1))
+
+    def order(self, slot: int, wanted: WantedRows, *, is_read: bool) -> RowOrder | None:
+        """Returns the order that brings the rows of a slot into a kernel's order; None for rows already in order."""
+        key = slot, wanted.rows.tobytes()
+        if key not in self._orders:
+            slots = self.ragged.slots
+            first, end = int(slots.first[slot]), int(slots.last[slot])
+            if first == end:  # no samples
+                return None
+            number = np.where(self.exists[first:end], self.count[first:end] - self.count[first], -1)
+            to_wanted = np.where(wanted.rows >= 0, number[wanted.rows], -1)
+            to_existing = np.full(end - first, -1)
+            to_existing[wanted.rows[wanted.rows >= 0]] = np.flatnonzero(wanted.rows >= 0)
+            to_existing = to_existing[number >= 0]
+            self._orders[key] = None
+            if not (_is_range(to_wanted) and _is_range(to_existing)):
+                index = len(self.ragged.template.index_tables) + len(self.tables)
+                self.tables += [to_wanted.astype(np.int32), to_existing.astype(np.int32)]
+                self._orders[key] = RowOrder(wanted.indexes, index, index + 1)
+        order = self._orders[key]
+        if is_read and order is not None and (self._table(order)[wanted.rows >= 0] < 0).any():
+            raise NotRaggedError("a kernel has rows whose operands have no place")
+        return order
+
+    def _table(self, order: RowOrder) -> np.ndarray:
+        return self.tables[order.to_wanted - len(self.ragged.template.index_tables)]
+
+    def renumbered(self, indexes: IndexTable) -> IndexTable:
+        """Returns indexes with the n that sequences have."""
+        if not self._are_renumbered:
+            return indexes
+        result = indexes.copy()
+        result[:, N] = self.numbers[indexes[:, N]]
+        return result
+
+    def rows_of_output(self, unlike: UnlikeOperand) -> WantedRows:
+        """Returns the rows of an operand shared with the output of its kernel."""
+        both = slice(unlike.output, unlike.output + unlike.num_rows)
+        rows = np.flatnonzero(self.exists[both])
+        indexes = np.zeros((len(rows), 3), np.int32)
+        indexes[:, N] = self.ragged.rows.n[both][rows]
+        indexes[:, T] = NO_TIME
+        return WantedRows(indexes, rows)
+
+
+def _arranged(existing: WantedRows, indexes: IndexTable) -> WantedRows:
+    """Returns rows in the order of `indexes`, which may have padding."""
+    found = find_rows(existing.indexes, indexes)
+    return WantedRows(indexes, np.where(found >= 0, existing.rows[found], -1))
+
+
+def _num_images(rows: IndexTable) -> int:
+    """Returns how many pairs (n, x) rows have."""
+    return len(distinct((rows[:, N].astype(np.int64) << 32) + rows[:, X]))
+
+
+def _is_range(rows: np.ndarray) -> bool:
+    """True for rows 0, 1, ...."""
+    return np.array_equal(rows, np.arange(len(rows)))

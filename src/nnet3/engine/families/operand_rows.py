@@ -1,0 +1,159 @@
+"""OperandRows: the rows of the operands of each command of a program, with their times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nnet3.engine.families.ragged_rows import PADDING, IndexRows, NotRaggedError, Place, RoomVersions
+from nnet3.engine.families.ragged_slots import UnlikeOperand, names_of_operands
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.declarations import AccessKind, Command, OperandField
+from nnet3.engine.ir.kernel import KernelInfo, named_part
+
+
+class OperandRows:
+    """The places of all operands among the indexes of all matrices, including operands in rooms of one time step.
+
+    `places`: for each command the places of its operands, and of its multi table's sub-matrices.
+    """
+
+    def __init__(self, computation: NnetComputation, rows: IndexRows) -> None:
+        """`computation`: without Repeat. Raises NotRaggedError."""
+        self.computation, self.rows = computation, rows
+        self.versions = RoomVersions(computation, rows)
+        #: The operands of kernels that have other rows than the output, by command and operand; see `UnlikeOperand`.
+        self.unlike: dict[int, dict[int, UnlikeOperand]] = {}
+        #: Operands of which kernels take the first rows, as many as there are at this place; by command and operand.
+        self.limited: dict[int, dict[int, int]] = {}
+        #: Products that are added to rows of which only the first have a product: the place of the factor, by command.
+        self.added: dict[int, int] = {}
+        self._steps = rows.steps_of_commands(computation.commands)
+        self._worked_on: list[tuple[cmd.Propagate | cmd.Backprop, Place, int]] = []
+        self._of_memos: dict[int, Place] = {}  # of the rows that a memo is about
+        self.places = [self._places(number, command) for number, command in enumerate(computation.commands)]
+        self._rows_worked_on = [(each, self.versions.place(place), count) for each, place, count in self._worked_on]
+
+    def _places(self, of_command: int, command: Command) -> Any:
+        """Returns the places of the operands of a command, and of its multi table's sub-matrices."""
+        if isinstance(command, cmd.Propagate | cmd.Backprop):
+            return self._places_of_kernel(of_command, command), {}
+        places, versions = list[Place](), self.versions
+        for name, declared, _ in command.form.operand_fields:
+            assert isinstance(declared, OperandField)
+            number = getattr(command, name)
+            if declared.access is AccessKind.WRITE or (declared.access is None and name == "matrix"):
+                ends = isinstance(command, cmd.DeallocMatrix)
+                places.append(None if ends else versions.write(number))
+            else:
+                places.append(versions.read(number))
+        of_table = {}
+        if isinstance(command, cmd.CopyRowsMulti | cmd.AddRowsMulti | cmd.AddToRowsMulti):
+            numbers = np.unique(self.computation.multi_tables[command.table][:, 0])
+            of_table = {number: versions.read(number) for number in numbers[numbers >= 0].tolist()}
+        return places, of_table
+
+    def _places_of_kernel(self, of_command: int, command: cmd.Propagate | cmd.Backprop) -> list[Place]:
+        versions = self.versions
+        fields = [
+            (number, field.declared.access)  # type: ignore[union-attr]
+            for field in command.form.operand_fields
+            for number in (getattr(command, field.name) if field.several else (getattr(command, field.name),))
+        ]
+        is_row_by_row = goes_row_by_row(self.computation.kernels[command.kernel])
+        names = names_of_operands(command)
+        sides = [is_row_by_row or name.startswith("output") for name in names]
+        own = "output" if isinstance(command, cmd.Propagate) else "output_deriv"
+        made_of = self.computation.precomputed_rows[command.precomputed - 1].outputs if command.precomputed else None
+        # A command reads the old version of a matrix before it writes a new one.
+        found: dict[int, Place] = {
+            i: versions.read(number) for i, (number, access) in enumerate(fields) if access is not AccessKind.WRITE
+        }
+        found |= {i: versions.write(number) for i, (number, access) in enumerate(fields) if access is AccessKind.WRITE}
+        places = [found[i] for i in range(len(fields))]
+        for of_output in (True, False):
+            sampled = [i for i, place in enumerate(places) if place is not None and sides[i] is of_output]
+            main = max(
+                sampled, key=lambda i: (self._is_of_node(fields[i][0], command.node), names[i] == own), default=0
+            )
+            count = self.computation.submatrices[fields[main][0]].num_rows
+            if main in sampled and made_of is not None and len(made_of) == count and is_row_by_row:
+                versions.unify(places[main], self.rows.of_entries[command.precomputed], count)
+            step = self._steps.get(of_command, -1)
+            if main in sampled and sides[main] and isinstance(places[main], tuple) and step >= 0:
+                versions.unify(places[main], step, count)
+            if sampled and sides[main]:
+                self._worked_on.append((command, places[main], count))
+            if main in sampled and of_output and command.memo >= 0:
+                versions.unify(self._of_memos.setdefault(command.memo, places[main]), places[main], count)
+            for i in sampled:
+                if self.computation.submatrices[fields[i][0]].num_rows != count:
+                    raise NotRaggedError(f"node {command.node} has operands of different numbers of samples")
+                place, first = versions.known(places[i]), versions.known(places[main])
+                if not isinstance(place, int) or not isinstance(first, int) or self.rows.same(place, first, count):
+                    versions.unify(first, place, count)
+                elif fields[i][1] is not AccessKind.WRITE and self.rows.begin_alike(first, place, count):
+                    self.limited.setdefault(of_command, {})[i] = first
+                elif i == 0 and self._adds(command) and self.rows.begin_alike(place, first, count):
+                    self.added[of_command] = place
+                else:
+                    operand = UnlikeOperand(place, first, count, i == 0 and self._adds(command))
+                    self.unlike.setdefault(of_command, {})[i] = operand
+        return places
+
+    def _adds(self, command: cmd.Propagate | cmd.Backprop) -> bool:
+        """True for a product of some columns that is added to another operand: rows without a factor are that alone."""
+        part = named_part(self.computation.kernels[command.kernel].name)
+        return isinstance(command, cmd.Propagate) and len(command.inputs) > 1 and part is not None and part[3]
+
+    def has_rows(self, operand: UnlikeOperand) -> bool:
+        """True if an operand has all rows on which its kernel works, or missing rows count as zeros for the kernel."""
+        place, output, count, may_lack = operand
+        before_end = self.rows.before_end
+        return bool(may_lack or (before_end[output : output + count] <= before_end[place : place + count]).all())
+
+    def can_copy(self, operand: UnlikeOperand) -> bool:
+        """True if a copy has all these rows of an operand."""
+        rows = np.arange(operand.place, operand.place + operand.num_rows)
+        return self.has_rows(operand) and self.rows.times_alike(operand.output, rows) is not None
+
+    def _is_of_node(self, number: int, node: str) -> bool:
+        info = self.computation.matrix_info.get(self.computation.submatrices[number].matrix)
+        return info is not None and info.node == node
+
+    def rows_of_kernels(self, *, apart: bool = False) -> dict[tuple[str, str, str, int], np.ndarray]:
+        """Returns how far before the end the rows of the first sequence lie on which each kernel of a node works.
+
+        Keys are the name of the node, the kernel's work ("forward", "backward", or "learn" if it changes anything
+        meanwhile), the kernel's name, and if `apart` the operand whose derivative "backward" gives, else -1. Parts of a
+        kernel have the whole kernel's rows as well.
+        """
+        found: dict[tuple[str, str, str, int], list[np.ndarray]] = {}
+        for command, place, count in self._rows_worked_on:
+            is_forward = isinstance(command, cmd.Propagate)
+            learns = command.store_stats if isinstance(command, cmd.Propagate) else command.update
+            does = "learn" + " forward" * is_forward if learns else "forward" if is_forward else "backward"
+            before_end = self.rows.before_end[place : place + count]
+            is_first = (self.rows.n[place : place + count] == 0) & (before_end != PADDING)
+            kernel = self.computation.kernels[command.kernel].name
+            for operand in _with_derivative(command) if apart and does == "backward" else (-1,):
+                found.setdefault((command.node, does, kernel, operand), []).append(before_end[is_first])
+        wholes = {(node, does, part[0], n) for node, does, kernel, n in found if (part := named_part(kernel))}
+        for (node, does, kernel, operand), rows in found.items():
+            part = named_part(kernel)
+            rows += found.get((node, does, part[0], operand), []) if part else []
+        return {key: np.concatenate(each) for key, each in found.items() if key not in wholes}
+
+
+def _with_derivative(command: cmd.Propagate | cmd.Backprop) -> list[int]:
+    """Returns the operands whose derivative a command computes, [-1] for none."""
+    assert isinstance(command, cmd.Backprop)
+    pairs = zip(command.input_derivs, command.added_derivs, strict=True)
+    return [operand for operand, pair in enumerate(pairs) if any(pair)] or [-1]
+
+
+def goes_row_by_row(kernel: KernelInfo) -> bool:
+    """True if the kernel's inputs and output have the same rows, as operands in a shared place must."""
+    return kernel.row_by_row or any(promises.propagate_in_place for promises in kernel.inputs)

@@ -1,0 +1,143 @@
+"""Tables of the kernels' precomputed arrays: arrays that go on as rows do, and the rows of all remaining entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from nnet3.base.index import NO_TIME, IndexTable, T
+from nnet3.engine.families.continued import NumberTable, table_of
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.program_tables import KernelRows
+from nnet3.engine.lowering.source import GraphSource, Use
+
+Entry = Mapping[str, np.ndarray] | None
+#: From rows of a node to what its kernel precomputes of them.
+Precompute = Callable[[KernelRows], Entry]
+
+#: The names of the tables.
+PRECOMPUTED = _ROWS, _LISTS, _NUMBERS = "precomputed rows", "precomputed lists", "precomputed numbers"
+_COLUMNS = {_ROWS: 3, _LISTS: 1, _NUMBERS: 1}
+
+
+class KernelRules:
+    """The rules of a graph's kernels about their rows, by the name of a node; see `GraphSource`."""
+
+    def __init__(self, source: GraphSource) -> None:
+        self._source = source
+        self._numbers = {node.name: number for number, node in enumerate(source.nodes)}
+
+    def arrange(self, node: str, inputs: IndexTable, outputs: IndexTable) -> tuple[IndexTable, IndexTable]:
+        return self._source.arrange(self._numbers[node], inputs, outputs)
+
+    def operand(self, node: str) -> str:
+        """Returns the node whose rows the kernel of `node` reads by index."""
+        operands = self._source.nodes[self._numbers[node]].operands
+        return self._source.nodes[next(each.node for each in operands if each.use is Use.INDEXED)].name
+
+    def first_input(self, node: str, outputs: IndexTable) -> int:
+        """Returns the first time at which the kernel of a node would look for the outputs."""
+        return int(self._source.slots(self._numbers[node], outputs)[1][:, :, T].min())
+
+    def precompute(self, rows: KernelRows) -> Entry:
+        number = self._numbers[rows.node]
+        return self._source.precompute(number, rows.inputs, rows.outputs, need_backprop=rows.runs_backward)
+
+
+class ArrayForm(NamedTuple):
+    """An array of an entry; `shape` is the shape of its rows, None for a number without axes."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...] | None
+
+    @property
+    def table(self) -> str:
+        """The name of the table with the array."""
+        return _LISTS if self.shape == () else _NUMBERS
+
+
+class EntryForm(NamedTuple):
+    """All of a precomputed entry but its numbers. `arrays` is None for an entry made anew, of rows."""
+
+    node: str
+    runs_backward: bool
+    arrays: tuple[ArrayForm, ...] | None
+
+
+def precomputed_tables(computation: NnetComputation, forms: MutableMapping[EntryForm, int]) -> dict[str, NumberTable]:
+    """Returns three tables of blocks. Kinds identify blocks; the kind of a block's first row is odd.
+
+    An entry made anew has two blocks, inputs and outputs. Any other entry has one block of rows, empty unless inputs
+    are outputs, and one for each of its arrays, among lists or among numbers. `forms` numbers the forms of entries;
+    new forms are added.
+    """
+    values = {name: [np.zeros((0, columns), np.int64)] for name, columns in _COLUMNS.items()}
+    kinds = {name: [np.zeros(0, np.int64)] for name in _COLUMNS}
+
+    def add(table: str, form: int, place: int, block: np.ndarray) -> None:
+        kind = np.full(len(block) + 1, (form << 20) + 4 * place)
+        kind[0] += 1
+        kind[1:] += 2 * (block == NO_TIME).any(axis=1)
+        values[table] += [np.zeros((1, block.shape[1]), np.int64), block]
+        kinds[table].append(kind)
+
+    for entry, rows in zip(computation.precomputed[1:], computation.precomputed_rows, strict=False):
+        form = EntryForm(rows.node, rows.runs_backward, _array_forms(entry) if rows.go_on else None)
+        number = forms.setdefault(form, len(forms))
+        if form.arrays is None:
+            add(_ROWS, number, 0, rows.inputs)
+        is_told = form.arrays is None or np.array_equal(rows.inputs, rows.outputs)
+        add(_ROWS, number, 1, rows.outputs if is_told else rows.outputs[:0])
+        for place, array in enumerate(form.arrays or ()):
+            assert entry is not None
+            add(array.table, number, place, entry[array.name].reshape(-1, 1))
+    joined = {name: (np.concatenate(values[name]), np.concatenate(kinds[name])) for name in _COLUMNS}
+    return {name: NumberTable(*joined[name]) if name == _NUMBERS else table_of(*joined[name]) for name in _COLUMNS}
+
+
+def precomputed_entries(
+    tables: Mapping[str, NumberTable], forms: Sequence[EntryForm], precompute: Precompute
+) -> Iterator[tuple[Entry, KernelRows]]:
+    """Yields the entries of the tables; `precompute` makes the entries that do not go on."""
+    rows, lists, numbers = (_Blocks(tables[name]) for name in PRECOMPUTED)
+    while not rows.are_at_end:
+        form, block = forms[rows.kind >> 20], rows.next()
+        if form.arrays is None:
+            made_of = KernelRows(form.node, form.runs_backward, block, rows.next())
+            yield precompute(made_of), made_of
+            continue
+        entry = {}
+        for name, dtype, shape in form.arrays:
+            array = (lists if shape == () else numbers).next().astype(dtype)
+            entry[name] = array.reshape(() if shape is None else (-1, *shape))
+        yield entry, KernelRows(form.node, form.runs_backward, block, block, go_on=True)
+
+
+def _array_forms(entry: Entry) -> tuple[ArrayForm, ...]:
+    arrays = (entry or {}).items()
+    return tuple([ArrayForm(name, array.dtype.str, array.shape[1:] if array.ndim else None) for name, array in arrays])
+
+
+class _Blocks:
+    """The blocks of a table in order, without the row where each begins."""
+
+    def __init__(self, table: NumberTable) -> None:
+        starts = np.flatnonzero(table.kinds & 1)
+        self._kinds, self._values = table.kinds[starts].tolist(), table.values
+        self._ends, self._next = [*starts.tolist(), len(table.kinds)], 0
+
+    @property
+    def are_at_end(self) -> bool:
+        return self._next == len(self._kinds)
+
+    @property
+    def kind(self) -> int:
+        """The kind of the row where the next block begins."""
+        return int(self._kinds[self._next])
+
+    def next(self) -> np.ndarray:
+        self._next += 1
+        return self._values[self._ends[self._next - 1] + 1 : self._ends[self._next]]

@@ -1,0 +1,54 @@
+"""CheckedLengths: checks of a ragged program for some lengths hold for every set of the checked lengths.
+
+The checker looks at rows: a command must find the rows to read, and operands must have equal numbers of rows.
+Each row belongs to one sequence, whose length alone decides whether a command has the row; and all sequences of the
+program are alike. So a set of lengths breaks a rule only if one length does. A check covers as many lengths as
+the program has sequences; after a few checks all lengths are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnet3.engine.families.ragged_program import RaggedProgram
+from nnet3.engine.families.ragged_rows import NotRaggedError
+from nnet3.engine.families.restriction import restricted
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.errors import ComputationCheckError
+
+
+class CheckedLengths:
+    """A ragged program, and the lengths checked for it."""
+
+    def __init__(self, program: RaggedProgram) -> None:
+        self.program = program
+        self._known: set[int] = set()
+        self._looks_ahead = True
+
+    def check(self, shorter: Sequence[int], computation: NnetComputation) -> None:
+        """Raise ComputationCheckError if the program is wrong for the lengths; `computation` is the lengths' program.
+
+        `shorter`: by how much each sequence is shorter, ascending. Lengths between are checked as well,
+        until a length is wrong. Where kernels have precomputed arrays of all rows together, each set is checked,
+        unless a program with equal commands has been checked.
+        """
+        new = set(shorter) - self._known
+        if any(entry is not None for entry in self.program.entries):
+            if new or not computation.is_lazy:
+                check_computation(computation)
+            self._known.update(shorter)
+            return
+        if not new:
+            return
+        between = [each for each in range(shorter[0], shorter[-1]) if each not in self._known and each not in new]
+        together = sorted([*new, *between[: self.program.num_sequences - len(new)]])
+        try:
+            if self._looks_ahead:
+                check_computation(restricted(self.program, together))
+                self._known.update(together)
+                return
+        except (ComputationCheckError, NotRaggedError):
+            self._looks_ahead = False
+        check_computation(computation)
+        self._known.update(shorter)

@@ -1,0 +1,354 @@
+"""Ragged programs: a program for sequences of one length, restricted to the existing rows of shorter sequences.
+
+The sequences of a minibatch are ordered by falling length. So the existing rows of time t come first among its rows,
+and a range of rows stays a range. A row of time t exists in a sequence d frames shorter than the longest if t is at
+least d before the end of its node. Sub-matrices of the restricted program are found by counting: rows [a, b) become
+[count[a], count[b]), where count[i] is the number of existing rows among the first i.
+
+The rows of a matrix that holds one time step after another (see `lowering.sharing`) have no fixed times. At
+each command the rows have the times of the remaining operands: commands that work row by row read and write rows of
+equal indexes. Commands that move rows between times move the rows existing on both sides. If the source of a row does
+not exist, a copy makes the row zero, and an addition leaves the row alone.
+
+The rule holds for existing copies. Passes take copies away (`share_copies`); then the rows that a command finds in a
+room may have a time unlike the command's. The maker of a ragged program knows the rows of each step of a recurrence
+(`steps`), and proves that kernels work on the rows of their nodes (`driver.ragged`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from nnet3.engine.families.copied_operands import with_copied_operands
+from nnet3.engine.families.moved_rows import moved_in_blocks
+from nnet3.engine.families.operand_rows import OperandRows
+from nnet3.engine.families.precomputed import KernelRules
+from nnet3.engine.families.ragged_entries import checked_entry, entry_of
+from nnet3.engine.families.ragged_rows import NEVER, Distances, IndexRows, NotRaggedError, StepsOfNodes
+from nnet3.engine.families.ragged_slots import (
+    ROWS_OF_SLOTS,
+    DeclaredSlots,
+    RaggedEntry,
+    RaggedLoop,
+    SideTable,
+    UnlikeOperand,
+    loop_of,
+)
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.declarations import Command, with_operands, with_values
+from nnet3.engine.ir.program_tables import IoInfo, OutsideMatrix, SubMatrix
+from nnet3.engine.ir.repeats import turns_unrolled, unrolled
+
+
+@dataclass(frozen=True, eq=False)
+class RowCounts:
+    """The rows of a ragged program that remain for given lengths."""
+
+    exists: np.ndarray  # a mask of all indexes, (indexes,)
+    count: np.ndarray  # how many of the first i indexes remain, (1 + indexes,)
+    matrix_rows: np.ndarray  # the rows of each matrix, (matrices,)
+    start: np.ndarray  # the first row of each slot in its matrix, (slots,)
+    rows: np.ndarray  # the rows of each slot, (slots,)
+
+
+class RaggedProgram:
+    """A program for sequences of one length, as a program for all lengths up to the given length.
+
+    `template`: the program with a sub-matrix for each slot, and separate side tables for each command.
+    """
+
+    def __init__(self, computation: NnetComputation, distances: Distances, steps: StepsOfNodes | None = None) -> None:
+        """`distances`: from rows of a node to how far before its end each is. Raises NotRaggedError."""
+        self.operands = OperandRows(unrolled(computation), IndexRows(computation, distances, steps or {}))
+        copied = with_copied_operands(computation, self.operands)
+        if copied is not computation:
+            computation = copied
+            self.operands = OperandRows(unrolled(computation), IndexRows(computation, distances, steps or {}))
+        self.computation = self.operands.computation
+        self.rows, versions, placed = self.operands.rows, self.operands.versions, self.operands.places
+        #: True where a kernel wants rows of equal sequences as they are, by entry, length and number of sequences.
+        self.in_order: dict[tuple[int, int, int], bool] = {}
+        self.entries: list[RaggedEntry | None] = [None] * len(computation.precomputed)
+        for command, (places, _) in zip(self.computation.commands, placed, strict=True):
+            if isinstance(command, cmd.Propagate) and command.precomputed:
+                at = [versions.place(place) for place in places]
+                self.entries[command.precomputed] = entry_of(self.computation, self.rows, command, at)
+        table = DeclaredSlots(self.computation)
+        self.tables: list[SideTable] = []
+        self.unlike_of: dict[int, dict[int, UnlikeOperand]] = {}  # the same, by command with slots
+        tables: dict[str, Any] = {"index_tables": [], "multi_tables": [], "range_tables": []}
+        self._loops = list(turns_unrolled(computation))
+        self._in_turns = {number for _, turns in self._loops for number in turns}
+        made = [self._restricted(number, places, table, tables) for number, places in enumerate(placed)]
+        self._zero_orphans(made)
+
+        def slot_of(number: int) -> int:
+            return table.plain(number, versions.place(versions.read(number)) if number else -1)
+
+        ios = [number for io in (*computation.inputs, *computation.outputs) for number in (io.value, io.deriv)]
+        if any(computation.submatrices[number].matrix in self.rows.rooms for number in ios):
+            raise NotRaggedError("an input or output has no times")
+        self._ios = {
+            (io.name, is_deriv): (self.computation.submatrices[number], versions.place(versions.read(number)))
+            for io in (*computation.inputs, *computation.outputs)
+            for is_deriv, number in ((False, io.value), (True, io.deriv))
+            if number
+        }
+        self.template = replace(
+            computation,
+            commands=[],
+            outside=[OutsideMatrix(o.name, slot_of(o.submatrix), o.writable) for o in computation.outside],
+            inputs=[IoInfo(io.name, slot_of(io.value), slot_of(io.deriv)) for io in computation.inputs],
+            outputs=[IoInfo(io.name, slot_of(io.value), slot_of(io.deriv)) for io in computation.outputs],
+            submatrices=table.blocks,
+            attachments=None,
+            member=None,
+            **tables,
+        )
+        self.slots = table.slots()
+        self._number_slots(list(self._rolled(made)))
+        rooms = sorted(set(versions.firsts()))
+        self._room, self._first_of_room, self._room_rows = np.array(rooms, dtype=np.int64).reshape(-1, 3).T
+        self._matrix_rows = np.array([matrix.num_rows for matrix in computation.matrices], dtype=np.int64)
+        based = sorted(self.rows.base)
+        self._based = np.array(based, dtype=np.int64)
+        self._base = np.array([self.rows.base[matrix] for matrix in based], dtype=np.int64)
+
+    def _number_slots(self, items: list[Command | RaggedLoop]) -> None:
+        """Give a number to each sub-matrix common to programs for all lengths: slots outside of loops, then columns."""
+        template = self.template
+        plain = [(item, command) for item, command in enumerate(items) if not isinstance(command, RaggedLoop)]
+        loops = [item for item in items if isinstance(item, RaggedLoop)]
+        slots = [(item, slot) for item, command in plain for slot in command.form.operands(command)]
+        self._owner, self._slot_of_owner = np.array(slots, dtype=np.int64).reshape(-1, 2).T
+        named = [0, *(o.submatrix for o in template.outside)]
+        named += [number for io in (*template.inputs, *template.outputs) for number in (io.value, io.deriv)]
+        named += [slot for loop in loops for operands in loop.operands for slot in operands if slot >= 0]
+        named += [slot for table in self.tables if isinstance(table.other, Mapping) for slot in table.other]
+        used = np.unique(np.concatenate([self._slot_of_owner, np.array(named, dtype=np.int64)]))
+        self.used = used.tolist()
+        self.number_of_slot = dict(zip(self.used, range(len(used)), strict=True))
+        number = self.number_of_slot
+        self.items, first = list[tuple[Command | RaggedLoop, Command | list[Command]]](), len(used)
+        for item in items:
+            if isinstance(item, RaggedLoop):
+                item = replace(item, first_number=first, alike=self._columns_alike(item.slots))
+                first += item.slots.shape[1]
+                pairs = zip(item.body, item.operands, strict=True)
+                refs = [[number[s] if s >= 0 else item.first_number - 1 - s for s in each] for _, each in pairs]
+                self.items.append((item, list(map(with_operands, item.body, refs))))
+            else:
+                operands = item.form.operands(item)
+                self.items.append((item, with_operands(item, [number[s] for s in operands]) if operands else item))
+        self.loops = [item for item, _ in self.items if isinstance(item, RaggedLoop)]
+        kernels = cmd.Propagate | cmd.Backprop
+        special = [i for i, (item, _) in enumerate(self.items) if isinstance(item, kernels) and self.is_special(item)]
+        self._special = np.array(special, dtype=np.int64)
+        self.has_special = bool(special)
+        #: True if programs for most lengths differ in their numbers of rows alone.
+        self.has_forms = all(table.kind == "index_tables" for table in self.tables)
+        #: By what is equal for programs with the same commands: what was derived for all of them.
+        self.forms: dict[Hashable, dict[str, Any]] = {}
+        self.template = replace(
+            template,
+            outside=[OutsideMatrix(o.name, number[o.submatrix], o.writable) for o in template.outside],
+            inputs=[IoInfo(io.name, number[io.value], number[io.deriv]) for io in template.inputs],
+            outputs=[IoInfo(io.name, number[io.value], number[io.deriv]) for io in template.outputs],
+        )
+
+    def is_special(self, command: cmd.Propagate | cmd.Backprop) -> bool:
+        """True if a kernel's command, with slots, may need its rows in another order, or only some of the rows."""
+        entry = self.entries[command.precomputed]
+        return id(command) in self.unlike_of or (entry is not None and entry.orders_rows)
+
+    def _columns_alike(self, slots: np.ndarray) -> np.ndarray:
+        """Returns for each column of slots the first column with rows from and to the same rows of the matrix."""
+        rows = np.array([getattr(self.slots, name) for name in ROWS_OF_SLOTS])
+        known: dict[bytes, int] = {}
+        firsts = [known.setdefault(rows[:, column].tobytes(), number) for number, column in enumerate(slots.T)]
+        return np.array(firsts, dtype=np.int64)
+
+    def lost(self, rows: np.ndarray) -> np.ndarray:
+        """Returns which items have an operand without rows, or are commands of kernels that may need more, (items,)."""
+        result = np.zeros(len(self.items), dtype=bool)
+        result[self._owner[(rows[self._slot_of_owner] == 0) & (self._slot_of_owner > 0)]] = True
+        result[self._special] = True
+        return result
+
+    def _zero_orphans(self, made: list[list[Command]]) -> None:
+        """Let matrices begin as zeros if copies leave rows without a source, and nobody has used the rows before."""
+        leaving = [c for c, each in enumerate(made) if len(each) > 1 and isinstance(each[0], cmd.SetConst)]
+        for matrix in sorted({self._block_of(c, 0).matrix for c in leaving}):
+            first_use = np.full(self.computation.matrices[matrix].num_rows, len(made))
+            for number in range(len(made) - 1, -1, -1):
+                for submatrix, _ in self.computation.commands[number].accesses(self.computation):
+                    block = self.computation.submatrices[submatrix]
+                    if block.matrix == matrix:
+                        first_use[block.row_offset : block.row_offset + block.num_rows] = number
+            copies = [c for c in leaving if self._block_of(c, 0).matrix == matrix]
+            blocks = [self._block_of(c, 0) for c in copies]
+            firsts = [first_use[b.row_offset : b.row_offset + b.num_rows] for b in blocks]
+            if all((first == c).all() for c, first in zip(copies, firsts, strict=True)):
+                for copy in copies:
+                    del made[copy][0]
+                for number, command in enumerate(self.computation.commands):
+                    if isinstance(command, cmd.AllocMatrix) and self._block_of(number, 0).matrix == matrix:
+                        made[number] = [with_values(made[number][0], zeroed=True)]
+
+    def _block_of(self, command: int, operand: int) -> SubMatrix:
+        numbers = self.computation.commands[command].form.operands(self.computation.commands[command])
+        return self.computation.submatrices[numbers[operand]]
+
+    def _rolled(self, made: list[list[Command]]) -> Iterator[Command | RaggedLoop]:
+        """Yields the commands, the turns of each Repeat as a loop if all turns have equal commands."""
+        at = 0
+        for repeat, numbers in self._loops:
+            yield from chain.from_iterable(made[at : numbers.start])
+            turns, at = made[numbers.start : numbers.stop], numbers.stop
+            kernels = (c for each in turns for c in each if isinstance(c, cmd.Propagate | cmd.Backprop))
+            loop = None if any(map(self.is_special, kernels)) else loop_of(repeat, turns)
+            if loop is None:
+                yield from chain.from_iterable(turns)
+            else:
+                yield loop
+        yield from chain.from_iterable(made[at:])
+
+    # ---- the commands, with slots ----
+
+    def _restricted(
+        self,
+        of_command: int,
+        places: Any,
+        slots: DeclaredSlots,
+        tables: dict[str, list[np.ndarray]],
+    ) -> list[Command]:
+        command, versions, (operands, of_table) = self.computation.commands[of_command], self.operands.versions, places
+        numbers = command.form.operands(command)
+        if isinstance(command, cmd.AllocMatrix | cmd.DeallocMatrix | cmd.CompressMatrix | cmd.DecompressMatrix):
+            return [with_operands(command, [slots.whole(numbers[0])])]
+        if isinstance(command, cmd.SetConst) and isinstance(operands[0], tuple) and self._is_of_all_rows(numbers[0]):
+            return [with_operands(command, [slots.whole(numbers[0])])]
+        at = [versions.place(place) for place in operands]
+        if isinstance(command, cmd.MatrixCopy | cmd.MatrixAdd) and max(at) >= 0:
+            return self._moved(of_command, command, at[0], at[1], slots, tables)
+        if isinstance(command, cmd.CopyRows | cmd.AddRows) and of_command in self._in_turns and min(at) >= 0:
+            rows = self.computation.index_tables[command.indexes]
+            moved = moved_in_blocks(command, (at[0], at[1]), rows, self.rows, slots, most=len(rows))
+            if moved is not None:
+                return moved
+        self._check_rows(command, at)
+        plain = [slots.plain(number, place) for number, place in zip(numbers, at, strict=True)]
+        if of_command in self.operands.added:
+            some = slots.limited(numbers[-1], at[-1], self.operands.added[of_command])
+            copies = [cmd.MatrixCopy(plain[-1], plain[1])] if plain[-1] != plain[1] else []
+            return [*copies, with_operands(command, [plain[0], some, *plain[2:-1], some])]
+        for i, to in self.operands.limited.get(of_command, {}).items():
+            plain[i] = slots.limited(numbers[i], at[i], to)
+        restricted = with_operands(command, plain) if plain else command
+        if of_command in self.operands.unlike:
+            self.unlike_of[id(restricted)] = self.operands.unlike[of_command]
+        for name, declared, _ in command.form.table_fields:
+            kind = declared.tables  # type: ignore[union-attr]
+            table = getattr(self.computation, kind)[getattr(command, name)]
+            own, count = at[0], self.computation.submatrices[numbers[0]].num_rows
+            other: int | dict[int, int] = at[-1]
+            if kind == "multi_tables":
+                places_of = {number: versions.place(place) for number, place in of_table.items()}
+                slot_of = {number: slots.plain(number, place) for number, place in places_of.items()}
+                other = {slot_of[number]: place for number, place in places_of.items()}
+                mapped = np.array([slot_of.get(number, -1) for number in table[:, 0].tolist()], dtype=np.int32)
+                table = np.stack([mapped, table[:, 1]], axis=1)
+            restricted = with_values(restricted, **{name: self._add_table(tables, kind, table, own, count, other)})
+        return [restricted]
+
+    def _check_rows(self, command: Command, at: Sequence[int]) -> None:
+        """Raise NotRaggedError for a command without kernel and table that has operands with rows of several times."""
+        if command.role is not cmd.Role.COMPUTE or command.form.kernel or command.form.table_fields:
+            return
+        numbers = command.form.operands(command)
+        rows = [(at_, self.computation.submatrices[n].num_rows) for at_, n in zip(at, numbers, strict=True) if at_ >= 0]
+        if any(count != rows[0][1] or not self.rows.same(rows[0][0], place, count) for place, count in rows[1:]):
+            raise NotRaggedError(
+                f"command {type(command).__name__} works on rows of several times: only MatrixCopy, MatrixAdd and "
+                "commands with tables move rows between times"
+            )
+
+    def _is_of_all_rows(self, number: int) -> bool:
+        block = self.computation.submatrices[number]
+        return block.num_rows == self.computation.matrices[block.matrix].num_rows
+
+    def _add_table(
+        self, tables: dict[str, list[np.ndarray]], kind: str, table: np.ndarray, own: int, count: int, other: Any
+    ) -> int:
+        tables[kind].append(table)
+        self.tables.append(SideTable(kind, len(tables[kind]) - 1, own, count, other))
+        return len(tables[kind]) - 1
+
+    def _moved(
+        self,
+        of_command: int,
+        command: cmd.MatrixCopy | cmd.MatrixAdd,
+        dest: int,
+        source: int,
+        slots: DeclaredSlots,
+        tables: dict[str, list[np.ndarray]],
+    ) -> list[Command]:
+        """Returns the commands for moving the rows existing on both sides."""
+        count = self.computation.submatrices[command.dest].num_rows
+        if min(dest, source) < 0:
+            raise NotRaggedError("rows with samples are copied from rows without")
+        plain = slots.plain(command.dest, dest), slots.plain(command.source, source)
+        if self.rows.same(dest, source, count):
+            return [with_operands(command, plain)]
+        most = count if of_command in self._in_turns else 1
+        moved = moved_in_blocks(command, (dest, source), np.arange(count), self.rows, slots, most=most)
+        if moved is None:
+            kind = cmd.CopyRows if isinstance(command, cmd.MatrixCopy) else cmd.AddRows
+            number = self._add_table(tables, "index_tables", np.arange(count, dtype=np.int32), dest, count, source)
+            return [kind(*plain, number, command.scale)]
+        return moved
+
+    def check_entries(self, rules: KernelRules) -> None:
+        """Find out the rows of entries without named rows. Raises NotRaggedError where the rows cannot be found."""
+        for number, entry in enumerate(self.entries):
+            if entry is not None:
+                known = self.computation.precomputed[number]
+                self.entries[number] = checked_entry(entry, known, self.rows, rules)
+
+    # ---- for given lengths ----
+
+    @property
+    def num_sequences(self) -> int:
+        return int(self.rows.n.max(initial=-1)) + 1
+
+    def _exists(self, shorter: Sequence[int]) -> np.ndarray:
+        missing = np.full(max(self.num_sequences, len(shorter)), NEVER, dtype=np.int64)
+        missing[: len(shorter)] = shorter
+        return np.asarray(self.rows.before_end >= missing[self.rows.n])
+
+    def existing_rows(self, shorter: Sequence[int]) -> dict[tuple[str, bool], np.ndarray]:
+        """Returns a mask of the remaining rows of each input and output, (rows,); by name, and True for derivatives."""
+        exists = self._exists(shorter)
+        return {key: exists[place : place + block.num_rows] for key, (block, place) in self._ios.items() if place >= 0}
+
+    def counted(self, shorter: Sequence[int]) -> RowCounts:
+        """Returns the rows that remain if sequences are so many frames shorter, the longest first."""
+        exists = self._exists(shorter)
+        count = np.zeros(len(exists) + 1, dtype=np.int64)
+        np.cumsum(exists, out=count[1:])
+        matrix_rows = self._matrix_rows.copy()
+        matrix_rows[self._based] = count[self._base + matrix_rows[self._based]] - count[self._base]
+        in_rooms = count[self._first_of_room + self._room_rows] - count[self._first_of_room]
+        matrix_rows[self._room] = 0
+        np.maximum.at(matrix_rows, self._room, in_rooms)
+        np.maximum(matrix_rows[1:], 1, out=matrix_rows[1:])  # one row that nobody uses where none exists
+        slots = self.slots
+        start = slots.start + count[slots.begin] - count[slots.origin]
+        rows = slots.rows + count[slots.last] - count[slots.first]
+        return RowCounts(exists, count, matrix_rows, start, np.where(slots.whole, matrix_rows[slots.matrix], rows))

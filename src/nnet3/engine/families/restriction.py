@@ -1,0 +1,328 @@
+"""Restriction: a ragged program for given lengths, of which counts of rows tell all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import starmap
+from typing import Any
+
+import numpy as np
+
+from nnet3.engine.families.kernel_orders import KernelOrders, RowOrder
+from nnet3.engine.families.precomputed import Entry, KernelRules
+from nnet3.engine.families.ragged_program import RaggedProgram, RowCounts
+from nnet3.engine.families.ragged_slots import RaggedLoop, SideTable, names_of_operands
+from nnet3.engine.ir import commands as cmd
+from nnet3.engine.ir.computation import NnetComputation, RowNumbers, lazy_like
+from nnet3.engine.ir.declarations import Command, with_operands, with_values
+from nnet3.engine.ir.program_tables import Matrix, MatrixInfo, SubMatrix
+from nnet3.engine.ir.repeats import with_references_moved
+
+_MOST_FORMS = 32  # sets of commands of which something is kept
+
+
+def restricted(
+    ragged: RaggedProgram,
+    shorter: Sequence[int],
+    rules: KernelRules | None = None,
+    numbers: Sequence[int] | None = None,
+) -> NnetComputation:
+    """Returns the program for sequences shorter by the given numbers of frames, the longest first.
+
+    Omitted sequences have no rows at all. `rules`: the rules of the kernels, if they precompute anything.
+    `numbers`: the n of each sequence, by default 0, 1, ....
+    """
+    number_of_n = np.arange(len(shorter)) if numbers is None else np.array(numbers)
+    again = partial(_restriction, ragged, tuple(shorter), number_of_n, rules)
+    return again().program(lambda: again().program())
+
+
+def _restriction(
+    ragged: RaggedProgram, shorter: tuple[int, ...], numbers: np.ndarray, rules: KernelRules | None
+) -> Restriction:
+    return Restriction(ragged, ragged.counted(shorter), numbers, shorter[0], rules)
+
+
+class Restriction:
+    """A ragged program for given lengths, while it is made.
+
+    For `numbers`, `fewest` and `rules` see `KernelOrders`.
+    """
+
+    def __init__(
+        self,
+        ragged: RaggedProgram,
+        counts: RowCounts,
+        numbers: np.ndarray,
+        fewest: int,
+        rules: KernelRules | None,
+    ) -> None:
+        self.ragged = ragged
+        self.exists, self.count, self.matrix_rows = counts.exists, counts.count, counts.matrix_rows
+        self.start, self.rows = counts.start, counts.rows
+        self.orders = KernelOrders(ragged, counts.exists, counts.count, numbers, fewest, rules)
+        self._ordered: list[tuple[int, Matrix, MatrixInfo]] = []  # matrices in the order of kernels, by sub-matrix
+        self._chosen = [*ragged.used, *(slot for loop in ragged.loops for slot in loop.slots[0].tolist())]
+        self._more: dict[int, int] = {}
+        self._turns: dict[int, np.ndarray] = {}
+        self._cuts: dict[int, tuple[int, int]] = {}  # by loop
+        self._entries: list[Entry] | None = None
+        self._made: list[Command] | None = None
+        self._indexes: dict[tuple[int, int], np.ndarray] = {}
+
+    def program(self, again: Callable[[], NnetComputation] | None = None) -> NnetComputation:
+        """Returns the program. With `again`, which makes the program anew, it is made when looked at, if possible.
+
+        Most sets of lengths have the same commands on other rows, and the rows' numbers are enough to run the program.
+        """
+        ragged = self.ragged
+        if not ragged.has_forms:
+            return self._program()
+        precomputed = self._precomputed()
+        commands = self._commands() if ragged.has_special else ()  # before the tables: they add some
+        tables = self._tables()["index_tables"]
+        key = self._form_key(tables), tuple(commands), tuple([each is None for each in precomputed])
+        if again is None:
+            return self._program()
+        kept = ragged.forms.get(key)
+        if kept is None:
+            if len(ragged.forms) >= _MOST_FORMS:
+                ragged.forms.pop(next(iter(ragged.forms)), None)
+            kept = ragged.forms[key] = {}
+            program = self._program()
+            return replace(program, row_numbers=self._row_numbers(tables, precomputed, kept))
+        rows, template = self._row_numbers(tables, precomputed, kept), ragged.template
+        return lazy_like(template, again, rows, inputs=template.inputs, outputs=template.outputs)
+
+    def _row_numbers(
+        self, tables: Sequence[np.ndarray], precomputed: Sequence[Entry], kept: dict[str, Any]
+    ) -> RowNumbers:
+        num_turns = [end - first for first, end in self._cuts.values() if end]
+        rows = np.append(self.matrix_rows, [matrix.num_rows for _, matrix, _ in self._ordered])
+        return RowNumbers(self._blocks()[:, 1:3], rows, self._turns, num_turns, tables, precomputed, kept)
+
+    def _precomputed(self) -> list[Entry]:
+        """Returns the precomputed entries for the rows that exist, number 0 for none."""
+        if self._entries is None:
+            self._entries = [None, *map(self.orders.precomputed, range(1, len(self.ragged.entries)))]
+        return self._entries
+
+    def _program(self) -> NnetComputation:
+        template = self.ragged.template
+        precomputed, commands, tables = self._precomputed(), self._commands(), self._tables()
+        blocks, counts, first = self._blocks(), self.matrix_rows.tolist(), len(template.matrices)
+        matrices = [Matrix(rows, *matrix[1:]) for rows, matrix in zip(counts, template.matrices, strict=True)]
+        infos = {matrix: self._info(matrix, info) for matrix, info in template.matrix_info.items()}
+        for number, (place, matrix, info) in enumerate(self._ordered, first):
+            blocks[place, 0] = number
+            matrices.append(matrix)
+            infos[number] = info
+        return replace(
+            template,
+            matrices=matrices,
+            submatrices=list(starmap(SubMatrix, blocks.tolist())),
+            turns=self._turns,
+            matrix_info=infos,
+            commands=commands,
+            precomputed=precomputed,
+            precomputed_rows=[],
+            **tables,
+        )
+
+    def _blocks(self) -> np.ndarray:
+        """Returns the sub-matrices, (sub-matrices, 5). Of matrices in the order of kernels the number is 0."""
+        slots, chosen = self.ragged.slots, np.array(self._chosen, dtype=np.int64)
+        columns = slots.matrix, self.start, self.rows, slots.column, slots.columns
+        blocks = np.stack([column[chosen] for column in columns], axis=1)
+        blocks[(blocks[:, 2] == 0) & (blocks[:, 0] > 0), 1:3] = 0, 1  # nobody uses them
+        for place, matrix, _ in self._ordered:
+            blocks[place] = 0, 0, matrix.num_rows, 0, matrix.num_cols
+        return blocks
+
+    def _form_key(self, tables: Sequence[np.ndarray]) -> Hashable:
+        """Returns a key, equal for lengths with equal commands; all sub-matrices of commands have numbers then."""
+        is_left = self.rows > 0
+        parts: list[Hashable] = [is_left[self.ragged.used].tobytes()]
+        parts += [bool((table < 0).any()) for table in tables]
+        for loop in self.ragged.loops:
+            first, end = self._cut(loop)
+            turns = np.flatnonzero(is_left[loop.slots].any(axis=1))
+            turns = turns[(turns < first) | (turns >= end)]
+            numbers = [self._number(slot) if is_left[slot] else -1 for slot in loop.slots[turns].ravel().tolist()]
+            moves = bool(loop.repeat.memo_step or loop.repeat.precomputed_step)
+            parts += [end > 0, int((turns < first).sum()), len(turns), *numbers]
+            parts += (first, *turns.tolist()) if moves else ()
+        return tuple(parts)
+
+    def _number(self, slot: int) -> int:
+        """Returns the number of a slot's sub-matrix, declared first if it is unknown."""
+        known = self.ragged.number_of_slot.get(slot)
+        if known is not None:
+            return known
+        number = self._more.setdefault(slot, len(self._chosen))
+        if number == len(self._chosen):
+            self._chosen.append(slot)
+        return number
+
+    # ---- commands ----
+
+    def _commands(self) -> list[Command]:
+        if self._made is not None:
+            return self._made
+        commands: list[Command] = []
+        for (item, made), is_lost in zip(self.ragged.items, self.ragged.lost(self.rows).tolist(), strict=True):
+            if isinstance(item, RaggedLoop):
+                assert isinstance(made, list)
+                commands += self._loop(item, made)
+            elif is_lost:
+                commands += self._command(item)
+            else:
+                assert isinstance(made, Command)
+                commands.append(made)
+        self._made = commands
+        return commands
+
+    def _loop(self, loop: RaggedLoop, body: list[Command]) -> Iterator[Command]:
+        """Yields a Repeat of the turns with rows for each command; turns before and after are written out."""
+        first, end = self._cut(loop)
+        for turn in range(first):
+            yield from self._turn(loop, turn)
+        if end:
+            yield with_values(loop.repeat, turns=end - first)
+            yield from (with_references_moved(command, loop.repeat, first) for command in body)
+        for turn in range(end, loop.repeat.turns):
+            yield from self._turn(loop, turn)
+
+    def _cut(self, loop: RaggedLoop) -> tuple[int, int]:
+        """Returns the turns [first, end) of the Repeat, and notes the places of its sub-matrices in these turns."""
+        if id(loop) in self._cuts:
+            return self._cuts[id(loop)]
+        first, end = self._cuts[id(loop)] = self._lasting(loop)
+        if end:
+            own = np.unique(loop.alike)
+            slots = loop.slots[first:end, own].T
+            of_column = dict(zip(own.tolist(), np.stack([self.start[slots], self.rows[slots]], axis=2), strict=True))
+            numbers = range(loop.first_number, loop.first_number + len(loop.alike))
+            self._turns.update(zip(numbers, map(of_column.__getitem__, loop.alike.tolist()), strict=True))
+            self._chosen[numbers.start : numbers.stop] = loop.slots[first].tolist()
+        return first, end
+
+    def _lasting(self, loop: RaggedLoop) -> tuple[int, int]:
+        """Returns the turns in which all commands have rows; (0, 0) without such turns or with gaps between."""
+        filled = (self.rows[loop.slots] > 0).all(axis=1)
+        fixed = [self.rows[slot] for operands in loop.operands for slot in operands if slot > 0]
+        lasting = np.flatnonzero(filled & (min(fixed, default=1) > 0))
+        first, end = (int(lasting[0]), int(lasting[-1]) + 1) if len(lasting) else (0, 0)
+        return (first, end) if filled[first:end].all() else (0, 0)
+
+    def _turn(self, loop: RaggedLoop, turn: int) -> Iterator[Command]:
+        if self.rows[loop.slots[turn]].any():
+            for command in loop.commands_of(turn):
+                yield from self._command(command)
+
+    def _command(self, command: Command) -> Iterator[Command]:
+        """Yields a command with slots as a command with sub-matrices: nothing if there are no rows for it."""
+        slots = command.form.operands(command)
+        if command.role is cmd.Role.COMPUTE:
+            lost = [slot for slot in slots if slot and not self.rows[slot]]
+            if isinstance(command, cmd.CopyRows) and lost == [command.source]:
+                yield cmd.SetConst(self._number(command.dest), 0.0)
+                return
+            if lost:
+                return
+        if isinstance(command, cmd.Propagate | cmd.Backprop) and self.ragged.is_special(command):
+            yield from self._in_order(command)
+            return
+        yield with_operands(command, list(map(self._number, slots)))
+
+    def _new_ordered(self, node: str, slot: int, order: RowOrder) -> int:
+        """Returns the sub-matrix of a new matrix for the rows of a slot in this order."""
+        template = self.ragged.template
+        base, columns = int(self.ragged.slots.matrix[slot]), int(self.ragged.slots.columns[slot])
+        is_deriv = base in template.matrix_info and template.matrix_info[base].is_deriv
+        matrix = Matrix(len(order.indexes), columns, template.matrices[base].dtype)
+        self._ordered.append(
+            (len(self._chosen), matrix, MatrixInfo(node, is_deriv, self.orders.renumbered(order.indexes)))
+        )
+        self._chosen.append(0)
+        return len(self._chosen) - 1
+
+    def _in_order(self, command: cmd.Propagate | cmd.Backprop) -> Iterator[Command]:
+        """Yields a kernel's command on matrices with rows in its own order, and the copies of rows there and back."""
+        before, after, ends = list[Command](), list[Command](), list[Command]()
+        sides = self.orders.wanted.get(command.precomputed)
+        unlike = self.ragged.unlike_of.get(id(command), {})
+        numbers = []
+        for i, (slot, name) in enumerate(zip(command.form.operands(command), names_of_operands(command), strict=True)):
+            number, order = self._number(slot), None
+            is_moved = name == "input_derivs" or (name == "output" and isinstance(command, cmd.Propagate))
+            if slot and sides is not None:
+                order = self.orders.order(slot, sides[name.startswith("output")], is_read=name != "input_derivs")
+            elif slot and i in unlike:
+                order = self.orders.order(slot, self.orders.rows_of_output(unlike[i]), is_read=not unlike[i].may_lack)
+            if order is not None:
+                whole = self._new_ordered(command.node, slot, order)
+                adds = name == "added_derivs"
+                before.append(cmd.AllocMatrix(whole, zeroed=adds))
+                if adds:
+                    after.append(cmd.AddRows(number, whole, order.to_existing))
+                elif is_moved:
+                    after.append(cmd.CopyRows(number, whole, order.to_existing))
+                else:
+                    before.append(cmd.CopyRows(whole, number, order.to_wanted))
+                ends.append(cmd.DeallocMatrix(whole))
+                number = whole
+            numbers.append(number)
+        yield from (*before, with_operands(command, numbers), *after, *ends)
+
+    # ---- tables ----
+
+    def _info(self, matrix: int, info: MatrixInfo) -> MatrixInfo:
+        if info.indexes is None:
+            return info
+        base = self.ragged.rows.base.get(matrix)
+        if base is None:
+            return MatrixInfo(info.node, info.is_deriv, info.indexes[: self.matrix_rows[matrix]])
+        key = base, id(info.indexes)
+        if key not in self._indexes:
+            indexes = info.indexes[self.exists[base : base + len(info.indexes)]]
+            self._indexes[key] = self.orders.renumbered(indexes) if len(indexes) else info.indexes[:1]
+        return MatrixInfo(info.node, info.is_deriv, self._indexes[key])
+
+    def _tables(self) -> dict[str, Any]:
+        """Returns the side tables, with rows that exist."""
+        result: dict[str, Any] = {"index_tables": [], "multi_tables": [], "range_tables": []}
+        for table in self.ragged.tables:
+            values = getattr(self.ragged.template, table.kind)[table.number]
+            if table.own >= 0:
+                values = values[self.exists[table.own : table.own + table.count]]
+            result[table.kind].append(self._table(table, values).astype(np.int32))
+        result["index_tables"] += self.orders.tables
+        return result
+
+    def _table(self, table: SideTable, values: np.ndarray) -> np.ndarray:
+        if table.kind == "multi_tables":
+            return self._multi_table(table, values)
+        other = table.other
+        assert isinstance(other, int)
+        if other < 0:
+            return values
+        places = other + values.astype(np.int64)
+        if table.kind == "range_tables":
+            return self.count[places] - self.count[other]
+        found = (values >= 0) & self.exists[np.maximum(places, 0)]
+        return np.where(found, self.count[places] - self.count[other], -1)
+
+    def _multi_table(self, table: SideTable, values: np.ndarray) -> np.ndarray:
+        assert not isinstance(table.other, int)
+        slots, which = np.unique(values[:, 0], return_inverse=True)
+        which = which.reshape(-1)
+        first = np.array([table.other.get(slot, -1) for slot in slots.tolist()], dtype=np.int64)[which]
+        row = values[:, 1].astype(np.int64)
+        places = np.maximum(first + row, 0)
+        found = (values[:, 0] >= 0) & ((first < 0) | self.exists[places])
+        row = np.where(first < 0, row, self.count[places] - self.count[np.maximum(first, 0)])
+        number = np.array([self._number(max(slot, 0)) for slot in slots.tolist()], dtype=np.int64)[which]
+        return np.where(found[:, None], np.stack([number, row], axis=1), -1)

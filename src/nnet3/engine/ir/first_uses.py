@@ -1,0 +1,60 @@
+"""The first uses of rows in programs with loops, whose sub-matrices move on: is anything read before it is written?
+
+No turn is written out as commands: the rows of each access in all turns are an array, and of each row only the first
+read and the first write count.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nnet3.base.index import concatenate_ranges, distinct
+from nnet3.engine.ir.analysis import WRITE, Analysis
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.repeats import Positions, rows_in_turns
+
+_NEVER = np.iinfo(np.int64).max
+
+
+class Undefined(NamedTuple):
+    """An access reading rows of a matrix before the first write, in one turn of a loop."""
+
+    command: int
+    turn: int
+    matrix: int
+
+
+def moving_matrices(computation: NnetComputation) -> set[int]:
+    """Returns the matrices with sub-matrices that move on from turn to turn."""
+    moving = {block.matrix for block in computation.submatrices if block.row_step}
+    return moving | {computation.submatrices[number].matrix for number in computation.turns}
+
+
+def first_undefined(analysis: Analysis, matrix: int, positions: Positions) -> Undefined | None:
+    """Returns the first read of a matrix that finds an unwritten element; None without any.
+
+    The matrix is undefined when it begins.
+    """
+    computation, table = analysis.computation, analysis.table
+    own = np.flatnonzero(analysis.matrix_of_access == matrix)
+    cuts = distinct(table[analysis.accesses.submatrix[own], 3:].ravel())
+    num_rows = computation.matrices[matrix].num_rows
+    first_read, first_write = (np.full((num_rows, len(cuts) - 1), _NEVER) for _ in range(2))
+    for access in own.tolist():
+        command, submatrix = int(analysis.accesses.command[access]), int(analysis.accesses.submatrix[access])
+        turns = int(positions.turns[command])
+        blocks = rows_in_turns(computation, submatrix, turns)
+        rows = concatenate_ranges(blocks[:, 0], blocks[:, 1])
+        when = np.repeat(positions.first[command] + positions.length[command] * np.arange(turns), blocks[:, 1])
+        earliest = np.full(num_rows, _NEVER)
+        earliest[rows[::-1]] = when[::-1]  # the last number that is put into a row is that of its first turn
+        columns = slice(*np.searchsorted(cuts, table[submatrix, 3:]).tolist())
+        uses = first_write if analysis.accesses.kind[access] == WRITE else first_read
+        np.minimum(uses[:, columns], earliest[:, np.newaxis], out=uses[:, columns])
+    is_early = (first_read <= first_write) & (first_read < _NEVER)
+    if not is_early.any():
+        return None
+    command, turn = positions.command_at(int(first_read[is_early].min()))
+    return Undefined(command, turn, matrix)

@@ -1,0 +1,79 @@
+"""Compression of values whose signs alone are needed by the backward pass.
+
+A rectified linear unit's output is needed again, going backward, but only for its signs. Between the two
+passes the output has no readers, and memory is scarcest.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+
+from nnet3.base.index import distinct
+from nnet3.engine.ir.analysis import Analysis, analyse
+from nnet3.engine.ir.commands import Backprop, Command, CompressMatrix, DecompressMatrix, SegmentMarker
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.program_tables import SubMatrix
+
+_FEWEST_COLUMNS = 32  # below that two more commands cost more than the memory is worth; the same for all lengths
+
+
+def compress_signs(computation: NnetComputation) -> NnetComputation:
+    """Compress, across the marker, each matrix of which only the signs are read after the marker.
+
+    A computation with several markers stays as it is.
+    """
+    commands = computation.commands
+    if not any(info.backprop_needs_sign_only for info in computation.kernels):
+        return computation
+    markers = [number for number, command in enumerate(commands) if isinstance(command, SegmentMarker)]
+    if len(markers) != 1:
+        return computation
+    analysis = analyse(computation)
+    before: dict[int, list[Command]] = defaultdict(list)
+    after: dict[int, list[Command]] = defaultdict(list)
+    for matrix, last, first in _candidates(analysis, markers[0]):
+        size = computation.matrices[matrix]
+        whole = computation.find_or_add(_whole(computation, matrix))
+        if size.num_cols >= _FEWEST_COLUMNS:
+            after[last].append(CompressMatrix(whole))
+            before[first].append(DecompressMatrix(whole))
+    if not before:
+        return computation
+    result = computation.copy()
+    result.commands = [
+        each
+        for number, command in enumerate(commands)
+        for each in (*before.get(number, ()), command, *after.get(number, ()))
+    ]
+    return result
+
+
+def _whole(computation: NnetComputation, matrix: int) -> SubMatrix:
+    size = computation.matrices[matrix]
+    return SubMatrix(matrix, 0, size.num_rows, 0, size.num_cols)
+
+
+def _candidates(analysis: Analysis, marker: int) -> list[tuple[int, int, int]]:
+    """Returns (matrix, last access before the marker, first after it) where all accesses after it look at signs."""
+    computation, command, matrix = analysis.computation, analysis.accesses.command, analysis.matrix_of_access
+    is_after = command > marker
+    excluded = np.zeros(len(computation.matrices), bool)
+    excluded[[0, *computation.outside_by_matrix()]] = True
+    io = (*computation.inputs, *computation.outputs)
+    excluded[[computation.submatrices[number].matrix for each in io for number in (each.value, each.deriv)]] = True
+    for number in distinct(command[is_after]).tolist():
+        each = computation.commands[number]
+        looks_at_sign = isinstance(each, Backprop) and computation.kernels[each.kernel].backprop_needs_sign_only
+        for operand in each.form.operands(each):
+            if not (looks_at_sign and isinstance(each, Backprop) and operand == each.output):
+                excluded[computation.submatrices[operand].matrix] = True
+        for access in each.accesses(computation) if each.form.table_fields else ():
+            excluded[computation.submatrices[access.submatrix].matrix] = True
+    last_before = np.full(len(computation.matrices), -1)
+    np.maximum.at(last_before, matrix[~is_after], command[~is_after])
+    first_after = np.full(len(computation.matrices), analysis.num_commands)
+    np.minimum.at(first_after, matrix[is_after], command[is_after])
+    chosen = np.flatnonzero(~excluded & (last_before >= 0) & (first_after < analysis.num_commands))
+    return [(int(m), int(last_before[m]), int(first_after[m])) for m in chosen]

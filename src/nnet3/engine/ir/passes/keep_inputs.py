@@ -1,0 +1,66 @@
+"""Backward passes reading the kernel's input instead of the output, where the input is kept anyway.
+
+After a rectifier, whose derivative needs the signs of its output, batch-norm can go backward with the rectifier's
+output. Batch-norm's own output need not be kept: the next kernel can work in its place. The only cost in memory: signs
+of the rectifier's output are not enough.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+
+from nnet3.engine.ir.analysis import Analysis, analyse
+from nnet3.engine.ir.commands import Backprop, Propagate, SegmentMarker, with_values
+from nnet3.engine.ir.computation import NnetComputation
+
+
+def keep_inputs(computation: NnetComputation) -> NnetComputation:
+    """Give backward passes the input of their forward passes, if after the marker only they would read the output.
+
+    Applies only where further commands use the input's matrix later. A computation with several markers is left alone.
+    """
+    if not any(info.backprop_takes_input for info in computation.kernels):
+        return computation
+    analysis = analyse(computation)
+    markers = analysis.accesses.numbers_of_class.get(SegmentMarker, [])
+    changed = _changed(analysis, markers[0]) if len(markers) == 1 else {}
+    if not changed:
+        return computation
+    result = computation.copy()
+    result.commands = [changed.get(number, command) for number, command in enumerate(computation.commands)]
+    return result
+
+
+def _changed(analysis: Analysis, marker: int) -> dict[int, Backprop]:
+    """Returns the commands that are to read an input, by number: all readers of a matrix of outputs, or none."""
+    found: dict[int, dict[int, Backprop]] = defaultdict(dict)
+    for number in analysis.accesses.numbers_of_class.get(Backprop, []):
+        command = analysis.computation.commands[number]
+        assert isinstance(command, Backprop)
+        other = _with_input(analysis, number, command)
+        if other is not None:
+            found[analysis.computation.submatrices[command.output].matrix][number] = other
+    is_after = analysis.accesses.command > marker
+    readers = zip(
+        analysis.matrix_of_access[is_after].tolist(), analysis.accesses.command[is_after].tolist(), strict=True
+    )
+    unwanted = {matrix for matrix, number in readers if number not in found.get(matrix, ())}
+    return {number: each for matrix in found.keys() - unwanted for number, each in found[matrix].items()}
+
+
+def _with_input(analysis: Analysis, number: int, command: Backprop) -> Backprop | None:
+    """Returns the command with the kernel's input in the place of its output, None if the input is not allowed."""
+    computation = analysis.computation
+    if not (computation.kernels[command.kernel].backprop_takes_input and command.output and command.memo >= 0):
+        return None
+    maker = analysis.accesses.memo_makers[command.memo]
+    forward = computation.commands[maker]
+    assert isinstance(forward, Propagate)
+    values = np.array([*forward.inputs, forward.output])
+    is_used_later = analysis.last_access[computation.submatrices[forward.inputs[0]].matrix] > number
+    is_as_it_was = (analysis.next_write(values, np.full(2, maker + 1)) > number).all()
+    if forward.output != command.output or not is_used_later or not is_as_it_was:
+        return None
+    return with_values(command, inputs=forward.inputs, output=0)  # type: ignore[return-value]

@@ -1,0 +1,143 @@
+"""The passes in order, and their runner, `optimize`.
+
+Passes have levels, as a compiler's -O1 to -O4: level n runs all passes of level n or below.
+
+1. Passes only dropping, moving and shortening: fewer commands and less memory for little work.
+2. Passes laying several matrices into one place, to save copies and use memory again, and passes packing
+   values.
+3. Passes computing otherwise: sums may be rounded otherwise, and new matrices may take memory. The default level.
+4. Passes taking time to save memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from nnet3.base.options.compiling import DEFAULT_LEVEL
+from nnet3.base.text.suggest import did_you_mean
+from nnet3.engine.ir.analysis import forget_analysis
+from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.objects import many_objects
+from nnet3.engine.ir.passes.compress_signs import compress_signs
+from nnet3.engine.ir.passes.copy_derivatives import copy_derivatives
+from nnet3.engine.ir.passes.dead_code import dead_code
+from nnet3.engine.ir.passes.hoist_products import hoist_products
+from nnet3.engine.ir.passes.keep_inputs import keep_inputs
+from nnet3.engine.ir.passes.move_sizing import move_sizing
+from nnet3.engine.ir.passes.pack_weights import pack_weights
+from nnet3.engine.ir.passes.postpone_derivatives import postpone_derivatives
+from nnet3.engine.ir.passes.rematerialize import rematerialize
+from nnet3.engine.ir.passes.remove_unneeded_zeroing import remove_unneeded_zeroing
+from nnet3.engine.ir.passes.share_copies import share_copies
+from nnet3.engine.ir.passes.work_in_place import work_in_place
+from nnet3.engine.ir.proof.equal import PassResult, prove_equal
+from nnet3.engine.ir.repeats import unrolled
+from nnet3.errors import ComputationCheckError, Nnet3Error, ProofError
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A function that returns an equivalent computation, or its argument if nothing is to be done.
+
+    With `adds_matrices` the result may need more memory, at most by the added matrices. With `joins_matrices` several
+    matrices become one matrix, alive as long as any of its parts: the result needs at most as much memory as if every
+    part had the size of the whole. No pass without these marks ever needs more.
+    """
+
+    name: str
+    function: Callable[[NnetComputation], NnetComputation]
+    level: int = 1
+    adds_matrices: bool = False
+    joins_matrices: bool = False
+
+
+PIPELINE = (
+    Pass("hoist_products", hoist_products, 3, adds_matrices=True),  # while copies still say where columns come from
+    Pass("postpone_derivatives", postpone_derivatives, 3, adds_matrices=True),  # likewise, of what they send back
+    Pass("copy_derivatives", copy_derivatives, 2),  # before copies are shared
+    Pass("dead_code", dead_code),  # before the rest, so that nobody reads what the others could else not touch
+    Pass("keep_inputs", keep_inputs, 2),  # so that what reads an output can work where it lies
+    Pass("share_copies", share_copies, 2, joins_matrices=True),
+    Pass("work_in_place", work_in_place, 2, joins_matrices=True),  # after copies are gone that keep a value alive
+    Pass("compress_signs", compress_signs, 2),  # when it is settled what lies where
+    Pass("pack_weights", pack_weights, 3, adds_matrices=True),  # new matrices would change what may share a place
+    Pass("remove_unneeded_zeroing", remove_unneeded_zeroing),
+    Pass("move_sizing", move_sizing),
+    Pass("rematerialize", rematerialize, 4),  # when it is settled what lives how long
+)
+
+
+@many_objects()
+def optimize(
+    computation: NnetComputation,
+    disabled: Collection[str] = frozenset(),
+    check_between: bool = False,
+    dump: Callable[[str, NnetComputation], None] | None = None,
+    level: int = DEFAULT_LEVEL,
+    prove: bool = False,
+) -> NnetComputation:
+    """Run the passes of PIPELINE up to `level`, except those in `disabled`; the argument is not changed.
+
+    Repeats are unrolled first, for passes to see all turns.
+    With `check_between` the checker looks at the computation before the first pass and after each pass,
+    and its ComputationCheckError names the pass. With `prove` a ProofError names the first pass with a result computing
+    something else than the argument. `dump` is called with ("", computation) before the first pass and with the pass's
+    name and its result after each. Raises Nnet3Error for an unknown name in `disabled`.
+    """
+    names = [p.name for p in PIPELINE]
+    for name in disabled:
+        if name not in names:
+            hint = did_you_mean(name, names) or f"the passes are {', '.join(names)}"
+            raise Nnet3Error(f"no pass is called '{name}': {hint}")
+    steps = [p for p in PIPELINE if p.level <= level and p.name not in disabled]
+    results: list[PassResult] = []
+    for step in (Pass("", unrolled), *steps):
+        result = step.function(computation)
+        if check_between and (result is not computation or not step.name):
+            _check(result, step.name)
+        if prove and (result is not computation or not step.name):
+            results.append(PassResult(step.name, result))
+        if result is not computation:
+            forget_analysis(computation)
+        computation = result
+        if dump is not None:
+            dump(step.name, computation)
+    forget_analysis(computation)
+    if prove:
+        prove_results(results)
+    return computation
+
+
+def prove_results(results: Sequence[PassResult], seed: int = 0) -> None:
+    """Raise ProofError, with the pass's name and how to go on without it, if results of passes differ."""
+    if len(results) < 2:
+        return
+    try:
+        prove_equal([results[0], results[-1]], seed)
+    except ProofError as error:
+        _name_the_pass(results, seed, error)
+
+
+def _name_the_pass(results: Sequence[PassResult], seed: int, last: ProofError) -> NoReturn:
+    """Raise ProofError for the first pass that changed the meaning of the program."""
+    found = last
+    try:
+        prove_equal(results, seed)
+    except ProofError as error:
+        found = error
+    raise ProofError(
+        f"the program that was made does not compute what the network computes: {found}. It is not run. Leave the pass "
+        "out (disabled_passes of CompileOptions, --optimization.disable-pass of a command), and please report it with "
+        "the network"
+    ) from None
+
+
+def _check(computation: NnetComputation, pass_name: str) -> None:
+    try:
+        check_computation(computation)
+    except ComputationCheckError as error:
+        when = f"after pass '{pass_name}'" if pass_name else "before the first pass"
+        raise ComputationCheckError(f"{when}: {error}") from error

@@ -1,0 +1,246 @@
+"""Rematerialization: values are computed again for the backward pass instead of kept.
+
+    c3: m5 = m4                               c3: m5 = m4
+    c4: m5 += 0.66 * m2                       c4: m5 += 0.66 * m2
+        ...                                       ...  m5 ends after its last use forward
+    c9: affine.Backprop(m5, ...)              m8 = m4; m8 += 0.66 * m2
+                                              c9: affine.Backprop(m8, ...)
+
+A matrix is a candidate if all its forward writers can be repeated (copies, sums, kernels with the promise
+`repeats_forward`), with operands existing when the backward pass wants the matrix, or made again too. So a
+chain of sums is made again from a kept matrix. Candidates are decided one by one, the largest first, by the peak of
+memory: a candidate is chosen for lowering the peak by enough for the bytes moved once more.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from nnet3.base.index import NO_TIME, N, T, distinct
+from nnet3.engine.ir.analysis import READ, UPDATE, WRITE, Analysis, analyse
+from nnet3.engine.ir.commands import Command, Propagate, PropagateAgain, Role, SegmentMarker, substitute
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.declarations import Life
+
+_MOST_MOVED = 24  # times as many bytes may be moved again as the peak is lower; a chain of three moves 9
+_PARTS = 12  # rates of frames are multiples of 1 / _PARTS
+_CHANGES = {Life.BEGINS: 4, Life.ENDS: -4, Life.COMPRESSES: -3, Life.DECOMPRESSES: 3}  # of quarters of a matrix
+
+
+class _Value(NamedTuple):
+    """A matrix to make again instead of keeping between two accesses: the commands for making the matrix."""
+
+    matrix: int
+    writers: tuple[int, ...]
+    sources: tuple[tuple[int, int], ...]  # sub-matrices of other matrices, and the command that reads each
+    last_forward: int
+    first_backward: int
+
+
+def rematerialize(computation: NnetComputation) -> NnetComputation:
+    """Make values again for the backward pass where recomputing lowers the peak of memory.
+
+    A computation with several markers stays as it is.
+    """
+    analysis = analyse(computation)
+    markers = analysis.accesses.numbers_of_class.get(SegmentMarker, [])
+    values = _values(analysis, markers[0]) if len(markers) == 1 else {}
+    chosen = _Choice(analysis, values).made() if values else {}
+    return _rewritten(analysis, values, chosen, markers[0]) if chosen else computation
+
+
+# ---- candidates ----
+
+
+def _values(analysis: Analysis, marker: int) -> dict[int, _Value]:
+    """Returns the candidates, by matrix."""
+    commands, accesses = analysis.computation.commands, analysis.accesses
+    excluded = _excluded(analysis)
+    of_matrix: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    of_command: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    columns = (accesses.command, analysis.matrix_of_access, accesses.submatrix, accesses.kind)
+    for number, matrix, submatrix, kind in zip(*(column.tolist() for column in columns), strict=True):
+        of_matrix[matrix].append((number, kind))
+        of_command[number].append((matrix, submatrix, kind))
+    found = {}
+    for matrix, events in of_matrix.items():
+        before, after = ([each for each in events if (each[0] > marker) is late] for late in (False, True))
+        if matrix in excluded or not before or not after:
+            continue
+        writers = dict.fromkeys(number for number, kind in before if kind & WRITE)
+        operands = [(m, s, kind, number) for number in writers for m, s, kind in of_command[number]]
+        if (
+            writers
+            and any(kind & READ for number, kind in after if number == after[0][0])
+            and all(_can_be_repeated(analysis.computation, commands[number]) for number in writers)
+            and all(m == matrix for m, _, kind, _ in operands if kind & WRITE)
+        ):
+            sources = tuple([(s, number) for m, s, _, number in operands if m != matrix])
+            found[matrix] = _Value(matrix, tuple(writers), sources, before[-1][0], after[0][0])
+    return found
+
+
+def _can_be_repeated(computation: NnetComputation, command: Command) -> bool:
+    if isinstance(command, Propagate):
+        kernel = computation.kernels[command.kernel]
+        return kernel.repeats_forward and (command.memo >= 0 or not kernel.uses_memo)
+    return command.role is Role.COMPUTE and not command.form.reference_fields
+
+
+def _excluded(analysis: Analysis) -> set[int]:
+    """Returns the matrices with fixed sub-matrices, or without simple lives."""
+    computation, lives = analysis.computation, analysis.accesses.lives
+    io = (*computation.inputs, *computation.outputs)
+    submatrices = [number for each in io for number in (each.value, each.deriv)]
+    submatrices += [number for table in computation.multi_tables for number in np.unique(table[:, 0]).tolist()]
+    excluded = {computation.submatrices[number].matrix for number in submatrices if number >= 0}
+    excluded |= {matrix for life in (Life.COMPRESSES, Life.DECOMPRESSES) for _, matrix in lives[life]}
+    begun, ended = (
+        np.bincount([matrix for _, matrix in lives[life]], minlength=len(computation.matrices))
+        for life in (Life.BEGINS, Life.ENDS)
+    )
+    return excluded | set(np.flatnonzero((begun != 1) | (ended != 1)).tolist())
+
+
+# ---- the choice ----
+
+
+class _Choice:
+    """Chooses among candidates by the peak in bytes of a frame in the long run, equal for all lengths."""
+
+    def __init__(self, analysis: Analysis, values: Mapping[int, _Value]) -> None:
+        self._analysis, self._values = analysis, values
+        self._compressed = {matrix for _, matrix in analysis.accesses.lives[Life.COMPRESSES]}
+        self._outside = analysis.computation.outside_by_matrix()
+        self._in_order = sorted(values.values(), key=lambda value: value.writers[-1])
+        rows, columns = np.array([each[:2] for each in analysis.computation.matrices], dtype=np.int64).T
+        self._rates = _rows_per_frame(analysis.computation)
+        self._weights, self._sizes = self._rates * columns, rows * columns
+        moved = np.zeros(analysis.num_commands, dtype=np.int64)
+        width = np.diff(analysis.table[analysis.accesses.submatrix, 3:])[:, 0]
+        passes = np.where(analysis.accesses.kind == UPDATE, 2, 1)
+        np.add.at(moved, analysis.accesses.command, passes * width * self._rates[analysis.matrix_of_access])
+        self._moved = {matrix: 4 * int(moved[[*value.writers]].sum()) for matrix, value in values.items()}
+
+    def made(self) -> dict[int, int]:
+        """Returns the command before which each chosen matrix is made again; none if the peak is not lowered."""
+        chosen, is_new = dict[int, int](), True
+        kept = self._changes(self._weights)
+        peak = self._peak(kept, chosen, self._weights)
+        order = sorted(self._values, key=lambda matrix: (-self._weights[matrix], matrix))
+        while is_new:
+            is_new = False
+            for matrix in order:
+                tried = {} if matrix in chosen else self._places({matrix, *chosen})
+                lower = self._peak(kept, tried, self._weights) if tried else peak
+                if lower < peak and self._moved[matrix] <= _MOST_MOVED * (peak - lower):
+                    chosen, peak, is_new = tried, lower, True
+        kept = self._changes(self._sizes)
+        is_lower = self._peak(kept, chosen, self._sizes) < self._peak(kept, {}, self._sizes)
+        return chosen if is_lower else {}
+
+    def _places(self, chosen: Collection[int]) -> dict[int, int]:
+        """Returns the command before which each matrix is made again, for itself or another; none if one cannot be."""
+        places = {matrix: self._values[matrix].first_backward for matrix in chosen}
+        for value in reversed(self._in_order):
+            if value.matrix not in chosen:
+                continue
+            place = places[value.matrix]
+            for submatrix, reader in value.sources:
+                source = int(self._analysis.table[submatrix, 0])
+                if self._analysis.dealloc_command[source] <= place and source not in self._outside:
+                    return {}
+                if source in chosen:
+                    if self._values[source].writers[-1] > value.writers[-1]:  # other columns were written later
+                        return {}
+                    places[source] = min(places[source], place)
+                elif source in self._compressed:
+                    return {}
+                if self._analysis.next_write(np.array([submatrix]), np.array([reader + 1]))[0] < place:
+                    return {}
+        return places
+
+    def _changes(self, sizes: np.ndarray) -> np.ndarray:
+        """Returns the additional memory kept from each command on, in quarters of `sizes`."""
+        changes = np.zeros(self._analysis.num_commands + 1, dtype=np.int64)
+        for life, factor in _CHANGES.items():
+            numbers, matrices = np.array(self._analysis.accesses.lives[life], dtype=np.int64).reshape(-1, 2).T
+            np.add.at(changes, numbers, factor * sizes[matrices])
+        return changes
+
+    def _peak(self, kept: np.ndarray, places: Mapping[int, int], sizes: np.ndarray) -> int:
+        """Returns the largest amount alive at once, in quarters."""
+        changes = kept.copy()
+        for matrix, place in places.items():
+            changes[self._values[matrix].last_forward + 1] -= 4 * sizes[matrix]
+            changes[place] += 4 * sizes[matrix]
+        return int(changes.cumsum().max())
+
+
+def _rows_per_frame(computation: NnetComputation) -> np.ndarray:
+    """Returns the rows of each matrix for a frame, in twelfths; without time for a sequence, else all rows."""
+    known: dict[int, tuple[int, int]] = {}
+    found = np.zeros((len(computation.matrices), 3), dtype=np.int64)
+    found[:, 2] = [matrix.num_rows for matrix in computation.matrices]
+    for matrix, info in computation.matrix_info.items():
+        if info.indexes is not None and len(info.indexes):
+            if id(info.indexes) not in known:
+                known[id(info.indexes)] = _rates(info.indexes)
+            found[matrix, :2] = known[id(info.indexes)]
+    return found[:, found.any(axis=0).argmax()]
+
+
+def _rates(indexes: np.ndarray) -> tuple[int, int]:
+    rows = indexes[indexes[:, T] != NO_TIME]
+    times, sequences = distinct(rows[:, T]), max(len(distinct(rows[:, N])), 1)
+    rate = round(_PARTS * (len(times) - 1) / (times[-1] - times[0])) if len(times) > 1 else 0
+    return rate * len(rows) // (sequences * max(len(times), 1)), _PARTS * len(rows) // sequences
+
+
+# ---- the program ----
+
+
+def _rewritten(
+    analysis: Analysis, values: Mapping[int, _Value], places: Mapping[int, int], marker: int
+) -> NnetComputation:
+    computation, result = analysis.computation, analysis.computation.copy()
+    again: dict[int, int] = {}  # the matrix that takes the place of each in the backward pass
+    for matrix in sorted(places):
+        old = computation.matrices[matrix]
+        new = result.new_matrix(old.num_rows, old.num_cols, computation.matrix_info.get(matrix), old.dtype)
+        again[matrix] = result.submatrices[new].matrix
+    others = [
+        result.find_or_add(block._replace(matrix=again[block.matrix])) if block.matrix in again else number
+        for number, block in enumerate(computation.submatrices)
+    ]
+    before: dict[int, list[Command]] = defaultdict(list)
+    after: dict[int, list[Command]] = defaultdict(list)
+    for value in sorted((values[matrix] for matrix in places), key=lambda value: value.writers[-1]):
+        begin, end = (
+            computation.commands[each[value.matrix]] for each in (analysis.alloc_command, analysis.dealloc_command)
+        )
+        made = (begin, *(_again(computation.commands[number]) for number in value.writers))
+        before[places[value.matrix]] += [substitute(command, others) for command in made]
+        after[value.last_forward].append(end)
+    result.commands = [
+        each
+        for number, command in enumerate(computation.commands)
+        for each in (
+            *before.get(number, ()),
+            substitute(command, others) if number > marker else command,
+            *after.get(number, ()),
+        )
+    ]
+    return result
+
+
+def _again(command: Command) -> Command:
+    if not isinstance(command, Propagate):
+        return command
+    return PropagateAgain(
+        command.kernel, command.node, command.inputs, command.output, command.precomputed, command.memo
+    )

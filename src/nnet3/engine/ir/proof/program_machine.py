@@ -1,0 +1,68 @@
+"""ProgramMachine: runs the commands of a program on elements of the field."""
+
+from __future__ import annotations
+
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.declarations import AccessKind, Command
+from nnet3.engine.ir.proof.machine import Machine
+from nnet3.engine.ir.repeats import with_references_moved
+from nnet3.engine.ir.shape_rules import overlap
+
+
+class ProgramMachine(Machine):
+    """The state of a run of a program."""
+
+    computation: NnetComputation
+
+    def run(self) -> None:
+        """Run the program, each Repeat turn by turn."""
+        computation = self.computation
+        self._moving = frozenset(
+            [number for number, block in enumerate(computation.submatrices) if block.row_step] + [*computation.turns]
+        )
+        for bound in computation.outside:
+            block = computation.submatrices[bound.submatrix]
+            self._memory[block.matrix] = self._named(("outside", bound.name), bound.submatrix)
+        bodies = {body.start - 1: (repeat, body) for repeat, body in computation.repeats()}
+        number = 0
+        while number < len(computation.commands):
+            if number not in bodies:
+                self._evaluate(computation.commands[number])
+                number += 1
+                continue
+            repeat, body = bodies[number]
+            for turn in range(repeat.turns):
+                self._turn = turn
+                for each in body:
+                    self._evaluate(with_references_moved(computation.commands[each], repeat, turn))
+            self._turn, number = 0, body.stop
+        for bound in computation.outside:
+            if bound.writable:
+                self.outputs["memory", bound.name, 0] = self.read(bound.submatrix)
+        for kept in (self._memory, self.memos, self.calls):  # which refer to the machine: programs are large
+            kept.clear()
+
+    def _evaluate(self, command: Command) -> None:
+        command.evaluate(self)
+        for submatrix in self._spoiled(command):
+            self.write(submatrix, self._random(self.read(submatrix).shape))
+
+    def _spoiled(self, command: Command) -> list[int]:
+        """Returns the sub-matrices overwritten by a command still reading them."""
+        blocks = self.computation.submatrices
+        matrices = [blocks[number].matrix for number in command.form.operands(command) if number]
+        if len(matrices) == len(set(matrices)) and not command.form.table_fields:
+            return []
+        accesses = command.accesses(self.computation)
+        written = [access for access in accesses if access.kind != AccessKind.READ]
+        allowed = command.in_place_pairs(self.computation)
+        return [
+            one.submatrix
+            for one in written
+            for other in accesses
+            if other is not one
+            and blocks[one.submatrix].matrix == blocks[other.submatrix].matrix
+            and (other.submatrix, one.submatrix) not in allowed
+            and (other.kind == AccessKind.READ or one.kind == AccessKind.WRITE)
+            and overlap(self.at_turn(one.submatrix), self.at_turn(other.submatrix))
+        ]

@@ -1,0 +1,356 @@
+"""Tape: a machine that notes the work of all commands, by kinds of commands, for native code to do.
+
+Commands of a kind have equal fields but for operands and memos. Operands and memos have equal numbers of blocks, and
+operands with equal numbers of rows in the first command have equal numbers in all. The first command of a kind is
+evaluated as by any machine, on `Recorded` elements; the rest call the noted template with new places and rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import cache, partial
+from itertools import accumulate
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from nnet3.base.native.library import library
+from nnet3.engine.ir.declarations import Command, Form, Life, PlainValue, Role
+from nnet3.engine.ir.proof import field
+from nnet3.engine.ir.proof.columns import ColumnSpan
+from nnet3.engine.ir.proof.field import Elements
+from nnet3.engine.ir.proof.machine import Memo
+from nnet3.engine.ir.proof.notes import AnyRows, CallTemplate, NotedKernel, Notes, OwnTemplate
+from nnet3.engine.ir.proof.program_machine import ProgramMachine
+from nnet3.engine.ir.proof.recorded_randoms import RandomRequest, RecordedRandoms
+from nnet3.engine.ir.proof.recording import MEMORY, OPERANDS, Recorded, Words
+from nnet3.errors import ProofError
+
+if TYPE_CHECKING:
+    from nnet3.engine.ir.computation import NnetComputation
+
+_Effect = tuple[str, str, int]
+_UNDEFINED = RandomRequest(("undefined",))  # counts the random elements that stand for what nobody has written
+
+
+class _Place(NamedTuple):
+    """The first element of a sub-matrix in memory, a number for its further sizes, its matrix, its rows and blocks."""
+
+    first: int
+    sizes: int
+    matrix: int
+    rows: int
+    blocks: int
+    is_whole: bool  # it is all of the matrix
+
+
+class _Fields(NamedTuple):
+    """The fields of a class of commands that make its kind: the kernel's name, the values, whether a kind exists."""
+
+    kernel: str
+    values: Callable[[Command], Any]
+    memo: str
+    has_kind: bool
+    begins: bool
+    ends: bool
+
+
+class Tape(ProgramMachine):
+    """The state of a run in which nothing is computed before all commands have been noted."""
+
+    randoms: RecordedRandoms
+
+    def __init__(self, computation: NnetComputation, number: int, notes: Notes) -> None:
+        super().__init__(computation, number, notes.randoms)
+        self._notes, self._recording = notes, notes.randoms.recording
+        self._kernels = list(map(notes.kernel, computation.kernels))
+        self._widths = [self._columns.num_blocks((number, k)) for k in range(len(computation.matrices))]
+        sizes = [each.num_rows * width for each, width in zip(computation.matrices, self._widths, strict=True)]
+        self._starts = [0, *accumulate(sizes)]  # the first element of each matrix
+        self._size = self._starts[-1]  # of memory, in elements
+        self._begun = {0}
+        self._unwritten = set[int]()  # matrices whose contents are random elements that are not in memory yet
+        self._places: dict[int, _Place] = {}
+        self._known_blocks: dict[tuple[int, int, int], tuple[int, int]] = {}
+        self._memos: dict[int, tuple[int, int]] = {}  # where each memo lies, and its rows
+        self._operands: Sequence[int] = ()  # of the command that is noted
+        self._rows: Sequence[int] = ()  # theirs
+        self._memo_rows = -1  # of the memo that it keeps
+        self._results: dict[_Effect, tuple[int, int, int]] = {}
+        self._calls: list[int] = []
+
+    # ---- running ----
+
+    def run(self) -> None:
+        """Note all commands, and run the notes."""
+        blocks = self.computation.submatrices
+        for bound in self.computation.outside:
+            self._begun.add(blocks[bound.submatrix].matrix)
+            values = self._named(("outside", bound.name), bound.submatrix)
+            self._do(partial(self.write, bound.submatrix, values), bound.submatrix)
+        for command in self.computation.commands:
+            self._evaluate(command)
+        for bound in self.computation.outside:
+            if bound.writable:
+                self._write_unwritten([blocks[bound.submatrix].matrix])
+                self._do(partial(self._keep_result, ("memory", bound.name, 0), bound.submatrix), bound.submatrix)
+        memory, drawn = self._run()
+        for result, (first, rows, width) in self._results.items():
+            self.outputs[result] = _elements(memory[first : first + rows * width].reshape(rows, width))
+        self.effects = {
+            what: _elements(drawn[self.randoms.first(RandomRequest(what, is_zero=True))]) for what in self.effects
+        }
+        self.calls.clear()  # they refer to the machine: programs are large
+
+    def _run(self) -> tuple[Words, Words]:
+        """Returns memory and the drawn elements, with the kernels' learned sums, after all calls."""
+        recording, functions = self._recording, library()
+        assert functions is not None
+        undefined = self.randoms.first(_UNDEFINED)
+        drawn = self.randoms.drawn()
+        drawn[undefined] = self._undefined.base
+        native, calls = recording.native_program(), np.array(self._calls, np.int64)
+        scratch, memory = (np.empty(size + 1, np.uint64) for size in (native.scratch, self._size))
+        numbers = self.randoms.drawn_numbers(1 + max(each.num_rows for each in self.computation.matrices))
+        spaces = np.array([each.ctypes.data for each in (native.constants, drawn, numbers, scratch, memory)], np.uint64)
+        arrays = spaces, native.instructions, native.starts, native.counts, calls
+        functions.nnet3_run_elements(*[each.ctypes.data for each in arrays], len(calls), native.tables.ctypes.data)
+        return memory, drawn
+
+    def _evaluate(self, command: Command) -> None:
+        kind_of_command: Any = type(command)
+        fields = _fields_of(kind_of_command)
+        operands = command.form.operands(command)
+        places = [self._places.get(number) or self._place_of(number) for number in operands]
+        firsts, sizes, matrices, counts, _, whole = zip(*places, strict=True) if places else ((),) * 6
+        if fields.ends:
+            return command.evaluate(self)
+        if fields.begins:
+            self._begun.update(matrices)
+            self._unwritten.update(matrices)
+        memo = getattr(command, fields.memo, -1)
+        if fields.has_kind and self._begun.issuperset(matrices):
+            same = () if len(set(operands)) == len(operands) else tuple([operands.index(each) for each in operands])
+            kernel = self._kernels[getattr(command, fields.kernel)] if fields.kernel else NotedKernel()
+            counts = *counts, self._memos.get(memo, (0, -1 if memo < 0 else -2))[1]
+            rows = AnyRows(counts, ()) if kernel.alike < 0 else self._notes.any_rows(counts)
+            kind = type(command), fields.values(command), rows.noted, sizes, same
+            own = self._own_of(command, operands, kernel, kind, rows.noted)
+        else:
+            rows = AnyRows(counts, ())
+            own = self._notes.own_of(self._note(partial(command.evaluate, self), operands, counts))
+        if self._unwritten and not (fields.has_kind and self._unwritten.isdisjoint(matrices)):
+            if fields.has_kind and len(matrices) == len(set(matrices)):  # else another operand or a table may read them
+                self._unwritten.difference_update([matrices[k] for k in own.template.overwritten if whole[k]])
+            if not fields.begins:
+                self._write_unwritten(matrices if fields.has_kind else self._matrices_of(command))
+        self._call(own, firsts, memo, rows)
+        if len(matrices) != len(set(matrices)) or not fields.has_kind:
+            for submatrix in self._spoiled(command):
+                self._do(partial(self._spoil, submatrix), submatrix)
+
+    def _own_of(
+        self, command: Command, operands: Sequence[int], kernel: NotedKernel, kind: Hashable, rows: Sequence[int]
+    ) -> OwnTemplate:
+        """Returns the template of a command, noted if none of its kind was."""
+        notes = self._notes
+        node = getattr(command, "node", "")
+        own = notes.own.get((kind, kernel.own, node))
+        if own is None:
+            general = kind, kernel.alike, kernel.own if kernel.alike < 0 else -1
+            template = notes.templates.get(general)
+            if template is None:
+                template = self._note(partial(command.evaluate, self), operands, rows, kernel.name)
+                notes.templates[general] = template
+            own = notes.own[kind, kernel.own, node] = notes.own_of(template, kernel.name, node)
+        return own
+
+    def _do(self, evaluate: Callable[[], None], *operands: int) -> None:
+        """Note the operations of `evaluate` on sub-matrices, and call the template once."""
+        places = [self._place_of(number) for number in operands]
+        own = self._notes.own_of(self._note(evaluate, operands, [place.rows for place in places]))
+        self._call(own, [place.first for place in places], -1, AnyRows((), ()))
+
+    def _note(
+        self, evaluate: Callable[[], None], operands: Sequence[int], rows: Sequence[int], name: str = ""
+    ) -> CallTemplate:
+        """Returns the template of the operations of `evaluate` on operands with `rows` rows, for kernel `name`.
+
+        `rows` may have a used memo's rows after the operands' rows.
+        """
+        self._operands, self._rows, self._memo_rows = operands, rows, -1
+        self.randoms.begin(name, len(operands) + 1)
+        evaluate()
+        requests = self.randoms.wanted()
+        lengths = [(count, self._place_of(each).blocks) for count, each in zip(rows, operands, strict=False)]
+        number = self._recording.finish(len(operands) + 1 + len(requests))
+        return CallTemplate(number, self._memo_rows, requests, self._recording.overwritten(number, lengths))
+
+    def _call(self, own: OwnTemplate, firsts: Sequence[int], memo: int, rows: AnyRows) -> None:
+        """Call a template: with the places of operands, of a memo and of what was drawn."""
+        number, memo_rows, _, _ = own.template
+        if memo_rows >= 0:
+            memo_rows = rows.of(memo_rows)
+            self._memos[memo] = self._new(2 * memo_rows + 1), memo_rows
+        instance = self._recording.instance(number, rows.own)
+        self._calls += [instance, *firsts, self._memos.get(memo, (0,))[0], *own.drawn]
+        if own.effects:
+            self.effects |= own.effects
+
+    def _matrices_of(self, command: Command) -> set[int]:
+        """Returns the matrices of a command's operands and tables."""
+        blocks = self.computation.submatrices
+        return {blocks[each.submatrix].matrix for each in command.accesses(self.computation)}
+
+    def _place_of(self, number: int) -> _Place:
+        place = self._places.get(number)
+        if place is None:
+            matrix, first_row, rows, first_column, columns, _ = self.computation.submatrices[number]
+            if first_row < 0 or first_row + rows > self.computation.matrices[matrix].num_rows:
+                raise ProofError(f"rows of sub-matrix {number} are none of matrix m{matrix}")
+            width, (start, count) = self._widths[matrix], self._blocks_of(matrix, first_column, columns)
+            if not 0 <= start <= start + count <= width:
+                raise ProofError(f"columns of sub-matrix {number} are none of matrix m{matrix}")
+            sizes = self._notes.number((count, width, columns, self.computation.has_samples(matrix)))
+            first = self._starts[matrix] + first_row * width + start
+            is_whole = count == width and rows == self.computation.matrices[matrix].num_rows
+            place = self._places[number] = _Place(first, sizes, matrix, rows, count, is_whole)
+        return place
+
+    def _blocks_of(self, matrix: int, first_column: int, columns: int) -> tuple[int, int]:
+        """Returns the first of the blocks of some columns, and their number."""
+        found = self._known_blocks.get((matrix, first_column, columns))
+        if found is None:
+            span = ColumnSpan((self._number, matrix), first_column, columns)
+            blocks = self._columns.blocks(span) if self._widths[matrix] else slice(0, 0)
+            found = blocks.start, blocks.stop - blocks.start
+            self._known_blocks[matrix, first_column, columns] = found
+        return found
+
+    def _new(self, count: int) -> int:
+        """Returns where so many new elements lie in memory."""
+        self._size += count
+        return self._size - count
+
+    # ---- what commands do: as `Machine` does it ----
+
+    def begin(self, submatrix: int, zeroed: bool) -> None:
+        if zeroed:
+            self.write(submatrix, field.ZERO)
+
+    def end(self, submatrix: int) -> None:
+        self._unwritten.add(self.computation.submatrices[submatrix].matrix)
+
+    def _write_unwritten(self, matrices: Iterable[int]) -> None:
+        """Write random elements to those of the matrices that nobody has written since they began or ended."""
+        for matrix in self._unwritten.intersection(matrices):
+            self._unwritten.remove(matrix)
+            first, end = self._starts[matrix : matrix + 2]
+            rows = self._notes.any_rows((end - first,))
+            own = self._notes.own.get(rows.noted)
+            if own is None:
+                place = self._recording.memory(OPERANDS, 0, (*rows.noted, 1), 1)
+                template = self._note(partial(self._randomize, place), (0,), rows.noted)
+                own = self._notes.own[rows.noted] = self._notes.own_of(template)
+            self._call(own, [first], -1, rows)
+
+    def read(self, submatrix: int) -> Any:
+        if not submatrix:
+            return np.zeros((0, 0, 2), np.uint64)
+        matrix = self.computation.submatrices[submatrix].matrix
+        if matrix not in self._begun:
+            raise ProofError(f"matrix m{matrix} is used before it begins")
+        first, _, matrix, rows, blocks, _ = self._place_of(submatrix)
+        width = self._widths[matrix]
+        if submatrix in self._operands:
+            operand = self._operands.index(submatrix)
+            return self._recording.memory(OPERANDS + operand, 0, (self._rows[operand], blocks), width)
+        return self._recording.memory(MEMORY, first, (rows, blocks), width)
+
+    def num_rows(self, submatrix: int) -> int:
+        if submatrix in self._operands:
+            return self._rows[self._operands.index(submatrix)]
+        return super().num_rows(submatrix)
+
+    def write(self, submatrix: int, values: Any) -> None:
+        self._recording.write(self.read(submatrix), values)
+
+    def add(self, submatrix: int, values: Any) -> None:
+        self._recording.add(self.read(submatrix), values)
+
+    def rows_of_table(self, table: int) -> Any:
+        where, blocks = self._rows_of(table)
+        return self._recording.gathered(where, blocks)
+
+    def add_to_rows(self, table: int, values: Any) -> None:
+        self._recording.send(values, self._rows_of(table)[0])
+
+    def _rows_of(self, table: int) -> tuple[np.ndarray, int]:
+        """Returns the beginnings in memory of the rows named by a multi table, -1 for none, and their blocks."""
+        pairs, parts = self._entries(table)
+        where, all_blocks = np.full(len(pairs), -1, np.int64), {1}
+        for number, entries in parts:
+            self.read(number)
+            first, _, matrix, rows, blocks, _ = self._place_of(number)
+            wanted = pairs[entries, 1]
+            if len(wanted) and not 0 <= wanted.min() <= wanted.max() < rows:
+                raise ProofError(f"multi table {table} names rows that sub-matrix {number} does not have")
+            where[entries] = first + wanted * self._widths[matrix]
+            all_blocks = {blocks}
+        return where, all_blocks.pop()
+
+    def provide(self, submatrix: int, name: str) -> None:
+        self._keep_result(("output", name, self._count("provided", name)), submatrix)
+
+    def _keep_result(self, what: _Effect, submatrix: int) -> None:
+        rows, blocks = self._place_of(submatrix)[3:5]
+        first = self._new(rows * blocks)
+        self._recording.write(self._recording.memory(MEMORY, first, (rows, blocks), blocks), self.read(submatrix))
+        self._results[what] = first, rows, blocks
+
+    def _spoil(self, submatrix: int) -> None:
+        self._randomize(self.read(submatrix))
+
+    def _randomize(self, place: Recorded) -> None:
+        self._recording.randomize(place, self.randoms.asked(_UNDEFINED))
+
+    # ---- kernels ----
+
+    def keep(self, number: int, memo: Memo) -> None:
+        self._memo_rows = len(memo.rows)
+        for place, values in zip(self._parts(self._memo_rows), memo, strict=True):
+            self._recording.write(place, values)
+
+    def memo(self, number: int, num_rows: int) -> Memo | None:
+        if number in self._memos:
+            self.memos[number] = Memo(*self._parts(self._rows[len(self._operands)]))
+        return super().memo(number, num_rows)
+
+    def _parts(self, count: int) -> list[Any]:
+        """Returns the parts of the memo of a command, in memory: of rows, of all together, random numbers of rows."""
+        place, memory = OPERANDS + len(self._operands), self._recording.memory
+        return [memory(place, 0, (count,), 1), memory(place, 2 * count, (), 0), memory(place, count, (count,), 1)]
+
+    def effect(self, kind: str, name: str, change: Any) -> None:
+        what = kind, name, 0
+        self.effects[what] = field.ZERO
+        self._recording.add(self.randoms.asked(RandomRequest(what, is_zero=True)), change)
+
+    def draws(self, kernel: str, node: str, count: int) -> Any:
+        return self._recording.draws(count, self.randoms.asked(RandomRequest((kernel, "draws"), of_node=(node,))))
+
+
+@cache
+def _fields_of(kind: Any) -> _Fields:
+    form: Form = kind.form
+    names = [each.name for each in form.fields if isinstance(each.declared, PlainValue) and each.name != "node"]
+    values = attrgetter(*names) if names else lambda command: ()
+    has_kind = not form.table_fields and kind.role is not Role.IO
+    begins, ends = (any(each is life for _, each in form.lives) for life in (Life.BEGINS, Life.ENDS))
+    return _Fields(form.kernel, values, form.makes_memo or form.uses_memo or "memo", has_kind, begins, ends)
+
+
+def _elements(words: Words) -> Elements:
+    """Returns elements (..., 2) from words, two numbers per word."""
+    return np.stack([words & np.uint64(0xFFFFFFFF), words >> np.uint64(32)], axis=-1)

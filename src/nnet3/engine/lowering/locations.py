@@ -1,0 +1,144 @@
+"""Places of values and derivatives: a matrix, rows and columns.
+
+A node has a matrix of its own unless the node is a view, or a gathered node made only of rows of one source in order.
+In a recurrent epoch, rows that nobody needs once the next step of the node begins share a place with the next step.
+
+In h(t) = W (x(t) + h(t-1)) + b the output (node 3) consists of the rows of h (node 2). Without a backward pass the four
+sums (node 1) share one row:
+
+>>> from tests.lowering.examples import loop
+>>> values = loop(backward=False).layout.values
+>>> values.places[3]
+RowPlace(root=2, row_shift=0, col_offset=0)
+>>> values.physical_row[1].tolist()
+[0, 0, 0, 0]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from nnet3.base.index import NO_TIME, T
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.program_tables import MatrixInfo
+from nnet3.engine.lowering.reading import RowsOf
+from nnet3.engine.lowering.schedule import Schedule
+from nnet3.engine.lowering.source import NodeKind
+
+
+class RowPlace(NamedTuple):
+    """Row r of a node is row r + row_shift of the node `root`, from column `col_offset` on."""
+
+    root: int
+    row_shift: int = 0
+    col_offset: int = 0
+
+
+def find_places(schedule: Schedule, views: Mapping[int, RowsOf]) -> list[RowPlace]:
+    """Returns the place of each node. `views`: gathered nodes that lie in another node's matrix."""
+    places: dict[int, RowPlace] = {}
+
+    def place(node: int) -> RowPlace:
+        if node not in places:
+            places[node] = RowPlace(node)  # stands if nodes see nothing but each other
+            places[node] = found(node)
+        return places[node]
+
+    def found(node: int) -> RowPlace:
+        if schedule.nodes[node].kind is NodeKind.VIEW:
+            seen = place(schedule.nodes[node].operands[0].node)
+            return RowPlace(seen.root, seen.row_shift, seen.col_offset + schedule.nodes[node].col_offset)
+        if node in views:
+            seen = place(views[node].node)
+            return RowPlace(seen.root, seen.row_shift + views[node].first, seen.col_offset)
+        return RowPlace(node)
+
+    return [place(node) for node in range(len(schedule.nodes))]
+
+
+@dataclass(eq=False)
+class Storage:
+    """The matrices of values, or of derivatives. `matrix[root]` is a sub-matrix as large as its matrix.
+
+    `shared`: roots where all steps use one set of rows; `physical_row[root]` (rows,): the physical row of every row.
+    Two steps of two rows each have physical rows 0, 1, 0, 1.
+    """
+
+    schedule: Schedule
+    computation: NnetComputation
+    is_deriv: bool
+    places: list[RowPlace]
+    shared: Collection[int] = ()
+    matrix: dict[int, int] = field(default_factory=dict)
+    physical_row: dict[int, np.ndarray] = field(default_factory=dict)
+    _blocks: dict[tuple[int, int, int], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for root in self.shared:
+            physical = np.arange(self.schedule.num_rows(root))
+            for position in self.schedule.steps_of_node[root]:
+                step = self.schedule.steps[position]
+                physical[step.first : step.first + step.num_rows] -= step.first
+            self.physical_row[root] = physical
+
+    def declare(self, root: int) -> None:
+        """Add a matrix for a node, with the node's rows, or with the rows of the largest step if steps share rows.
+
+        Shared rows belong to no time: the information about the matrix has t = NO_TIME.
+        """
+        schedule, node = self.schedule, self.schedule.nodes[root]
+        rows, table = schedule.num_rows(root), None
+        if root in self.physical_row:
+            step = max((schedule.steps[p] for p in schedule.steps_of_node[root]), key=lambda each: each.num_rows)
+            rows, table = step.num_rows, schedule.step_indexes(step)
+            table[:, T] = NO_TIME
+        elif node.num_rows is None:
+            table = schedule.index_table(root)
+        info = MatrixInfo(node.name, self.is_deriv, table)
+        self.matrix[root] = self.computation.new_matrix(rows * schedule.multiplicity(root), node.num_cols, info)
+
+    def bind(self, root: int, memory: str) -> None:
+        """Add a matrix that lies in memory outside; only derivatives are written there."""
+        node = self.schedule.nodes[root]
+        assert node.num_rows is not None
+        bound = self.computation.new_outside(memory, node.num_rows, node.num_cols, writable=self.is_deriv)
+        self.matrix[root] = bound
+
+    def block(self, node: int, first: int, count: int) -> int:
+        """Returns the sub-matrix of rows [first, first + count) of a node; they must lie one after another."""
+        key = (node, first, count)
+        if key not in self._blocks:
+            place = self.places[node]
+            start = first + place.row_shift
+            if place.root in self.physical_row:
+                start = int(self.physical_row[place.root][start])
+            m = self.schedule.multiplicity(place.root)
+            cols = self.schedule.nodes[node].num_cols
+            whole = self.matrix[place.root]
+            self._blocks[key] = self.computation.new_submatrix(whole, start * m, count * m, place.col_offset, cols)
+        return self._blocks[key]
+
+    def whole(self, node: int) -> int:
+        """Returns the sub-matrix of all rows of a node."""
+        return self.block(node, 0, self.schedule.num_rows(node))
+
+    def rows(self, node: int, rows: np.ndarray) -> np.ndarray:
+        """Returns the root's rows for rows of a node, members included, (rows * multiplicity,); -1 stays."""
+        place = self.places[node]
+        shifted = rows + place.row_shift
+        if place.root in self.physical_row:
+            shifted = self.physical_row[place.root][shifted]
+        m = self.schedule.multiplicity(place.root)
+        expanded = (shifted[:, np.newaxis] * m + np.arange(m)).reshape(-1)
+        return np.where(np.repeat(rows >= 0, m), expanded, -1)
+
+    def columns(self, node: int) -> int:
+        """Returns the sub-matrix of all rows of the root's matrix, in the columns of this node."""
+        place = self.places[node]
+        return self.computation.new_submatrix(
+            self.matrix[place.root], col_offset=place.col_offset, num_cols=self.schedule.nodes[node].num_cols
+        )

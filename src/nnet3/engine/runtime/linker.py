@@ -1,0 +1,211 @@
+"""Linker: binds the calls of a plan to memory and kernels, so that they run without arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import repeat
+from typing import Any, TypeAlias
+
+from torch import Tensor
+
+from nnet3.engine.ir.objects import many_objects
+from nnet3.engine.runtime.constants import Constants
+from nnet3.engine.runtime.kernels import Kernels
+from nnet3.engine.runtime.memory import Arena
+from nnet3.engine.runtime.plan import Plan
+from nnet3.engine.runtime.view_tensors import StandIns, ViewTensors
+from nnet3.errors import ExecutionError
+
+_TURNS_ATONCE = 256  # of a loop are bound together
+
+
+#: A call made ready to run: without arguments.
+BoundCall = Callable[[], object]
+
+#: From a call's integers (mostly numbers of views) and its number to what runs in each turn; None if nothing runs.
+CallKind = Callable[["Linker", Sequence[int], float], Iterable[BoundCall] | None]
+
+#: The turns of what is in no loop.
+ONCE = range(1)
+
+#: Some turns, calls, and what runs for each of these in each turn.
+Part: TypeAlias = tuple[range, list[int], list[Iterable[BoundCall]]]
+
+
+@dataclass
+class RunState:
+    """The state of a run outside the arena."""
+
+    accepted: dict[str, Tensor] = field(default_factory=dict)
+    provided: dict[str, Tensor] = field(default_factory=dict)
+    memos: list[Any] = field(default_factory=list)
+
+    def clear(self) -> None:
+        self.accepted.clear()
+        self.provided.clear()
+        self.memos[:] = [None] * len(self.memos)
+
+
+class Linker:
+    """Everything that kinds of calls need for binding, once for each of the present `turns`."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        kernels: Kernels,
+        arena: Arena,
+        state: RunState,
+        constants: Constants,
+        outside: Mapping[str, Tensor],
+        kinds: Mapping[str, CallKind],
+        fill_undefined: bool,
+    ) -> None:
+        """`kinds`: those of calls, by their names in plans. Raises ExecutionError for a call of an unknown kind."""
+        self.plan, self.kernels, self.constants, self.kinds = plan, kernels, constants, kinds
+        self.arena, self.outside, self.fill_undefined = arena, outside, fill_undefined
+        self.uses_tables = False  # set where a call is bound to a table, or to what a kernel has precomputed
+        self.used = set[int]()  # the views that calls are bound to
+        self.accepted, self.provided, self.memos = state.accepted, state.provided, state.memos
+        self.tensors: Any = ViewTensors(plan, arena, outside)  # or `StandIns`, for a while
+        self.turns, self._steps = ONCE, (0, 0)
+        self._run_forward: dict[int, Callable[..., Any]] = {}
+        self._accepts = {port.name: port.bound_name for segment in plan.segments for port in segment.accepts}
+        self._provides = {port.name: port.bound_name for segment in plan.segments for port in segment.provides}
+        for name in plan.kinds:
+            if name not in kinds:
+                raise ExecutionError(
+                    f"the plan has a call of kind '{name}', which this version does not know: plan it again"
+                )
+        self._kinds = [kinds[name] for name in plan.kinds]
+        self._args, self._starts = plan.call_args.tolist(), plan.call_start.tolist()
+        self._kind_and_number = list(zip(plan.call_kind.tolist(), plan.call_number.tolist(), strict=True))
+
+    def anew(self) -> Linker:
+        """Returns a fresh linker of the plan to the linked memory, with nothing bound yet."""
+        state = RunState(self.accepted, self.provided, self.memos)
+        return Linker(
+            *(self.plan, self.kernels, self.arena, state, self.constants, self.outside, self.kinds),
+            fill_undefined=self.fill_undefined,
+        )
+
+    def move(self, plan: Plan, constants: Constants) -> bool:
+        """Move views to the places in a plan that differs in numbers alone; calls bound to views stay bound.
+
+        Returns False, and changes nothing, where moving is impossible. Calls bound from now on have the plan's tables.
+        """
+        if not self.tensors.move(plan):
+            return False
+        self.plan, self.constants, self._args = plan, constants, plan.call_args.tolist()
+        return True
+
+    # ---- binding ----
+
+    def bind(self, call: int) -> Iterable[BoundCall] | None:
+        """Returns what runs for a call outside of loops; None if nothing does."""
+        if self.turns is not ONCE:  # samples of a loop were bound, or it has failed
+            self._begin(ONCE, (0, 0))
+        return self._bind(call)
+
+    def bind_loop(self, calls: Iterable[int], turns: range, steps: tuple[int, int]) -> Iterator[Part]:
+        """Yields some turns, the calls in them, and the bound calls for each turn, until all turns are bound.
+
+        `steps` of memos and of precomputed entries.
+        """
+        for start in range(turns.start, turns.stop, _TURNS_ATONCE):
+            some = range(start, min(start + _TURNS_ATONCE, turns.stop))
+            with many_objects():
+                self._begin(some, steps)
+                bound = {call: each for call in calls if (each := self._bind(call)) is not None}
+            yield some, list(bound), list(bound.values())
+        self._begin(ONCE, (0, 0))
+
+    def bind_stand_ins(
+        self, calls: Iterable[int], steps: tuple[int, int] = (0, 0)
+    ) -> tuple[StandIns, dict[int, BoundCall]]:
+        """Returns tensors in the place of all views, and the bound call on them for each running call."""
+        tensors, made = self.tensors, self.tensors.stand_ins()
+        self._begin(ONCE, steps)
+        self.tensors = made
+        try:
+            return made, {call: each for call in calls for each in self._bind(call) or ()}
+        finally:
+            self.tensors = tensors
+            self._begin(ONCE, (0, 0))
+
+    def _begin(self, turns: range, steps: tuple[int, int]) -> None:
+        """Bind for these turns from now on."""
+        self.turns, self._steps = turns, steps
+        self.tensors.forget_turns()
+
+    def _bind(self, call: int) -> Iterable[BoundCall] | None:
+        kind, number = self._kind_and_number[call]
+        return self._kinds[kind](self, self._args[self._starts[call] : self._starts[call + 1]], number)
+
+    def each(self, function: Callable[..., Any], *columns: Iterable[Any]) -> Iterable[BoundCall]:
+        """Binds a function to the operands of every turn."""
+        return map(partial, self.always(function), *columns)
+
+    # ---- operands, for each turn ----
+
+    def always(self, value: Any) -> Iterable[Any]:
+        """Returns the same value for all turns."""
+        return repeat(value, len(self.turns))
+
+    def view(self, number: int) -> Iterable[Tensor]:
+        """Returns the tensor of a view for each turn."""
+        self.used.add(number)
+        return self.tensors.of(number, self.turns)
+
+    def views(self, numbers: Sequence[int]) -> Iterable[list[Tensor | None]]:
+        """Returns the tensors of several views for each turn, None for -1."""
+        self.used.update(numbers)
+        fixed = [None if number < 0 else self.tensors.fixed[number] for number in numbers]
+        if all(number < 0 or tensor is not None for number, tensor in zip(numbers, fixed, strict=True)):
+            return (fixed.copy() for _ in self.turns)
+        return map(list, zip(*[self.always(None) if n < 0 else self.view(n) for n in numbers], strict=True))
+
+    def memo(self, number: int) -> Iterable[int]:
+        """Returns the number of a memo in each turn."""
+        return [number + turn * self._steps[0] for turn in self.turns]
+
+    def index(self, number: int) -> Tensor:
+        """Returns a table of row numbers on the device."""
+        self.uses_tables = True
+        return self.constants.index(self.plan, number)
+
+    def loaded(self, kernel: int, precomputed: int) -> Iterable[Any]:
+        """Returns a kernel's precomputed arrays for each turn, loaded for the device."""
+        step = self._steps[1] if precomputed else 0
+        if not step:
+            return self.always(self._load(kernel, precomputed))
+        return [self._load(kernel, precomputed + turn * step) for turn in self.turns]
+
+    def _load(self, kernel: int, precomputed: int) -> Any:
+        if self.plan.precomputed[precomputed] is None:
+            return None
+        self.uses_tables = True
+        return self.constants.load(self.plan, self.kernels, kernel, precomputed)
+
+    def forward(self, kernel: int, precomputed: int, output: int, inputs: Sequence[int]) -> tuple[Any, ...]:
+        """Returns a kernel's forward function, and the operands in each turn: inputs, output, precomputed arrays."""
+        run = self._run_forward.get(kernel)
+        if run is None:
+            run = self._run_forward[kernel] = self.kernels.find(self.plan.kernels[kernel]).run_forward
+        return run, self.views(inputs), self.view(output), self.loaded(kernel, precomputed)
+
+    def accept(self, view: int, name: str) -> Iterable[BoundCall]:
+        bound = self.outside.get(self._accepts[name])
+        if bound is not None:
+            return self.each(lambda dest: dest.copy_(bound), self.view(view))
+        accepted = self.accepted
+        return self.each(lambda dest: dest.copy_(accepted[name]), self.view(view))
+
+    def provide(self, view: int, name: str) -> Iterable[BoundCall]:
+        bound, provided = self.outside.get(self._provides[name]), self.provided
+
+        def provide(source: Tensor) -> None:
+            provided[name] = source.clone() if bound is None else bound.copy_(source)
+
+        return self.each(provide, self.view(view))

@@ -1,0 +1,189 @@
+"""NativeParts: the calls of a link made by native code; operations follow the views from plan to plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from nnet3.base.native.ranges import ReachableMemory
+from nnet3.engine.ir.objects import many_objects
+from nnet3.engine.runtime.linker import ONCE, BoundCall, Linker, Part
+from nnet3.engine.runtime.native_runs import NativeRun, in_groups, native_kernels, operations_of
+from nnet3.engine.runtime.plan import Plan
+from nnet3.engine.runtime.replay import is_same_state, state_of
+from nnet3.engine.runtime.view_operations import ViewOperations, on_views
+from nnet3.engine.runtime.view_tensors import Places
+
+_MANY, _FEW = 4, 32  # times as many rows, but for so many, are looked at anew
+
+
+class _Straight(NamedTuple):
+    """Calls outside of loops, and the native runs for some; `views`: the views of the native runs."""
+
+    part: Part
+    runs: list[NativeRun]
+    views: set[int]
+
+
+class _WholeLoop(NamedTuple):
+    """A loop that native code runs as a whole: its first call, and the views in use."""
+
+    first: int
+    run: NativeRun
+    views: set[int]
+
+
+class NativeParts:
+    """The calls of a link that native code makes; false if it makes none.
+
+    If the link becomes the link of another plan, operations move with their views. Operations on many more or fewer
+    rows are looked at anew: native code is for few rows.
+    """
+
+    def __init__(self, linker: Linker, used: Mapping[int, set[int]]) -> None:
+        """`used`: the views used by each call outside of loops."""
+        self._linker, self._used, self.plan = linker, used, linker.plan
+        self._rows = linker.plan.views[:, 4]  # of views, when their calls were looked at
+        self._kernels = native_kernels(linker.plan, linker.kernels) if linker.tensors.are_on_cpu else []
+        self._with_state = [kernel for kernel in self._kernels if kernel.replay_state() != []]
+        self._state: list[object] | None = None
+        self._memory: ReachableMemory | None = None
+        self._operations: dict[int, list[ViewOperations | None]] = {}  # by call
+        self._straight: dict[tuple[range, bool], _Straight] = {}
+        self._loops: dict[int, _WholeLoop] = {}  # by first call
+
+    def __bool__(self) -> bool:
+        return bool(self._kernels)
+
+    def forget_old_addresses(self) -> bool:
+        """Forgets everything and returns True if native code would read parameters where they were."""
+        if not self._with_state:
+            return False
+        state = state_of(self._with_state)
+        if state is not None and is_same_state(self._state, state):
+            return False
+        self.forget()
+        self._state = state
+        return True
+
+    @property
+    def memory(self) -> ReachableMemory:
+        """The memory open to native code: the program's memory, outside memory, parameters of kernels."""
+        if self._memory is None:
+            linker = self._linker
+            bound = {each.name: linker.outside[each.name] for each in self.plan.outside}
+            written = [bound[each.name] for each in self.plan.outside if each.writable]
+            parameters = [
+                each for kernel in self._with_state for each in kernel.replay_state() or () if isinstance(each, Tensor)
+            ]
+            self._memory = ReachableMemory([linker.arena.storage, *written], [*bound.values(), *parameters])
+        return self._memory
+
+    def forget(self) -> None:
+        """Forgets all operations and native runs."""
+        self._memory = None
+        self._operations.clear()
+        self._straight.clear()
+        self._loops.clear()
+
+    def move(self, plan: Plan, anew: Set[int]) -> None:
+        """Becomes the parts of another plan, after the linker's views have moved; calls `anew` are forgotten."""
+        before, after, self.plan = self.plan.views, plan.views, plan
+        if not self:
+            return
+        differs, rows = before != after, after[:, 4]
+        moved = set(np.flatnonzero(differs.any(axis=1)).tolist())
+        differs[:, [1, 4, 8]] = False  # where they begin, their rows, and how far they move on
+        is_far = (rows > _MANY * self._rows + _FEW) | (_MANY * rows + _FEW < self._rows)
+        self._rows = np.where(is_far, rows, self._rows)
+        other = set(np.flatnonzero(differs.any(axis=1) | is_far).tolist())
+        self._operations = {
+            call: known for call, known in self._operations.items() if call not in anew and not other & self._used[call]
+        }
+        for key, straight in list(self._straight.items()):
+            moving = [run for run in straight.runs if not moved.isdisjoint(run.views)]
+            is_gone = other & straight.views or any(call in key[0] for call in anew)
+            if is_gone or not all(run.move(1, self._linker.tensors.places) for run in moving):
+                del self._straight[key]
+                continue
+            for run in moving:
+                run.check(self.memory)
+        self._loops = {first: loop for first, loop in self._loops.items() if not other & loop.views}
+
+    def straight(self, calls: range, bound: Mapping[int, Sequence[BoundCall]], together: bool) -> Part:
+        """Returns calls that run once."""
+        known = self._straight.get((calls, together))
+        if known is not None:
+            return known.part
+        own, places = [call for call in calls if call in bound], self._linker.tensors.places
+        self._find_operations([call for call in own if not self._goes_on(call, places)], bound)
+        numbers = [call for call in own for _ in bound[call]]
+        runs = [run for call in own for run in bound[call]]
+        found = [each for call in own for each in self._operations[call]]
+        groups = in_groups(runs, found, places, together=together)
+        made = [runs[group.calls[0]] if group.run is None else partial(group.run, 0, 1) for group in groups]
+        part: Part = ONCE, [numbers[group.calls[0]] for group in groups], [[run] for run in made]
+        native = [group for group in groups if group.run is not None]
+        for group in native:
+            assert group.run is not None
+            group.run.check(self.memory)
+        views = set[int]().union(*(self._used[numbers[place]] for group in native for place in group.calls))
+        self._straight[calls, together] = _Straight(part, [g.run for g in native if g.run is not None], views)
+        return part
+
+    def _goes_on(self, call: int, places: Places) -> bool:
+        """True if a call's operations are known, and can be placed at `places`."""
+        known = self._operations.get(call)
+        return known is not None and all(each is None or each.placed(places) is not None for each in known)
+
+    def _find_operations(self, calls: Iterable[int], bound: Mapping[int, Sequence[BoundCall]]) -> None:
+        """Find the operations of calls outside of loops."""
+        native = dict[int, list[BoundCall]]()
+        for call in calls:
+            self._operations[call] = [None for _ in bound[call]]
+            if any(operations_of(each) for each in bound[call]):
+                native[call] = []
+        if not native:
+            return
+        stand_ins, made = self._linker.bind_stand_ins(native)
+        found = on_views(map(operations_of, made.values()), stand_ins)
+        self._operations |= {call: [operations] for call, operations in zip(made, found, strict=True)}
+
+    def loop(self, calls: range, turns: range, steps: tuple[int, int], together: bool) -> Iterator[Part]:
+        """Yields what runs in a loop, as `Linker.bind_loop` does."""
+        linker, whole = self._linker, self._loops.get(calls.start) if together else None
+        places = linker.tensors.places
+        if whole is not None and whole.run.move(len(turns), places):
+            whole.run.check(self.memory)
+            yield _as_part(whole, turns)
+            return
+        linker.used = set()
+        with many_objects():
+            stand_ins, bound = linker.bind_stand_ins(calls, steps)
+            operations = list(on_views(map(operations_of, bound.values()), stand_ins))
+        numbers = list(bound)
+        groups = in_groups(list(bound.values()), operations, places, len(turns), together=together)
+        for group in groups:
+            if group.run is not None:
+                group.run.check(self.memory)
+        if together and len(groups) == 1 and groups[0].run is not None:
+            whole = self._loops[calls.start] = _WholeLoop(numbers[0], groups[0].run, linker.used)
+            yield _as_part(whole, turns)
+            return
+        by_python = [numbers[call] for group in groups if group.run is None for call in group.calls]
+        firsts = [numbers[group.calls[0]] for group in groups]
+        for some, _, each in linker.bind_loop(by_python, turns, steps):
+            others = iter(each)
+            made = [
+                next(others) if group.run is None else [partial(group.run, turn, turn + 1) for turn in some]
+                for group in groups
+            ]
+            yield some, firsts, made
+
+
+def _as_part(whole: _WholeLoop, turns: range) -> Part:
+    return ONCE, [whole.first], [[partial(whole.run, turns.start, turns.stop)]]

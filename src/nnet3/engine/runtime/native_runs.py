@@ -1,0 +1,225 @@
+"""Consecutive calls made by native code: one call of a C function, in a loop one call for all turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.base.native import operations
+from nnet3.base.native.codes import Code
+from nnet3.base.native.library import is_amd, library
+from nnet3.base.native.operations import (
+    ADDRESSES,
+    COUNTED,
+    FLOAT_BYTES,
+    OF_ROW,
+    OF_TURN,
+    SCRATCH,
+    SIZES,
+    TABLE,
+    Operations,
+    Row,
+    reads_panels,
+    size_of_panels,
+)
+from nnet3.base.native.ranges import Ranges, ReachableMemory, check_scratch
+from nnet3.engine.runtime.calls import scaled_copy
+from nnet3.engine.runtime.kernels import Kernels
+from nnet3.engine.runtime.linker import BoundCall
+from nnet3.engine.runtime.plan import Plan
+from nnet3.engine.runtime.view_operations import ViewOperations, joined
+from nnet3.engine.runtime.view_tensors import NO_PLACES, Places
+from nnet3.errors import ProofError
+
+#: What calls do that work on views alone.
+_ON_VIEWS: dict[Any, Callable[..., Operations | None]] = {
+    Tensor.copy_: operations.copy,
+    Tensor.add_: operations.add,
+    Tensor.zero_: operations.zero,
+    Tensor.fill_: operations.fill,
+    Tensor.mul_: operations.scale,
+    scaled_copy: operations.scaled_copy,
+}
+_FEWEST_TURNS = 8  # for which weights are packed
+
+
+class NativeRun:
+    """Operations that run in order in each of some turns. Weights are packed before the first turn."""
+
+    def __init__(self, operations: ViewOperations, num_turns: int = 1, places: Places = NO_PLACES) -> None:
+        """`places`: the plan's places. Raises ValueError for operations not continued by their tables."""
+        found, placed = library(), operations.placed(places)
+        assert found is not None
+        if placed is None:
+            raise ValueError("rows differ that were equally many")
+        self._operations, self.views = operations, set(operations.matrices[:, 2].tolist())
+        packing: dict[Row, tuple[int, int]] = {}  # operation, and where its panels begin
+        order, scratch = list[int](), list[int]()
+        self._num_floats, width, panels = 0, found.nnet3_columns_of_panel(), 0
+        for number, row in enumerate(map(tuple, placed[0].tolist())):
+            size = size_of_panels(row, width)
+            if not size:
+                order.append(number)
+                scratch.append(panels if reads_panels(row) else row[SCRATCH])
+                continue
+            _, panels = packing.setdefault(row, (number, self._num_floats))
+            self._num_floats += size if panels == self._num_floats else 0
+        before = [number for number, _ in packing.values()]
+        self._order = np.array([*before, *order], np.int64)
+        self._scratch_of = np.array([*(place for _, place in packing.values()), *scratch], np.int64)
+        self._num_before, self._num_rows, self._num_turns = len(before), len(self._order), num_turns
+        rows, moves = (each[self._order] for each in placed)
+        rows[:, SCRATCH] = self._scratch_of
+        pointers = np.array([table.ctypes.data for table in places.tables], np.int64)
+        self._arrays = [rows, moves, pointers, *places.tables]
+        self._function = partial(found.nnet3_run, *(array.ctypes.data for array in self._arrays[:3]))
+        self._scratch: Tensor | None = None
+        self._ranges = Ranges(rows, moves)
+        check_scratch(rows, moves, self._num_floats, width)
+
+    def move(self, num_turns: int, places: Places) -> bool:
+        """Move to `places` and to `num_turns` turns; returns False, and changes nothing, where moving is impossible."""
+        placed = self._operations.placed(places)
+        if placed is None:
+            return False
+        rows, moves = (each[self._order] for each in placed)
+        rows[:, SCRATCH] = self._scratch_of
+        differs = rows[:, SIZES] != self._arrays[0][:, SIZES]
+        if differs[: self._num_before].any():
+            return False  # panels would be others
+        if differs.any() or (moves != self._arrays[1]).any():
+            self._ranges = Ranges(rows, moves)
+        for array, own in zip(self._arrays, (rows, moves), strict=False):
+            array[:] = own
+        self._arrays[2][:] = [table.ctypes.data for table in places.tables]
+        self._arrays[3:], self._num_turns, self._scratch = places.tables, num_turns, None
+        return True
+
+    def check(self, memory: ReachableMemory) -> None:
+        """Check that no turn uses foreign memory. Raises ExecutionError."""
+        if self._num_rows:
+            memory.check(self._ranges, self._arrays[0][:, ADDRESSES], self._arrays[3:], self._num_turns)
+
+    @property
+    def packed(self) -> np.ndarray:
+        """The operations that pack weights before the first turn."""
+        return self._arrays[0][: self._num_before]
+
+    def in_turns(self, turns: range) -> list[list[Row]]:
+        """Returns the operations of every turn, as operations.c makes them of rows, moves and tables.
+
+        The packing of weights stands before each product with packed weights; panels begin at 0. Raises ProofError for
+        tables shorter, or lying elsewhere, than native code expects.
+        """
+        rows, moves, places, *tables = self._arrays
+        used = [each for each in np.unique(moves[:, TABLE.start :]).tolist() if each >= 0]
+        are_theirs = places.tolist() == [table.ctypes.data for table in tables]
+        if not are_theirs or any(len(tables[each]) < turns.stop for each in used):
+            raise ProofError("native code would take rows from other tables than those of its loop")
+        packing = {int(row[SCRATCH]): number for number, row in enumerate(self.packed)}
+        order = list[int]()
+        for number in range(self._num_before, self._num_rows):
+            order += [packing[int(rows[number, SCRATCH])]] if reads_panels(rows[number]) else []
+            order.append(number)
+        now, moves = np.repeat(rows[None, order], len(turns), axis=0), moves[order]
+        of_turn, of_row, table, counted = (moves[:, part] for part in (OF_TURN, OF_ROW, TABLE, COUNTED))
+        blocks = np.zeros((len(tables) + 1, len(turns), 2), np.int64)  # the last ones for no table
+        for each in used:
+            blocks[each] = tables[each][turns.start : turns.stop]
+        first, count = np.moveaxis(blocks, 2, 0)
+        steps = np.array(turns)[:, None, None] * of_turn + np.moveaxis(first[table], 2, 0) * of_row
+        now[..., ADDRESSES] += np.where(now[..., ADDRESSES], FLOAT_BYTES * steps, 0)
+        now[..., SIZES] = np.where(counted < 0, now[..., SIZES], np.moveaxis(count[counted], 2, 0))
+        now[..., SCRATCH] = np.where(np.isin(now[..., 0], (Code.PACK, Code.PANELS)), 0, now[..., SCRATCH])
+        return [list(map(tuple, each)) for each in now.tolist()]
+
+    def __call__(self, start: int, stop: int) -> None:
+        """Run them in turns [start, stop)."""
+        if not self._num_floats:
+            self._function(0, self._num_rows, start, stop, None, 1)
+            return
+        if start == 0 or self._scratch is None:
+            self._scratch = torch.empty(self._num_floats, dtype=torch.float32, device="cpu")
+            self._function(0, self._num_before, 0, 1, self._scratch.data_ptr(), 1)
+        place, threads = self._scratch.data_ptr(), torch.get_num_threads()
+        self._function(self._num_before, self._num_rows, start, stop, place, threads)
+        if stop == self._num_turns:
+            self._scratch = None
+
+
+class Group(NamedTuple):
+    """Consecutive calls, by place, and the native run that makes them all in a turn; `run` is None for Python."""
+
+    calls: list[int]
+    run: NativeRun | None
+
+
+def native_kernels(plan: Plan, kernels: Kernels) -> list[Any]:
+    """Returns the kernels of a plan that want native code; none without native code."""
+    if plan.dtype != "float32":
+        return []
+    found = [kernels.find(kernel) for kernel in plan.kernels if kernel.output_width >= 0]
+    wanting = [kernel for kernel in found if getattr(kernel, "is_native", False)]
+    return wanting if wanting and library() is not None else []
+
+
+def in_groups(
+    calls: Sequence[BoundCall],
+    operations: Sequence[ViewOperations | None],
+    places: Places,
+    num_turns: int = 1,
+    *,
+    together: bool,
+) -> list[Group]:
+    """Groups calls by maker, native code or Python; unless `together`, each call is a separate group.
+
+    Native code makes all calls with `operations`, if a kernel's call is among the calls. Weights are packed for many
+    turns in which nothing changes the weights.
+    """
+    is_native = [_goes(each, places, num_turns) for each in operations]
+    groups: list[Group] = []
+    for are_native, places_of_group in groupby(range(len(calls)), lambda place: is_native[place]):
+        numbers = list(places_of_group)
+        if not are_native or all(_function(calls[number]) in _ON_VIEWS for number in numbers):
+            groups += [Group([number], None) for number in numbers]
+            continue
+        for part in [numbers] if together else [[number] for number in numbers]:
+            made = joined([each for number in part if (each := operations[number]) is not None])
+            groups.append(Group(part, NativeRun(made, num_turns, places)))
+    return groups
+
+
+def _goes(operations: ViewOperations | None, places: Places, num_turns: int) -> bool:
+    """True if there are operations that go on as their views do, and weights are packed well or not at all."""
+    if operations is None or operations.placed(places) is None:
+        return False
+    packed = operations.rows[:, 0] == Code.PACK
+    return not packed.any() or (num_turns >= _FEWEST_TURNS and is_amd() and operations.packs_constant(packed, places))
+
+
+def _function(call: BoundCall) -> Any:
+    return call.func if isinstance(call, partial) else None
+
+
+def operations_of(call: BoundCall) -> Operations | None:
+    """Returns the operations equivalent to a call; None without any."""
+    if not isinstance(call, partial):
+        return None
+    on_views = _ON_VIEWS.get(call.func)
+    if on_views is not None:
+        return on_views(*call.args, **call.keywords)
+    kernel: Any = getattr(call.func, "__self__", None)
+    if not getattr(kernel, "is_native", False):
+        return None
+    found: Operations | None = None
+    if call.func == kernel.run_forward:
+        found = kernel.native_forward(*call.args)
+    elif call.func == getattr(kernel, "run_backward", None) and hasattr(kernel, "native_backward"):
+        found = kernel.native_backward(*call.args)
+    return found

@@ -1,0 +1,234 @@
+"""Plan: the place of each matrix and the calls of each command, as plain data for saving."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import is_
+from typing import Any
+
+import numpy as np
+
+from nnet3.errors import ExecutionError
+
+PLAN_VERSION = 4
+
+
+@dataclass(frozen=True)
+class Port:
+    """A matrix that a segment accepts or provides."""
+
+    name: str
+    num_rows: int
+    num_cols: int
+    submatrix: int
+    dtype: str
+    is_deriv: bool
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.num_rows, self.num_cols
+
+    @property
+    def bound_name(self) -> str:
+        """The name for binding the port to outside memory."""
+        return f"{self.name}.deriv" if self.is_deriv else self.name
+
+
+@dataclass(frozen=True)
+class OutsidePlan:
+    """Outside memory that the program reads in place, or with `writable` changes."""
+
+    name: str
+    num_rows: int
+    num_cols: int
+    dtype: str
+    writable: bool
+
+
+@dataclass(frozen=True)
+class PlannedKernel:
+    """The use of a kernel in a program. Widths are columns, -1 where it has no single input or does not run."""
+
+    name: str
+    updatable: bool
+    input_width: int = -1
+    output_width: int = -1
+    is_updated: bool = False
+    stores_stats: bool = False
+
+
+@dataclass(frozen=True)
+class SegmentPlan:
+    """One run: commands [start, end), calls [first_call, end_call), the accepted and the provided matrices."""
+
+    start: int
+    end: int
+    first_call: int
+    end_call: int
+    accepts: tuple[Port, ...]
+    provides: tuple[Port, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Everything that linking needs of a computation, for one dtype.
+
+    * The arena has `num_bytes`; `lanes` are the dtypes of its views.
+    * `views` (views, 10): lane, start, column, outer, inner, columns, outer step, inner step, turn step, unevenness.
+      Row i * inner + j of a view begins at start + i * outer step + j * inner step; outer 0 is a plain matrix of
+      `inner` rows. In lane l >= 0 numbers count elements of `lanes[l]`; lane -1 - k is outside memory `outside[k]`,
+      where numbers count rows. In turn r of a loop the view begins r * turn step later; if its unevenness is u > 0, it
+      has the rows [first, first + count) from its start, given by row r of `uneven[u - 1]`, (turns, 2).
+    * Call c is of kind `kinds[call_kind[c]]` with integers call_args[call_start[c] : call_start[c + 1]] (views, tables,
+      kernels, names in `texts`) and `call_number[c]`; it belongs to command `call_command[c]`.
+    * `loops` (loops, 5): calls [first, end) run in so many turns. In turn r memos are numbered r * memo step higher,
+      and precomputed entries r * precomputed step.
+    * `indexes`: row numbers, int64. `precomputed`: the kernels' arrays derived from indexes.
+    * `places` (places, 4): matrix (negative: its compressed form), first and last command, byte offset.
+    * `are_views_apart`: views in one place need not share a place in other plans with these calls.
+    """
+
+    dtype: str
+    num_bytes: int
+    lanes: tuple[str, ...]
+    outside: tuple[OutsidePlan, ...]
+    views: np.ndarray
+    kinds: tuple[str, ...]
+    texts: tuple[str, ...]
+    call_kind: np.ndarray
+    call_start: np.ndarray
+    call_args: np.ndarray
+    call_number: np.ndarray
+    call_command: np.ndarray
+    loops: np.ndarray
+    indexes: tuple[np.ndarray, ...]
+    uneven: tuple[np.ndarray, ...]
+    precomputed: tuple[Mapping[str, np.ndarray] | None, ...]
+    kernels: tuple[PlannedKernel, ...]
+    num_memos: int
+    need_model_derivative: bool
+    segments: tuple[SegmentPlan, ...]
+    places: np.ndarray
+    are_views_apart: bool = False
+
+    @property
+    def num_calls(self) -> int:
+        return len(self.call_kind)
+
+    @property
+    def mark(self) -> tuple[int, ...]:
+        """Numbers that differ between most plans (see `nnet3.engine.driver.proving.proves_all`)."""
+        return self.num_calls, self.num_bytes, int(self.views.sum())
+
+    def num_runs(self) -> int:
+        """Returns how many calls all turns of all loops make, and those outside of loops."""
+        first, end, turns = self.loops[:, :3].T
+        return self.num_calls + int(((end - first) * (turns - 1)).sum())
+
+    def changed(self, **parts: Any) -> Plan:
+        """Returns a plan with these parts, otherwise equal: `dataclasses.replace`, in a fifth of the time."""
+        other = object.__new__(Plan)
+        vars(other).update(vars(self), **parts)
+        return other
+
+    def segments_with_rows(self, rows: Iterator[int]) -> tuple[SegmentPlan, ...]:
+        """Returns the segments with new numbers of rows for accepted and provided matrices."""
+        return tuple(
+            [
+                replace(
+                    segment,
+                    accepts=tuple([replace(port, num_rows=next(rows)) for port in segment.accepts]),
+                    provides=tuple([replace(port, num_rows=next(rows)) for port in segment.provides]),
+                )
+                for segment in self.segments
+            ]
+        )
+
+    def has_calls_of(self, other: Plan) -> bool:
+        """True if both plans share the objects for kinds of calls, as in a family: then the plans differ in numbers."""
+        return all(getattr(self, name) is getattr(other, name) for name in _CALLS) and len(self.views) == len(
+            other.views
+        )
+
+    def has_tables_of(self, other: Plan) -> bool:
+        """True if both plans share the objects for tables and precomputed entries."""
+        own, others = (*self.indexes, *self.precomputed), (*other.indexes, *other.precomputed)
+        return len(own) == len(others) and all(map(is_, own, others))
+
+    def byte_offset(self, matrix: int, command: int) -> int:
+        """Returns the place of a matrix in the arena at a command. Raises ExecutionError if it is not in memory."""
+        for offset in self.places[self._is_at(matrix, command), 3].tolist():
+            return int(offset)
+        form = "compressed" if matrix < 0 else "in memory"
+        raise ExecutionError(f"command c{command} uses matrix m{abs(matrix)}, which is not {form} there")
+
+    def _is_at(self, matrix: int, command: int) -> np.ndarray:
+        key, first, last, _ = self.places.T
+        return np.asarray((key == matrix) & (first <= command) & (command <= last))
+
+    def to_data(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Returns a header that JSON can hold, and named arrays."""
+        arrays: dict[str, np.ndarray] = {name: getattr(self, name) for name in _ARRAYS}
+        arrays |= {f"indexes.{number}": table for number, table in enumerate(self.indexes)}
+        arrays |= {f"uneven.{number}": table for number, table in enumerate(self.uneven)}
+        header: dict[str, Any] = {name: getattr(self, name) for name in _PLAIN}
+        header |= {"version": PLAN_VERSION, "num_indexes": len(self.indexes), "num_uneven": len(self.uneven)}
+        header["precomputed"] = [None if entry is None else list(entry) for entry in self.precomputed]
+        for number, entry in enumerate(self.precomputed):
+            arrays |= {f"precomputed.{number}.{name}": np.asarray(array) for name, array in (entry or {}).items()}
+        header["kernels"] = [list(vars(kernel).values()) for kernel in self.kernels]
+        header["outside"] = [list(vars(memory).values()) for memory in self.outside]
+        header["segments"] = [
+            [
+                *(segment.start, segment.end, segment.first_call, segment.end_call),
+                [list(vars(port).values()) for port in segment.accepts],
+                [list(vars(port).values()) for port in segment.provides],
+            ]
+            for segment in self.segments
+        ]
+        return header, arrays
+
+    @classmethod
+    def from_data(cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Plan:
+        """Returns the plan that `to_data` gave, perhaps by way of JSON. Raises ExecutionError for another version."""
+        if header.get("version") != PLAN_VERSION:
+            raise ExecutionError(f"a plan of version {header.get('version')} cannot be used, only {PLAN_VERSION}")
+        values: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
+        values |= {name: tuple(v) if isinstance(v := header[name], list) else v for name in _PLAIN}
+        for name in ("indexes", "uneven"):
+            values[name] = tuple([arrays[f"{name}.{number}"] for number in range(header[f"num_{name}"])])
+        values["precomputed"] = tuple(
+            [
+                None if names is None else {name: arrays[f"precomputed.{number}.{name}"] for name in names}
+                for number, names in enumerate(header["precomputed"])
+            ]
+        )
+        values["kernels"] = tuple([PlannedKernel(*kernel) for kernel in header["kernels"]])
+        values["outside"] = tuple([OutsidePlan(*memory) for memory in header["outside"]])
+        values["segments"] = tuple([_segment_from_data(*segment) for segment in header["segments"]])
+        return cls(**values)
+
+    def __str__(self) -> str:
+        """Returns a line for the whole plan, then a line for every call: command, kind and operands."""
+        lines = [f"# plan in {self.dtype}: {self.num_bytes} bytes, {self.num_calls} calls, {len(self.views)} views"]
+        loops = {loop[0]: loop for loop in self.loops.tolist()}
+        for call, command in enumerate(self.call_command.tolist()):
+            if call in loops:
+                lines.append(f"repeat {loops[call][2]} times the next {loops[call][1] - call} calls")
+            args = self.call_args[self.call_start[call] : self.call_start[call + 1]].tolist()
+            number = float(self.call_number[call])
+            lines.append(f"c{command}: {self.kinds[self.call_kind[call]]} {args}" + (f" {number:g}" if number else ""))
+        return "\n".join(lines)
+
+
+_CALLS = ("kinds", "texts", "call_kind", "call_start", "call_number", "kernels", "lanes")
+_ARRAYS = ("views", "call_kind", "call_start", "call_args", "call_number", "call_command", "loops", "places")
+_PLAIN = ("dtype", "num_bytes", "lanes", "kinds", "texts", "num_memos", "need_model_derivative")
+
+
+def _segment_from_data(
+    start: int, end: int, first_call: int, end_call: int, accepts: Sequence[Any], provides: Sequence[Any]
+) -> SegmentPlan:
+    ports = [tuple([Port(*port) for port in ports]) for ports in (accepts, provides)]
+    return SegmentPlan(start, end, first_call, end_call, *ports)

@@ -1,0 +1,243 @@
+"""Planner: what rules plan commands with: calls, views of matrices, tables, memory within a command."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nnet3.engine.ir.commands import Command
+from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.program_tables import SubMatrix
+from nnet3.engine.runtime.lanes import LANES, lane_of
+from nnet3.engine.runtime.packing import Span, matrix_spans
+from nnet3.engine.runtime.plan import PlannedKernel
+from nnet3.engine.runtime.row_blocks import RowBlocks, RowPattern, row_pattern
+from nnet3.engine.runtime.unplaced_plan import View, ViewTable
+from nnet3.errors import ExecutionError
+
+_COMPRESSED = "bool"  # the lane of a matrix while it is compressed
+_ALWAYS: Span = (-1, 1 << 60)
+
+#: Where addresses count: a lane, a column, and a block of memory, -1 for none.
+Space = tuple[int, int, int]
+
+#: A call: its kind, its integers, its number.
+Call = tuple[int, Sequence[int], float]
+
+#: Plans a command: `planner.call(...)` for each call, in order; none if it does nothing at run time.
+Rule = Callable[[Any, "Planner"], None]
+
+
+class Planner:
+    """Views, tables and scratch memory for the rules. `command` is the one that is being planned, in turn `turn`."""
+
+    #: What plans a class of commands in this planner, where not the rule of `RULES` does.
+    own_rules: ClassVar[Mapping[type[Command], Rule]] = {}
+    numbers: ClassVar[type[Any]] = np.int64  # what views and sizes of blocks are made of
+
+    def __init__(self, computation: NnetComputation, dtype: str) -> None:
+        self.computation, self.dtype, self.command, self.turn = computation, dtype, 0, 0
+        self.views, self.indexes, self.uneven = ViewTable(), list[np.ndarray](), list[np.ndarray]()
+        self._known_indexes: dict[bytes, int] = {}
+        self._known_uneven: dict[int, int] = {}  # by the identity of the table: many sub-matrices share one
+        self.kinds, self.texts = dict[str, int](), dict[str, int]()
+        self._patterns: dict[bytes, tuple[RowPattern, np.ndarray]] = {}
+        self.calls: list[Call] = []
+        self.kernels = [PlannedKernel(kernel.name, kernel.updatable) for kernel in computation.kernels]
+        self.last_memo_users = _last_memo_users(computation)
+        self.lanes: list[str] = [dtype]
+        self.lane_of_matrix = [self._lane(matrix.dtype or dtype) for matrix in computation.matrices]
+        self._outside = {computation.submatrices[o.submatrix].matrix: k for k, o in enumerate(computation.outside)}
+        self.blocks = list[tuple[int, ...]]()
+        self._blocks: dict[int, list[tuple[Span, int]]] = defaultdict(list)
+        for key, spans in matrix_spans(computation).items():
+            for span in spans:
+                self._blocks[key].append((span, len(self.blocks)))
+                self.blocks.append((key, *span, *self._size(key), 0))
+        self._known_views: dict[int, tuple[View, int, int]] = {}  # and the first and last command with this view
+        self._scratch_turn = 0
+
+    # ---- calls ----
+
+    def call(self, kind: str, *args: int, number: float = 0.0) -> None:
+        """Add a call of the present command."""
+        self.calls.append((self.kinds.setdefault(kind, len(self.kinds)), args, number))
+
+    def index(self, rows: np.ndarray) -> int:
+        """Returns the number of a table of row numbers; an unknown table is added."""
+        table = rows.astype(np.int64)
+        number = self._known_indexes.setdefault(table.tobytes(), len(self.indexes))
+        if number == len(self.indexes):
+            self.indexes.append(table)
+        return number
+
+    def note_kernel(self, number: int, **facts: Any) -> None:
+        """Note the program's use of a kernel, for the checks before linking."""
+        self.kernels[number] = PlannedKernel(**{**vars(self.kernels[number]), **facts})  # faster than replace
+
+    def pattern(self, table: int) -> tuple[RowPattern, np.ndarray]:
+        """Returns the pattern of an index table and the rows for which it has -1; equal tables are analysed once."""
+        rows = self.computation.index_tables[table]
+        key = rows.tobytes()
+        if key not in self._patterns:
+            valid = np.flatnonzero(rows >= 0)
+            self._patterns[key] = row_pattern(valid, rows[valid].astype(np.int64)), np.flatnonzero(rows < 0)
+        return self._patterns[key]
+
+    def text(self, text: str) -> int:
+        """Returns the number of a name."""
+        return self.texts.setdefault(text, len(self.texts))
+
+    @contextmanager
+    def in_turn(self, turn: int, scratch: int) -> Iterator[None]:
+        """Within, calls and views are those of one turn of a Repeat alone, and scratch memory begins with a block."""
+        kept = self.views, self.calls, self._known_views
+        self.turn, self.views, self.calls, self._known_views = turn, ViewTable(), [], {}
+        del self.blocks[scratch:]  # that of the turn before
+        yield
+        self.turn = 0
+        self.views, self.calls, self._known_views = kept
+
+    # ---- views ----
+
+    def block(self, submatrix: int) -> SubMatrix:
+        """Returns the block of a sub-matrix in this turn."""
+        block = self.computation.submatrices[submatrix]
+        return block.at_turn(self.turn) if block.row_step else block
+
+    def view(self, submatrix: int) -> View:
+        """Returns the view of a sub-matrix, (rows, columns); (0, 0) for number 0."""
+        known = self._known_views.get(submatrix)
+        if known is not None and known[1] <= self.command <= known[2]:
+            return known[0]
+        block = self.block(submatrix)
+        space, start, step = self.place(submatrix)
+        turns = self.computation.turns.get(submatrix)
+        if turns is None:
+            number = self.rows_view(space, start, block.num_rows, step, block.num_cols)
+        else:
+            uneven = self._known_uneven.setdefault(id(turns), len(self.uneven) + 1)
+            if uneven > len(self.uneven):
+                self.uneven.append(turns)
+            origin = start - block.row_offset * step
+            lane, col, memory = space
+            number = self.views.add((memory, lane, origin, col, 0, 0, block.num_cols, 0, step, 0, uneven))
+        first, last = self._block_now(block.matrix)[0] if block.matrix in self._blocks else _ALWAYS
+        if not self.computation.submatrices[submatrix].row_step:
+            self._known_views[submatrix] = number, first, last
+        return number
+
+    def place(self, submatrix: int) -> tuple[Space, int, int]:
+        """Returns the space of a sub-matrix, the address of its first row there, the distance of rows.
+
+        Addresses count elements from the beginning of a block, and rows in outside memory.
+        """
+        block = self.block(submatrix)
+        if block.matrix in self._outside:
+            return (-1 - self._outside[block.matrix], block.col_offset, -1), block.row_offset, 1
+        lane, stride = self.lane_of_matrix[block.matrix], self.computation.matrices[block.matrix].num_cols
+        memory = -1 if block.matrix == 0 else self._block_now(block.matrix)[1]
+        return (lane, 0, memory), block.row_offset * stride + block.col_offset, stride
+
+    def lane(self, submatrix: int) -> int:
+        """Returns the lane of a sub-matrix."""
+        return self.lane_of_matrix[self.computation.submatrices[submatrix].matrix]
+
+    def rows_view(
+        self, space: Space, start: int, rows: int, step: int, cols: int, outer: int = 0, outer_step: int = 0
+    ) -> View:
+        """Returns a view of rows at equal distances, (rows, cols), or (outer, rows, cols)."""
+        lane, col, memory = space
+        return self.views.add((memory, lane, start, col, outer, rows, cols, outer_step, step, 0, 0))
+
+    def block_views(
+        self, spaces: Iterable[Space], start: int, unit: int, num_cols: int, blocks: RowBlocks, column: int
+    ) -> list[int]:
+        """Returns views of blocks, (inner, columns) or (outer, inner, columns), which count in `unit` from `start`.
+
+        `spaces`: the space of each block.
+        """
+        columns = (
+            *(blocks.start[:, column], blocks.outer, blocks.outer_step[:, column]),
+            *(blocks.inner, blocks.inner_step[:, column]),
+        )
+        views: list[int] = []
+        for space, first, outer, by, rows, step in zip(spaces, *(each.tolist() for each in columns), strict=False):
+            stacked = (outer, by * unit) if outer > 1 else ()
+            views.append(self.rows_view(space, start + first * unit, rows, step * unit, num_cols, *stacked))
+        return views
+
+    def compressed(self, submatrix: int) -> int:
+        """Returns the view of the compressed form of a whole matrix."""
+        block = self.computation.submatrices[submatrix]
+        space = self._lane(_COMPRESSED), 0, self._block_now(-block.matrix)[1]
+        return self.rows_view(space, 0, block.num_rows, block.num_cols, block.num_cols)
+
+    # ---- memory within a command ----
+
+    def scratch(self, rows: int, cols: int, lane: int) -> int:
+        """Returns a matrix for this command, valid up to `release_scratch`."""
+        space = lane, 0, len(self.blocks)
+        itemsize = LANES[self.lanes[lane]].itemsize
+        self.blocks.append((0, self.command, self.command, rows * cols, itemsize, self._scratch_turn))
+        return self.rows_view(space, 0, rows, cols, cols)
+
+    def release_scratch(self) -> None:
+        """Give back the scratch memory taken so far by the present command."""
+        self._scratch_turn += 1
+
+    def converted(self, view: int, lane: int) -> int:
+        """Returns a copy of a plain view of the arena in another lane, or the view itself if it is in that lane."""
+        _, old, _, _, _, rows, cols, *_ = self.views.rows[view]
+        if old == lane:
+            return view
+        result = self.scratch(rows, cols, lane)
+        self.call("copy", result, view)
+        return result
+
+    def stacked(self, view: int, outer: int) -> int:
+        """Returns a plain view with its rows in `outer` groups, (outer, rows / outer, columns)."""
+        memory, lane, start, col, _, rows, cols, _, step, *_ = self.views.rows[view]
+        inner = rows // outer
+        return self.rows_view((lane, col, memory), start, inner, step, cols, outer, inner * step)
+
+    # ---- memory ----
+
+    def _lane(self, name: str) -> int:
+        if name not in self.lanes:
+            self.lanes.append(name if name == "bool" else lane_of(name))
+        return self.lanes.index(name)
+
+    def _size(self, key: int) -> tuple[int, int]:
+        """Returns the elements of a matrix or its compressed form, and the bytes of an element."""
+        matrix = self.computation.matrices[abs(key)]
+        name = self.lanes[self.lane_of_matrix[key]] if key > 0 else _COMPRESSED
+        return matrix.num_rows * matrix.num_cols, LANES[name].itemsize
+
+    def _block_now(self, key: int) -> tuple[Span, int]:
+        """Returns the span of a matrix that holds the present command, and its block."""
+        for span, block in self._blocks.get(key, ()):
+            if span[0] <= self.command <= span[1]:
+                return span, block
+        form = "compressed" if key < 0 else "in memory"
+        raise ExecutionError(f"command c{self.command} uses matrix m{abs(key)}, which is not {form} there")
+
+
+def _last_memo_users(computation: NnetComputation) -> set[int]:
+    """Returns the last user of each memo; a command of a Repeat only if the command is the last user in every turn."""
+    last_use: dict[int, tuple[int, int, int]] = {}
+    uses = []
+    turns = {number: (body.start, repeat) for repeat, body in computation.repeats() for number in body}
+    for number, command in enumerate(computation.commands):
+        memo = getattr(command, command.form.uses_memo) if command.form.uses_memo else -1
+        if memo >= 0:
+            start, repeat = turns.get(number, (number, None))
+            steps = [(0, memo)] if repeat is None else [(i, memo + i * repeat.memo_step) for i in range(repeat.turns)]
+            uses += [(used, (start, turn, number)) for turn, used in steps]
+    for memo, use in uses:
+        last_use[memo] = max(use, last_use.get(memo, use))
+    return {use[-1] for _, use in uses} - {use[-1] for memo, use in uses if last_use[memo] != use}

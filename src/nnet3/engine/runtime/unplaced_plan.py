@@ -1,0 +1,86 @@
+"""Outline: a plan whose blocks of memory have no places yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnet3.engine.runtime.lanes import LANES
+from nnet3.engine.runtime.packing import ALIGNMENT, lowest_gap, pack
+from nnet3.engine.runtime.plan import Plan
+
+
+@dataclass(frozen=True, eq=False)
+class Outline:
+    """A plan without the places of matrices.
+
+    `blocks` (blocks, 6): matrix (negative: its compressed form; 0: scratch memory), first and last command, elements,
+    bytes of each, turn. Scratch blocks of one command share memory unless they are of one turn. Views of `plan` begin
+    relative to block `block_of_view`, (views,); -1 for views outside of the arena. `plan.places` are without offsets.
+    """
+
+    plan: Plan
+    blocks: np.ndarray
+    block_of_view: np.ndarray
+
+    @property
+    def num_bytes(self) -> np.ndarray:
+        """The sizes of the blocks."""
+        return np.asarray(self.blocks[:, 3] * self.blocks[:, 4])
+
+    def packed(self) -> tuple[np.ndarray, int]:
+        """Returns offsets of the blocks and the size of all, in bytes; scratch memory lies in gaps between matrices."""
+        sizes = self.num_bytes
+        matrices = np.flatnonzero(self.blocks[:, 0])
+        spans = self.blocks[matrices, 1:3]
+        offsets = np.zeros(len(sizes), dtype=np.int64)
+        offsets[matrices], num_bytes = pack(sizes[matrices], spans[:, 0], spans[:, 1])
+        begins, units, before, end = offsets[matrices] // ALIGNMENT, -(-sizes // ALIGNMENT), (-1, -1), 0
+        for number in np.flatnonzero(self.blocks[:, 0] == 0).tolist():
+            _, command, _, _, _, turn = self.blocks[number].tolist()
+            alive = (spans[:, 0] <= command) & (command <= spans[:, 1])
+            first, last = begins[alive], begins[alive] + units[matrices[alive]]
+            if before == (command, turn):  # behind what this turn has taken before
+                first, last = np.append(first, 0), np.append(last, end)
+            start = lowest_gap(first, last, int(units[number]))
+            before, end = (command, turn), start + int(units[number])
+            offsets[number] = start * ALIGNMENT
+            num_bytes = max(num_bytes, end * ALIGNMENT)
+        return offsets, num_bytes
+
+    def meet(self) -> np.ndarray:
+        """Returns which blocks must not share memory, (blocks, blocks)."""
+        key, first, last, _, _, turn = self.blocks.T
+        both_scratch = (key[:, None] == 0) & (key == 0)
+        return np.asarray(
+            (first[:, None] <= last) & (last[:, None] >= first) & ~(both_scratch & (turn[:, None] != turn))
+        )
+
+    def placed(self, offsets: np.ndarray, num_bytes: int) -> Plan:
+        """Returns the plan with the blocks at these places, in bytes."""
+        sizes = np.array([1, *(LANES[lane].itemsize for lane in self.plan.lanes)], dtype=np.int64)
+        views, places = self.plan.views.copy(), self.plan.places.copy()
+        # The offset of views outside of the arena is the last one, and their size the first.
+        views[:, 1] += np.append(offsets, 0)[self.block_of_view] // sizes[np.maximum(views[:, 0], -1) + 1]
+        places[:, 3] = offsets[self.blocks[:, 0] != 0]
+        return self.plan.changed(num_bytes=num_bytes, views=views, places=places)
+
+
+class View(int):
+    """The number of a view, among the integers of a call."""
+
+
+class ViewTable:
+    """The views of an outline, without repetition: block, then the columns of `Plan.views`."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, ...]] = []
+        self._numbers: dict[tuple[int, ...], View] = {}
+
+    def add(self, view: tuple[int, ...]) -> View:
+        number = self._numbers.get(view)
+        if number is None:
+            number = self._numbers[view] = View(len(self.rows))
+            self.rows.append(view)
+        return number

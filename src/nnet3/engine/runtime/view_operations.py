@@ -1,0 +1,120 @@
+"""ViewOperations: operations of native code on the views of a plan, at any places and with any moves.
+
+Calls are bound to stand-ins for views, each at a separate address. So the addresses in operations identify
+the view of each matrix, or of some of its columns. The plan tells the place of the view in each turn of a loop, and
+the view's number of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from nnet3.base.native.operations import (
+    ADDRESSES,
+    COUNTED,
+    OF_ROW,
+    OF_TURN,
+    SIZES,
+    STAYS,
+    STRIDES,
+    TABLE,
+    Operations,
+    Row,
+)
+from nnet3.base.native.ranges import ROWS, forms_of
+from nnet3.engine.runtime.view_tensors import Places, StandIns
+
+_NUM_SIZES = 3
+_WIDTH = STRIDES.stop  # of a row
+
+
+class MovedOperations(NamedTuple):
+    """Operations as operations.c takes them, and their moves."""
+
+    rows: np.ndarray
+    moves: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class ViewOperations:
+    """Some operations, and the views among their matrices.
+
+    `rows` (operations, numbers of an operation): addresses count from the beginning of a view, or from 0. `matrices`
+    (views, 5) has a row for each matrix that is a view: operation, matrix, view; the size equal to the view's number of
+    rows, 1 to 3, or 0 for none; and the number of rows.
+    """
+
+    rows: np.ndarray
+    matrices: np.ndarray
+
+    def placed(self, places: Places) -> MovedOperations | None:
+        """Returns the operations on views that lie here; None if rows differ that were equally many."""
+        operation, matrix, view, size, num_rows = self.matrices.T
+        rows, moves = self.rows.copy(), np.tile(np.array(STAYS), (len(self.rows), 1))
+        rows[operation, matrix + ADDRESSES.start] += places.begin[view]
+        table, now = places.table[view], places.num_rows[view]
+        is_even, follows = table < 0, size > 0
+        rows[operation[follows & is_even], size[follows & is_even]] = now[follows & is_even]
+        expected = np.where(follows, rows[operation, size], num_rows)
+        if (is_even & (now != expected)).any():
+            return None
+        moves[operation, matrix + OF_TURN.start] = np.where(is_even, places.of_turn[view], 0)
+        if not is_even.all():
+            moves[operation, matrix + OF_ROW.start] = np.where(is_even, 0, places.of_row[view])
+            moves[operation, matrix + TABLE.start] = table
+            moves[operation[follows & ~is_even], size[follows & ~is_even] + (COUNTED.start - 1)] = table[
+                follows & ~is_even
+            ]
+            counted = np.where(follows, moves[operation, size + (COUNTED.start - 1)], -1)
+            counts = [each[:, 1] for each in places.tables]
+            for own, other, number in set(zip(table.tolist(), counted.tolist(), num_rows.tolist(), strict=True)):
+                if own >= 0 and own != other and (counts[own] != (counts[other] if other >= 0 else number)).any():
+                    return None
+        return MovedOperations(rows, moves)
+
+    def packs_constant(self, packed: np.ndarray, places: Places) -> bool:
+        """True if all weights packed by the `packed` operations are in constant views."""
+        operation, matrix, view = self.matrices.T[:3]
+        constant = set(operation[(matrix == 2) & places.is_constant[view]].tolist())
+        return constant.issuperset(np.flatnonzero(packed).tolist())
+
+
+def on_views(calls: Iterable[Operations | None], stand_ins: StandIns) -> Iterator[ViewOperations | None]:
+    """Yields the operations of each call, made for stand-ins, on the views behind the stand-ins; None without."""
+    found = list(calls)
+    rows = np.array([row for each in found for row in each or ()], np.int64).reshape(-1, _WIDTH)
+    views, offsets = stand_ins.views_at(rows[:, ADDRESSES])
+    operation, matrix = np.nonzero(views >= 0)
+    view, place = views[operation, matrix], (operation, matrix + ADDRESSES.start)
+    rows[place] = offsets[operation, matrix]
+    num_rows, of_row = stand_ins.num_rows[view], stand_ins.of_row[view]
+    dimensions, strides = (each[operation, matrix] for each in forms_of(rows))
+    is_for_all = stand_ins.is_constant[view] & (num_rows == 1) & (dimensions[:, 0] == ROWS)
+    rows[operation[is_for_all], matrix[is_for_all] + STRIDES.start] = 0
+    sizes = np.pad(rows[:, SIZES], ((0, 0), (1, _NUM_SIZES)), constant_values=-1)
+    are_rows = (sizes[operation[:, None], dimensions] == num_rows[:, None]) & (strides == of_row[:, None])
+    are_rows &= ~is_for_all[:, None]
+    size = np.where(are_rows[:, 0], dimensions[:, 0], np.where(are_rows[:, 1], dimensions[:, 1], 0))
+    matrices = np.stack([operation, matrix, view, size, num_rows], axis=1)
+    ends = list(accumulate((len(each or ()) for each in found), initial=0))
+    cuts = np.searchsorted(operation, ends)
+    for each, (start, end), own in zip(found, pairwise(ends), pairwise(cuts.tolist()), strict=True):
+        some = matrices[slice(*own)] - np.array([start, 0, 0, 0, 0])
+        yield None if each is None else ViewOperations(rows[start:end], some)
+
+
+def joined(parts: Sequence[ViewOperations]) -> ViewOperations:
+    """Returns the operations of all parts, in order."""
+    before = accumulate((len(part.rows) for part in parts), initial=0)
+    matrices = [part.matrices + np.array([start, 0, 0, 0, 0]) for part, start in zip(parts, before, strict=False)]
+    return ViewOperations(np.concatenate([part.rows for part in parts]), np.concatenate(matrices))
+
+
+def of_memory(operations: Sequence[Row]) -> ViewOperations:
+    """Returns operations on memory that is of no view."""
+    return ViewOperations(np.array(operations, np.int64).reshape(-1, _WIDTH), np.zeros((0, 5), np.int64))

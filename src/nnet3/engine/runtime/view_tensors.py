@@ -1,0 +1,263 @@
+"""ViewTensors: the views of a plan as tensors; StandIns: tensors in the place of views that tell views apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import repeat
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.engine.runtime.lanes import LANES
+from nnet3.engine.runtime.memory import Arena
+from nnet3.engine.runtime.plan import Plan
+
+#: Shape, strides and beginning of a view, in elements.
+_Geometry = tuple[list[int], list[int], int]
+_APART = 64  # bytes; stand-ins begin at multiples
+
+
+class Places(NamedTuple):
+    """The places of the views of a plan, (views,) each, and their moves in loops.
+
+    `begin`: the address of the first number in the first turn; of an unevenly moving view, of row 0 of its table.
+    `num_rows`: the rows of an evenly moving view. `of_turn` and `of_row`: elements a turn, and from row to row.
+    `table`: the number of its table among `tables` (turns, 2), -1 for none. `is_constant`: nothing changes the view.
+    """
+
+    begin: np.ndarray
+    num_rows: np.ndarray
+    of_turn: np.ndarray
+    of_row: np.ndarray
+    table: np.ndarray
+    is_constant: np.ndarray
+    tables: Sequence[np.ndarray]
+
+
+_NONE = np.zeros(1, np.int64)
+#: Where there are no views.
+NO_PLACES = Places(_NONE, _NONE, _NONE, _NONE, _NONE - 1, _NONE > 0, [])
+
+
+class ViewTensors:
+    """The views of a plan, in an arena and in outside memory. `fixed`: views without moves in loops, else None.
+
+    Views with equal numbers, as of matrices taking turns in one place, are one tensor.
+    """
+
+    def __init__(self, plan: Plan, arena: Arena, outside: Mapping[str, Tensor]) -> None:
+        self._lanes = [arena.lane(LANES[name]) for name in plan.lanes]
+        self._bound = [outside[memory.name].detach() for memory in plan.outside]
+        #: By lane: the elements from one of what views count to the next, from column to column, before the first.
+        self._memory = np.array([(1, 1, 0)] * len(self._lanes) + [_of_matrix(each) for each in self._bound[::-1]])
+        self._plan = plan
+        #: Lane, turn step, unevenness and geometry of each view that moves; found on demand.
+        self._how: dict[int, tuple[list[int], _Geometry]] = {}
+        numbers: dict[tuple[int, ...], int] = {}
+        places = list(range(len(plan.views)))
+        if not plan.are_views_apart:
+            places = [numbers.setdefault(row, len(numbers)) for row in map(tuple, plan.views.tolist())]
+        self._place_of_view = np.array(places, dtype=np.int64)
+        self._first = np.unique(self._place_of_view, return_index=True)[1]  # view of each place
+        self._views = views = plan.views[self._first]
+        self._moves = np.asarray(views[:, -2:].any(axis=1))
+        geometries = zip(views[:, 0].tolist(), self._moves.tolist(), self._geometries(views), strict=True)
+        made = [None if moves else self._flat(lane).as_strided(*geometry) for lane, moves, geometry in geometries]
+        self.fixed = [made[place] for place in places]
+        self.forget_turns()
+
+    def forget_turns(self) -> None:
+        """Forget the tensors of moving views, before other turns are asked for."""
+        self._moving: dict[int, Sequence[Tensor]] = {}
+        self._cuts: dict[int, _Cuts] = {}
+
+    def of(self, number: int, turns: range) -> Iterable[Tensor]:
+        """Returns the tensor of a view in each of the turns."""
+        fixed = self.fixed[number]
+        if fixed is not None:
+            return repeat(fixed, len(turns))
+        if number not in self._moving:
+            self._moving[number] = self._tensors(number, turns)
+        return self._moving[number]
+
+    def move(self, plan: Plan) -> bool:
+        """Move tensors to the places of a plan that differs in numbers alone.
+
+        Returns False, and changes nothing, if views of one tensor would part, or begin to move in loops.
+        """
+        views = plan.views[self._first]
+        moves, differs = views[:, -2:].any(axis=1), views != self._views
+        if differs[:, 0].any() or (moves != self._moves).any() or (views[self._place_of_view] != plan.views).any():
+            return False
+        changed = differs.any(axis=1) & ~moves
+        self._plan, self._how, self._views = plan, {}, views
+        vars(self).pop("places", None)
+        for number, geometry in zip(self._first[changed].tolist(), self._geometries(views[changed]), strict=True):
+            self.fixed[number].as_strided_(*geometry)
+        return True
+
+    @property
+    def are_on_cpu(self) -> bool:
+        return all(lane.is_cpu for lane in self._lanes)
+
+    @cached_property
+    def places(self) -> Places:
+        """The places of all views."""
+        views = self._plan.views
+        lane, turn_step, uneven = views[:, [0, 8, 9]].T
+        flats = [*self._lanes, *self._bound[::-1]]
+        sizes, begins, before = (
+            np.array([getattr(flat, of)() for flat in flats], np.int64)[lane]
+            for of in ("element_size", "data_ptr", "storage_offset")
+        )
+        _, strides, start = self._elements(views)
+        is_read_only = np.array([False] * len(self._lanes) + [not each.writable for each in self._plan.outside[::-1]])
+        return Places(
+            begins + (start - before) * sizes,
+            np.where(uneven > 0, 0, views[:, 4]),
+            turn_step * self._memory[lane, 0],
+            strides[:, 1],
+            uneven - 1,
+            is_read_only[lane] & (turn_step == 0) & (uneven == 0),
+            [np.ascontiguousarray(table, np.int64) for table in self._plan.uneven],
+        )
+
+    def stand_ins(self) -> StandIns:
+        """Returns tensors in the place of all views; a view that moves unevenly has its largest number of rows."""
+        views = self._plan.views
+        shapes, strides, _ = self._elements(views)
+        most = np.array([0, *(table[:, 1].max(initial=0) for table in self._plan.uneven)])
+        shapes[:, 1] = np.where(views[:, 9] > 0, most[views[:, 9]], shapes[:, 1])
+        dtypes = [flat.dtype for flat in (*self._lanes, *self._bound[::-1])]
+        return StandIns(shapes, strides, [dtypes[lane] for lane in views[:, 0].tolist()], self.places.is_constant)
+
+    def _flat(self, lane: int) -> Tensor:
+        return self._lanes[lane] if lane >= 0 else self._bound[-1 - lane]
+
+    def _elements(self, views: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns shapes (views, 3), strides (views, 3) and beginnings in turn 0 of rows of `Plan.views`."""
+        lane, start, col, outer, inner, cols, outer_step, step = views.T[:8]
+        scale, unit, origin = self._memory[lane].T
+        strides = np.stack([outer_step * scale, step * scale, unit], axis=1)
+        return np.stack([outer, inner, cols], axis=1), strides, origin + start * scale + col * unit
+
+    def _geometries(self, views: np.ndarray) -> Iterator[_Geometry]:
+        """Yields shape, strides and beginning in turn 0 of rows of `Plan.views`."""
+        for shape, stride, begin in zip(*(each.tolist() for each in self._elements(views)), strict=True):
+            yield (shape, stride, begin) if shape[0] else (shape[1:], stride[1:], begin)
+
+    def _tensors(self, number: int, turns: range) -> Sequence[Tensor]:
+        """Returns the tensors of a moving view, by turn."""
+        if not self._how:
+            moving = np.flatnonzero(self._plan.views[:, -2:].any(axis=1))
+            views = self._plan.views[moving]
+            rest = zip(views[:, [0, -2, -1]].tolist(), self._geometries(views), strict=True)
+            self._how = dict(zip(moving.tolist(), rest, strict=True))
+        (lane, turn_step, uneven), (shape, strides, start) = self._how[number]
+        flat = self._flat(lane)
+        if uneven:
+            cuts = self._cuts.get(uneven)
+            if cuts is None:
+                cuts = self._cuts[uneven] = _Cuts(self._plan.uneven[uneven - 1][turns.start : turns.stop])
+            return cuts.of(flat, start, (strides[-2], strides[-1]), shape[-1])
+        turn_step *= int(self._memory[lane, 0])
+        start += turns.start * turn_step
+        if len(turns) == 1:
+            return (flat.as_strided(shape, strides, start),)
+        # All turns are one tensor of one more dimension, whose slices are cheap; strides cannot be negative.
+        start += min(0, turn_step) * (len(turns) - 1)
+        tensors = flat.as_strided((len(turns), *shape), (abs(turn_step), *strides), start).unbind()
+        return tensors[::-1] if turn_step < 0 else tensors
+
+
+def _of_matrix(outside: Tensor) -> tuple[int, int, int]:
+    row_stride, unit = outside.stride()
+    return row_stride, unit, int(outside.storage_offset())
+
+
+class StandIns:
+    """Tensors in the place of views, with the views' shapes and strides. Nobody looks at the contents.
+
+    Each stand-in has a first row for itself; the further rows lie in the memory behind. So the address of some columns
+    of the first row identifies the view.
+    """
+
+    def __init__(
+        self, shapes: np.ndarray, strides: np.ndarray, dtypes: Sequence[torch.dtype], is_constant: np.ndarray
+    ) -> None:
+        """`shapes` (views, 3), with 0 first for a plain matrix, and `strides` (views, 3), in elements."""
+        self.num_rows, self.of_row, self.is_constant = shapes[:, 1], strides[:, 1], is_constant
+        self._shapes, self._strides, self._dtypes = shapes, strides, dtypes
+        sizes = np.array([dtype.itemsize for dtype in dtypes], np.int64)
+        ends = np.maximum(shapes - 1, 0) * strides
+        of_row = np.where(shapes[:, 2] > 0, (ends[:, 2] + 1) * sizes, 0)
+        spans = -(-of_row // _APART) * _APART
+        self._starts, self._first_rows = np.cumsum(spans) - spans, of_row
+        num_bytes = int((self._starts + (ends.sum(axis=1) + 1) * sizes).max(initial=0)) + _APART
+        self._memory = torch.empty(num_bytes // _APART * _APART, dtype=torch.uint8)
+        self._made: dict[int, Tensor] = {}
+
+    def __getitem__(self, view: int) -> Tensor:
+        if view not in self._made:
+            dtype = self._dtypes[view]
+            shape, strides = self._shapes[view].tolist(), self._strides[view].tolist()
+            first = 0 if shape[0] else 1
+            flat, start = self._memory.view(dtype), int(self._starts[view]) // dtype.itemsize
+            self._made[view] = flat.as_strided(shape[first:], strides[first:], start)
+        return self._made[view]
+
+    @property
+    def fixed(self) -> StandIns:
+        """All of them, for none moves."""
+        return self
+
+    def of(self, view: int, turns: range) -> Iterable[Tensor]:
+        return repeat(self[view], len(turns))
+
+    def forget_turns(self) -> None:
+        """Does nothing: tensors are the same in all turns."""
+
+    def views_at(self, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the view with each address in its first row, -1 for no view, and the bytes before the address."""
+        offsets = addresses - self._memory.data_ptr()
+        view = np.searchsorted(self._starts, offsets, side="right") - 1
+        offsets = offsets - self._starts[view]
+        is_inside = (view >= 0) & (offsets >= 0) & (offsets < self._first_rows[view])
+        return np.where(is_inside, view, -1), offsets
+
+
+class _Cuts:
+    """Blocks of rows, (blocks, 2) of first row and number, cut out of one matrix."""
+
+    def __init__(self, blocks: np.ndarray) -> None:
+        first, count = blocks.T
+        self._moves, self._backward = bool((first != first[0]).any()), bool(first[0] > first[-1])
+        if self._backward:
+            first, count = first[::-1], count[::-1]
+        gaps = first[1:] - first[:-1] - count[:-1]
+        self._overlap, self._touch = bool((gaps < 0).any()), not gaps.any()
+        self._first, self._count = first.tolist(), count.tolist()
+        apart = np.flatnonzero(gaps)  # mostly few
+        self._sizes = np.insert(count, apart + 1, gaps[apart]).tolist()
+        #: The numbers of the blocks among these pieces.
+        self._numbers = (np.arange(len(count)) + np.searchsorted(apart, np.arange(len(count)))).tolist()
+
+    def of(self, flat: Tensor, start: int, strides: tuple[int, int], cols: int) -> Sequence[Tensor]:
+        """Returns the blocks of the matrix beginning at `start`, with the given number of columns."""
+        if not self._moves:
+            begin = start + self._first[0] * strides[0]
+            known = {rows: flat.as_strided((rows, cols), strides, begin) for rows in set(self._count)}
+            return [known[rows] for rows in self._count]
+        tensors: Sequence[Tensor]
+        if self._overlap:
+            pairs = zip(self._first, self._count, strict=True)
+            tensors = [flat.as_strided((rows, cols), strides, start + row * strides[0]) for row, rows in pairs]
+        else:
+            shape = self._first[-1] + self._count[-1] - self._first[0], cols
+            whole = flat.as_strided(shape, strides, start + self._first[0] * strides[0])
+            pieces = whole.unsafe_split_with_sizes(self._sizes)
+            tensors = pieces if self._touch else [pieces[number] for number in self._numbers]
+        return tensors[::-1] if self._backward else tensors

@@ -1,0 +1,1 @@
+"""The nnet3 front-end: components, descriptors, networks, requests."""

@@ -1,0 +1,387 @@
+"""Pointwise nonlinearities and softmax: what all share (statistics, self-repair, their form on disk), and each type."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from nnet3.base.kaldi_io.reader import Reader
+from nnet3.base.kaldi_io.writer import Writer
+from nnet3.base.native import operations
+from nnet3.base.native.operations import Operations
+from nnet3.base.text import ConfigLine
+from nnet3.errors import ComponentError
+from nnet3.model.components.base import Component, Deriv, Properties, Updated
+from nnet3.model.components.component_types import register
+from nnet3.model.components.field_table import (
+    Field,
+    Same,
+    divisor_of,
+    format_number,
+    obsolete,
+    summarize_vector,
+    value_of,
+)
+from nnet3.model.components.random_source import RandomSource
+from nnet3.model.components.row_sums import sum_of_rows
+from nnet3.model.components.value_kinds import DOUBLE, REAL, SIZE, TALLY, Kind, Values, Vector
+
+REPAIR_PROBABILITY = 0.5
+_UNSET = -1000.0
+
+
+#: Left out where it is the dimension.
+BLOCK_DIM = Field(
+    *("block_dim", SIZE),
+    default=Same("dim"), check=divisor_of("dim"), optional=True, omitted=Same("dim"), hidden=Same("dim"),
+)  # fmt: skip
+_AVERAGE = Vector(value_of("dim"), statistic=True, may_be_empty=True)
+
+
+class _Threshold(Kind):
+    """A number, or None, which stands as -1000 in config lines and files that say it."""
+
+    def parse(self, line: ConfigLine, key: str, default: dict[str, Any]) -> float | None:
+        value = line.number(key, _UNSET)
+        return None if value == _UNSET else value
+
+    def load(self, reader: Reader, what: str, values: Values) -> float | None:
+        value = reader.real()
+        return None if value == _UNSET else value
+
+    def write(self, writer: Writer, value: Any) -> None:
+        writer.real(value)
+
+
+def old_statistics() -> tuple[Field, ...]:
+    """Returns the fields that old files have of types that were nonlinearities once."""
+    vectors = Vector(statistic=True, may_be_empty=True)
+    return (
+        *obsolete(vectors, "<ValueAvg>", "<DerivAvg>"),
+        *obsolete(REAL, "<Count>"),
+        *obsolete(vectors, "<OderivRms>"),
+        *obsolete(REAL, "<OderivCount>", "<NumDimsSelfRepaired>", "<NumDimsProcessed>"),
+    )
+
+
+def _statistics_info(component: Nonlinearity) -> str:
+    text, count = "", component.count
+    if count > 0 and component.value_sum.numel() == component.dim:
+        processed = component.num_dims_processed
+        repaired = float(component.num_dims_self_repaired) / processed if processed else 0.0
+        text += f", count={format_number(count, 3)}, self-repaired-proportion={format_number(repaired)}"
+        text += f", value-avg={summarize_vector((component.value_sum / count).cpu())}"
+        if component.deriv_sum.numel() == component.dim:
+            text += f", deriv-avg={summarize_vector((component.deriv_sum / count).cpu())}"
+    if component.oderiv_count > 0:
+        rms = (component.oderiv_sumsq / component.oderiv_count).clamp(min=0.0).sqrt()
+        text += f", oderiv-rms={summarize_vector(rms.cpu())}"
+        text += f", oderiv-count={format_number(component.oderiv_count)}"
+    return text
+
+
+class Nonlinearity(Component):
+    """Base of the types that map each row to a row of the same dimension without parameters.
+
+    Statistics (docs/formulas.md, statistics of nonlinearities), all of them sums: `value_sum` and `deriv_sum` (dim), or
+    empty when never stored, of outputs and of derivatives in terms of the output, over `count` rows; `oderiv_sumsq`
+    (dim), of squared output derivatives over `oderiv_count` rows; `num_dims_self_repaired` of `num_dims_processed`.
+    What is added up on a device stays there, so that nothing waits for it.
+    """
+
+    statistic_names = (
+        "value_sum",
+        "deriv_sum",
+        "count",
+        "oderiv_sumsq",
+        "oderiv_count",
+        "num_dims_self_repaired",
+        "num_dims_processed",
+    )
+    has_self_repair: ClassVar[bool] = True
+    has_upper_threshold: ClassVar[bool] = False
+    default_lower_threshold: ClassVar[float] = 0.05
+    default_upper_threshold: ClassVar[float] = 0.95
+
+    fields = (
+        Field("dim", SIZE),
+        BLOCK_DIM,
+        Field("value_sum", _AVERAGE, None, "<ValueAvg>", per="count"),
+        Field("deriv_sum", _AVERAGE, None, "<DerivAvg>", per="count"),
+        Field("count", DOUBLE, None),
+        Field("oderiv_sumsq", _AVERAGE, None, "<OderivRms>", optional=True, per="oderiv_count", root=True),
+        Field("oderiv_count", DOUBLE, None, optional="oderiv_sumsq"),
+        Field("num_dims_self_repaired", TALLY, None, optional=True),
+        Field("num_dims_processed", DOUBLE, None, optional=True),
+        Field("self_repair_lower_threshold", _Threshold(), default=None, optional=True, omitted=None, hidden=None),
+        Field("self_repair_upper_threshold", _Threshold(), default=None, optional=True, omitted=None, hidden=None),
+        Field("self_repair_scale", REAL, default=0.0, optional=True, omitted=0.0, hidden=0.0),
+    )
+    heading = ("dim",)
+    shown = (
+        *("block_dim", "self_repair_lower_threshold", "self_repair_upper_threshold", "self_repair_scale"),
+        _statistics_info,
+    )
+
+    def __init__(self, dim: int, block_dim: int | None = None):
+        super().__init__()
+        self.input_dim = self.output_dim = dim
+        self.block_dim = dim if block_dim is None else block_dim
+        self.self_repair_lower_threshold: float | None = None
+        self.self_repair_upper_threshold: float | None = None
+        self.self_repair_scale = 0.0
+        self.value_sum = torch.zeros(0, dtype=torch.float64)
+        self.deriv_sum = torch.zeros(0, dtype=torch.float64)
+        self.count = 0.0
+        self.oderiv_sumsq = torch.zeros(0, dtype=torch.float64)
+        self.oderiv_count = 0.0
+        self.num_dims_self_repaired = torch.zeros((), dtype=torch.float64)
+        self.num_dims_processed = 0.0
+
+    @classmethod
+    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
+        component = super().from_config(line, rng)
+        complaint = component._complaint_about_self_repair()
+        if complaint:
+            raise line.error(*complaint)
+        return component
+
+    # ---- what the backward passes of all types do ----
+
+    @property
+    def backprop_is_linear(self) -> bool:
+        return self.self_repair_scale == 0.0 or not self.has_self_repair
+
+    def backward(
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
+    ) -> None:
+        if isinstance(to_update, Nonlinearity):
+            self._store_output_deriv(y_deriv, to_update)  # before x_deriv, which may share its memory
+        if x_deriv is None:
+            return
+        self.differentiate(y, y_deriv, x_deriv)
+        if isinstance(to_update, Nonlinearity) and self.has_self_repair:
+            self.self_repair(y, x_deriv, to_update)
+
+    @abc.abstractmethod
+    def differentiate(self, y: Tensor, y_deriv: Tensor, x_deriv: Tensor) -> None:
+        """Fill x_deriv from the output and its derivative."""
+
+    def self_repair(self, y: Tensor, x_deriv: Tensor, to_update: Nonlinearity) -> None:
+        """Push dimensions that are saturated on average back, by a small change of x_deriv.
+
+        The formulas are in docs/formulas.md, self-repair. Called only if `has_self_repair`.
+        """
+
+    def _store_output_deriv(self, y_deriv: Tensor, to_update: Nonlinearity) -> None:
+        if self.rng.integer(0, 3) == 0 and to_update.oderiv_count != 0:
+            return
+        to_update.oderiv_sumsq = add_to_sum(to_update.oderiv_sumsq, sum_of_rows(torch.square, y_deriv))
+        to_update.oderiv_count += y_deriv.shape[0]
+
+    def self_repair_happens(self) -> bool:
+        """Decides whether to repair in this minibatch, at random if there is a reason to. Raises ComponentError."""
+        if self.self_repair_scale == 0.0 or self.count == 0.0 or self.deriv_sum.numel() != self.dim:
+            return False
+        complaint = self._complaint_about_self_repair()
+        if complaint:
+            raise ComponentError(f"{self.type_name}: {complaint[0]}")
+        return self.rng.uniform() <= REPAIR_PROBABILITY
+
+    def _complaint_about_self_repair(self) -> tuple[str, str] | None:
+        """Returns what is wrong with the settings, and the config key that it is about."""
+        if self.self_repair_scale == 0.0 or not self.has_self_repair:
+            return None
+        if not 0.0 < self.self_repair_scale < 0.1:
+            shown = format_number(self.self_repair_scale)
+            return f"'self-repair-scale' must be >= 0 and < 0.1, got {shown}", "self-repair-scale"
+        if self.self_repair_upper_threshold is not None and not self.has_upper_threshold:
+            return "'self-repair-upper-threshold' has no meaning for this type", "self-repair-upper-threshold"
+        return None
+
+    @property
+    def lower_threshold(self) -> float:
+        """The threshold in use: the one set, or the type's own."""
+        value = self.self_repair_lower_threshold
+        return self.default_lower_threshold if value is None else value
+
+    @property
+    def upper_threshold(self) -> float:
+        value = self.self_repair_upper_threshold
+        return self.default_upper_threshold if value is None else value
+
+    def store_output_and_deriv(self, y: Tensor, deriv_sum: Tensor) -> None:
+        """Add the sums over rows of the output and of its derivative to the statistics."""
+        self.value_sum = add_to_sum(self.value_sum, y.sum(0))
+        self.deriv_sum = add_to_sum(self.deriv_sum, deriv_sum)
+        self.count += y.shape[0]
+
+    def skips_statistics(self) -> bool:
+        """Decides whether this minibatch's outputs are left out: every other one on average, never the first."""
+        return self.rng.integer(0, 1) == 0 and self.count != 0.0
+
+
+def add_to_sum(total: Tensor, term: Tensor) -> Tensor:
+    """`total` plus `term`, in place, or float64 of `term` if nothing was ever stored."""
+    return term.double() if total.numel() == 0 else total.add_(term)
+
+
+class _Squashing(Nonlinearity):
+    """A nonlinearity whose derivative is a function of the output and vanishes where it saturates."""
+
+    repeats_forward = True
+    properties = (
+        Properties.SIMPLE | Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_NEEDS_OUTPUT | Properties.STORES_STATS
+    )
+
+    def saturated(self, like: Tensor, to_update: Nonlinearity) -> Tensor | None:
+        """Returns (dim,) 1 where a dimension is saturated on average, else 0; None if nothing is to be repaired now."""
+        to_update.num_dims_processed += self.dim
+        if not self.self_repair_happens():
+            return None
+        mask = self.deriv_sum < self.lower_threshold * self.count
+        to_update.num_dims_self_repaired = to_update.num_dims_self_repaired + mask.sum()
+        return mask.to(like.dtype)
+
+
+@register
+class SigmoidComponent(_Squashing):
+    """y = 1 / (1 + exp(-x))."""
+
+    largest_derivs = (0.25,)
+
+    def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
+        torch.sigmoid(x, out=y)
+
+    def native(self, x: Tensor, y: Tensor) -> Operations | None:
+        return operations.sigmoid(y, x)
+
+    def differentiate(self, y: Tensor, y_deriv: Tensor, x_deriv: Tensor) -> None:
+        # g_x = g_y y (1 - y)
+        torch.ops.aten.sigmoid_backward.grad_input(y_deriv, y, grad_input=x_deriv)
+
+    def self_repair(self, y: Tensor, x_deriv: Tensor, to_update: Nonlinearity) -> None:
+        # g_x += (s/P) m (1 - 2 y), towards y = 1/2
+        mask = self.saturated(x_deriv, to_update)
+        if mask is not None:
+            step = mask * (self.self_repair_scale / REPAIR_PROBABILITY)
+            x_deriv.add_(step).addcmul_(y, step, value=-2)
+
+    def store_stats(self, x: Tensor, y: Tensor, memo: None) -> None:
+        if not self.skips_statistics():
+            self.store_output_and_deriv(y, torch.addcmul(y, y, y, value=-1).sum(0))
+
+
+@register
+class TanhComponent(_Squashing):
+    """y = tanh(x)."""
+
+    largest_derivs = (1.0,)
+
+    default_lower_threshold = 0.2
+
+    def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
+        torch.tanh(x, out=y)
+
+    def native(self, x: Tensor, y: Tensor) -> Operations | None:
+        return operations.tanh(y, x)
+
+    def differentiate(self, y: Tensor, y_deriv: Tensor, x_deriv: Tensor) -> None:
+        # g_x = g_y (1 - y^2)
+        torch.ops.aten.tanh_backward.grad_input(y_deriv, y, grad_input=x_deriv)
+
+    def self_repair(self, y: Tensor, x_deriv: Tensor, to_update: Nonlinearity) -> None:
+        # g_x -= (s/P) m y, towards y = 0
+        mask = self.saturated(x_deriv, to_update)
+        if mask is not None:
+            x_deriv.addcmul_(y, mask, value=-self.self_repair_scale / REPAIR_PROBABILITY)
+
+    def store_stats(self, x: Tensor, y: Tensor, memo: None) -> None:
+        if not self.skips_statistics():
+            self.store_output_and_deriv(y, torch.addcmul(y.new_ones(()), y, y, value=-1).sum(0))
+
+
+@register
+class RectifiedLinearComponent(Nonlinearity):
+    """y = max(x, 0); NaN stays NaN."""
+
+    properties = (
+        Properties.SIMPLE | Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_NEEDS_OUTPUT | Properties.STORES_STATS
+    )
+    backprop_needs_sign_only = repeats_forward = True
+    has_upper_threshold = True
+
+    def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
+        torch.clamp_min(x, 0.0, out=y)
+
+    def native(self, x: Tensor, y: Tensor) -> Operations | None:
+        return operations.relu(y, x)
+
+    def differentiate(self, y: Tensor, y_deriv: Tensor, x_deriv: Tensor) -> None:
+        # g_x = g_y where y > 0, else 0
+        torch.ops.aten.threshold_backward.grad_input(y_deriv, y, 0.0, grad_input=x_deriv)
+
+    def self_repair(self, y: Tensor, x_deriv: Tensor, to_update: Nonlinearity) -> None:
+        # g_x -= (s/P) q in every row: q is -1 for a unit (nearly) never active, +1 for one (nearly) always active
+        if not self.self_repair_happens():
+            return
+        blocks = self.dim // self.block_dim
+        active = self.deriv_sum.view(blocks, self.block_dim).mean(0) / self.count
+        too_active = (active > self.lower_threshold).double() + (active > self.upper_threshold) - 1.0  # (block_dim,)
+        to_update.num_dims_processed += self.block_dim
+        to_update.num_dims_self_repaired = to_update.num_dims_self_repaired + too_active.square().sum()
+        x_deriv.sub_(too_active.to(x_deriv.dtype).repeat(blocks), alpha=self.self_repair_scale / REPAIR_PROBABILITY)
+
+    def store_stats(self, x: Tensor, y: Tensor, memo: None) -> None:
+        if not self.skips_statistics():
+            self.store_output_and_deriv(y, sum_of_rows(torch.sign, y))
+
+
+_FLOOR = 1e-20
+
+
+@register
+class SoftmaxComponent(Nonlinearity):
+    """y = softmax(x) of each row, floored at 1e-20 so that its logarithm is finite."""
+
+    properties = Properties.SIMPLE | Properties.IN_PLACE | Properties.BACKPROP_NEEDS_OUTPUT | Properties.STORES_STATS
+    has_self_repair = False
+
+    def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
+        torch.softmax(x, 1, out=y)
+        y.clamp_min_(_FLOOR)
+
+    def differentiate(self, y: Tensor, y_deriv: Tensor, x_deriv: Tensor) -> None:
+        # g_x = y (g_y - y . g_y)
+        kernel = torch.ops.aten._softmax_backward_data
+        if x_deriv.is_contiguous():
+            kernel.out(y_deriv, y, 1, y.dtype, grad_input=x_deriv)
+        else:  # the kernel writes contiguous rows only
+            x_deriv.copy_(kernel(y_deriv, y, 1, y.dtype))
+
+    def store_stats(self, x: Tensor, y: Tensor, memo: None) -> None:
+        self.value_sum = add_to_sum(self.value_sum, y.sum(0))
+        self.count += y.shape[0]
+
+
+@register
+class LogSoftmaxComponent(Nonlinearity):
+    """y = log softmax(x) of each row."""
+
+    properties = Properties.SIMPLE | Properties.BACKPROP_NEEDS_OUTPUT | Properties.STORES_STATS
+    has_self_repair = False
+
+    def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
+        torch.log_softmax(x, 1, out=y)
+
+    def differentiate(self, y: Tensor, y_deriv: Tensor, x_deriv: Tensor) -> None:
+        # g_x = g_y - exp(y) sum_j g_y,j
+        kernel = torch.ops.aten._log_softmax_backward_data
+        if x_deriv.is_contiguous():
+            kernel.out(y_deriv, y, 1, y.dtype, out=x_deriv)
+        else:  # the kernel writes contiguous rows only
+            x_deriv.copy_(kernel(y_deriv, y, 1, y.dtype))

@@ -1,0 +1,94 @@
+"""A matrix used in products alone, which need not exist as a tensor."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from nnet3.model.components.large_products import add_product
+from nnet3.model.components.time_blocks import TimeBlocks
+
+_ELEMENTS_AT_ONCE = 2**20  # of a matrix, for each thread: they stay in the cache
+
+
+class RowMatrix:
+    """The matrix X (rows, columns) that a tensor holds."""
+
+    def __init__(self, x: Tensor):
+        self.x = x
+        self.shape: tuple[int, int] = (x.shape[0], x.shape[1])
+        self.dtype, self.device = x.dtype, x.device
+
+    def dense(self) -> Tensor:
+        return self.x
+
+    def times(self, w: Tensor) -> tuple[Tensor, Tensor]:
+        """X W, (rows, columns of W), and tr(X X^T), a float64 scalar; X comes from memory once for both."""
+        result, norms = self.x.new_empty(len(self.x), w.shape[1]), self.x.new_empty(len(self.x))
+        rows = max(1, len(self.x))
+        if self.x.is_cpu:
+            rows = 1 + torch.get_num_threads() * _ELEMENTS_AT_ONCE // w.shape[0]
+        for x, product, norm in zip(self.x.split(rows), result.split(rows), norms.split(rows), strict=True):
+            add_product(product, x, w)
+            torch.linalg.vector_norm(x, dim=1, out=norm)
+        return result, norms.double().square().sum()
+
+    def left_times(self, a: Tensor) -> Tensor:
+        """A X, (rows of A, columns)."""
+        result = self.x.new_empty(len(a), self.shape[1])
+        add_product(result, a, self.x)
+        return result
+
+    def add_product(self, target: Tensor, g: Tensor, alpha: float) -> None:
+        """target += alpha G^T X, with G (rows, rows of the target)."""
+        add_product(target, g.t(), self.x, target, alpha)
+
+    def sum_of_squares(self) -> Tensor:
+        """tr(X X^T), a float64 scalar."""
+        return _squared_norms(self.x).sum()
+
+
+class SplicedMatrix(RowMatrix):
+    """Row t holds the rows t + o of a tensor for each time offset o, side by side; zeros where there is no such row."""
+
+    def __init__(self, x: Tensor, blocks: TimeBlocks, num_offsets: int, num_rows: int):
+        super().__init__(x)
+        self.blocks = blocks
+        self.shape = (num_rows, num_offsets * x.shape[1])
+
+    def _part(self, offset: int) -> slice:
+        return slice(offset * self.x.shape[1], (offset + 1) * self.x.shape[1])
+
+    def dense(self) -> Tensor:
+        result = self.x.new_zeros(self.shape)
+        for block in self.blocks.blocks:
+            block.of_output(result)[:, self._part(block.offset)] = block.of_input(self.x)
+        return result
+
+    def times(self, w: Tensor) -> tuple[Tensor, Tensor]:
+        result = self.x.new_zeros(self.shape[0], w.shape[1])
+        for block in self.blocks.blocks:
+            target = block.of_output(result)
+            add_product(target, block.of_input(self.x), w[self._part(block.offset)], target)
+        return result, self.sum_of_squares()
+
+    def left_times(self, a: Tensor) -> Tensor:
+        result = self.x.new_zeros(a.shape[0], self.shape[1])
+        for block in self.blocks.blocks:
+            part = result[:, self._part(block.offset)]
+            add_product(part, block.of_output(a.t()).t(), block.of_input(self.x))
+        return result
+
+    def add_product(self, target: Tensor, g: Tensor, alpha: float) -> None:
+        for block in self.blocks.blocks:
+            part = target[:, self._part(block.offset)]
+            add_product(part, block.of_output(g).t(), block.of_input(self.x), part, alpha)
+
+    def sum_of_squares(self) -> Tensor:
+        of_row = _squared_norms(self.x).unsqueeze(1)
+        return torch.stack([block.of_input(of_row).sum() for block in self.blocks.blocks]).sum()
+
+
+def _squared_norms(x: Tensor) -> Tensor:
+    """Returns the squared norm of each row, float64."""
+    return torch.linalg.vector_norm(x, dim=1).double().square()

@@ -1,0 +1,304 @@
+"""Row orders in which a convolution over time needs no gathering: a time offset reads one block of input rows.
+
+Output rows are ordered by t, then (x, n), over a regular grid with every time for every (n, x). So an
+offset serves consecutive output rows. It also reads consecutive input rows if times of one phase (t modulo the step of
+the grid) stand together. Grid points outside the request are padding rows, t = NO_TIME.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import starmap
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.base.index import NO_TIME, IndexTable, N, T, X, distinct, find_rows, unique_rows
+from nnet3.errors import RequestError
+from nnet3.model.components.index_arrays import on_device
+
+_MOST_PADDING = 64  # rows of padding for each real one, beyond a million
+
+
+M = TypeVar("M", Tensor, np.ndarray)
+_TABLES = ("uncovered", "input_padding", "output_padding")
+
+
+class RowBlock(NamedTuple):
+    """Output rows `output_start` ... read, at one time offset, input rows `input_start`, + `input_step`, ...
+
+    Ends are rows from the last one, 0 or negative: so most blocks are the same for all lengths.
+    """
+
+    offset: int  # its place in the list of offsets
+    output_start: int
+    output_end: int
+    input_start: int
+    input_end: int
+    input_step: int
+
+    @property
+    def is_whole(self) -> bool:
+        """True if all output rows are in the block."""
+        return not self.output_start and not self.output_end
+
+    def of_output(self, matrix: M) -> M:
+        return matrix[self.output_start : self.output_end or None]
+
+    def of_input(self, matrix: M) -> M:
+        return matrix[self.input_start : self.input_end or None : self.input_step]
+
+
+#: The block of a component that looks at its own time only.
+ALL_ROWS = RowBlock(0, 0, 0, 0, 0, 1)
+
+
+class TimeBlocks(NamedTuple):
+    """The blocks of rows of a component that looks at several times.
+
+    The first `num_fresh` blocks have no input row in common and cover all but the `uncovered` ones, so that an input
+    derivative need not be cleared first. An offset that no row can be read at has no block.
+    """
+
+    num_fresh: int
+    blocks: tuple[RowBlock, ...]
+    uncovered: Tensor  # input rows, int64
+    input_padding: Tensor
+    output_padding: Tensor
+
+    @classmethod
+    def load(cls, arrays: Mapping[str, np.ndarray], device: torch.device | str) -> TimeBlocks:
+        """The object for the arrays of `time_blocks`."""
+        tables = [arrays[name] for name in _TABLES]
+        rows = [on_device(table, device) if len(table) else _no_rows(device) for table in tables]
+        return cls(int(arrays["num_fresh"]), tuple(starmap(RowBlock, arrays["blocks"].tolist())), *rows)
+
+    def input_without_padding(self, x: Tensor) -> Tensor:
+        """x with zeros in its padding rows."""
+        return x.index_fill(0, self.input_padding, 0.0) if len(self.input_padding) else x
+
+    def output_without_padding(self, y_deriv: Tensor) -> Tensor:
+        """An output derivative with zeros in its padding rows."""
+        return y_deriv.index_fill(0, self.output_padding, 0.0) if len(self.output_padding) else y_deriv
+
+
+@cache
+def _no_rows(device: torch.device | str) -> Tensor:
+    return torch.zeros(0, dtype=torch.int64, device=device)
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """A grid of all times for all images; an image is a pair (n, x)."""
+
+    images: IndexTable  # (images, 3) with t = 0, sorted by x, then n
+    start: int
+    step: int
+    num_times: int
+
+    @property
+    def times(self) -> np.ndarray:
+        return self.start + self.step * np.arange(self.num_times, dtype=np.int64)
+
+
+def order_rows(inputs: IndexTable, outputs: IndexTable, offsets: Sequence[int]) -> tuple[IndexTable, IndexTable]:
+    """Input and output indexes in block order, padding included; `offsets` are those at which outputs read inputs."""
+    grid, full_outputs = _grid(outputs)
+    read = _input_times(grid, inputs, offsets)
+    times = read.times[read.order]
+    return (
+        _rows(times, grid) if read.is_full else _padded(inputs, times, grid),
+        _rows(grid.times, grid) if full_outputs else _padded(outputs, grid.times, grid),
+    )
+
+
+def time_blocks(inputs: IndexTable, outputs: IndexTable, offsets: Sequence[int]) -> dict[str, np.ndarray]:
+    """The blocks of rows that `order_rows` has arranged, as arrays by the names of the fields of TimeBlocks."""
+    grid, full_outputs = _grid(outputs)
+    read = _input_times(grid, inputs, offsets)
+    num_images = len(grid.images)
+    assert len(outputs) == grid.num_times * num_images, "rows are not in the order of order_rows"
+    assert len(inputs) == len(read.times) * num_images, "rows are not in the order of order_rows"
+    place_of_time = np.empty_like(read.order)
+    place_of_time[read.order] = np.arange(len(read.order))
+    blocks = []
+    for number, (found, rank) in enumerate(read.found):
+        if len(found) == 0:
+            continue
+        place = place_of_time[rank]
+        step = int(place[1] - place[0]) if len(place) > 1 else 1
+        assert found[-1] - found[0] + 1 == len(found)
+        assert step == 1 or num_images == 1
+        start, source, count = (int(each) * num_images for each in (found[0], place[0], len(found)))
+        ends = start + count - len(outputs), source + (count - 1) * step + 1 - len(inputs)
+        blocks.append(RowBlock(number, start, ends[0], source, ends[1], step))
+    blocks, num_fresh, uncovered = _fresh_first(blocks, len(inputs))
+    return {
+        "blocks": np.array(blocks, np.int64).reshape(-1, 6),
+        "num_fresh": np.array(num_fresh),
+        "uncovered": uncovered,
+        "input_padding": _padding(inputs, read.is_full),
+        "output_padding": _padding(outputs, full_outputs),
+    }
+
+
+def _padding(table: IndexTable, is_full: bool) -> np.ndarray:
+    return np.zeros(0, np.int64) if is_full else np.flatnonzero(table[:, T] == NO_TIME)
+
+
+def _real(table: IndexTable) -> IndexTable:
+    is_padding = table[:, T] == NO_TIME
+    return table[~is_padding] if is_padding.any() else table
+
+
+def _images_by_times(table: IndexTable) -> tuple[IndexTable, np.ndarray] | None:
+    """Sorted images (with t = 0) and times of a table of all images at all times, without padding; None for any other.
+
+    Only two orders are seen: time after time, with equal images at all times, or image after image. The check
+    costs a few comparisons of columns, where sorting out a table in any order costs sorting it.
+    """
+    if len(table) == 0:
+        return None
+    t = table[:, T]
+    if _ascends(t) and (table[:, ::2] == table[0, ::2]).all():  # one n and x: a single image
+        images, times = table[:1].copy(), t.astype(np.int64)
+        images[0, T] = 0
+        return None if times[0] == NO_TIME else (images, times)
+    num_images = int(np.argmax(t != t[0])) or len(t)
+    num_times = 1
+    if num_images == 1:  # either a single image or one after the other
+        is_other = (table[:, N] != table[0, N]) | (table[:, X] != table[0, X])
+        num_times = int(np.argmax(is_other)) or len(t)
+    if num_times > 1:
+        by_image = table[: len(t) // num_times * num_times].reshape(-1, num_times, 3)
+        by_time = by_image.swapaxes(0, 1)
+    else:
+        by_time = table[: len(t) // num_images * num_images].reshape(-1, num_images, 3)
+    images, times = by_time[0].copy(), by_time[:, 0, T].astype(np.int64)
+    images[:, T] = 0
+    in_order = times if _ascends(times) else np.sort(times)
+    if by_time.size != table.size or in_order[0] == NO_TIME or not (in_order is times or _ascends(in_order)):
+        return None
+    if num_times == len(t):
+        return images, in_order
+    same = (by_time[:, :, N] == images[:, N]).all() and (by_time[:, :, X] == images[:, X]).all()
+    if not same or (by_time[:, :, T] != times[:, np.newaxis]).any():
+        return None
+    keys = (images[:, X].astype(np.int64) << 32) + images[:, N]
+    if not _ascends(keys):
+        images = images[np.argsort(keys, kind="stable")]
+        if not _ascends(np.sort(keys)):
+            return None
+    return images, in_order
+
+
+def _ascends(numbers: np.ndarray) -> bool:
+    return bool((numbers[1:] > numbers[:-1]).all())
+
+
+def _times(table: IndexTable) -> np.ndarray:
+    """The different times of the rows, sorted."""
+    return distinct(table[:, T]).astype(np.int64)
+
+
+def _grid(outputs: IndexTable) -> tuple[_Grid, bool]:
+    """The grid of the output rows, and whether they fill it, without padding."""
+    regular = _images_by_times(outputs)
+    if regular is not None:
+        images, times = regular
+    else:
+        outputs = _real(outputs)
+        times = _times(outputs)
+        pairs = outputs.copy()
+        pairs[:, T] = 0
+        images, _ = unique_rows(pairs)
+    steps = times[1:] - times[:-1]
+    step = int(np.gcd.reduce(steps)) if len(steps) else 1
+    num_times = int(times[-1] - times[0]) // step + 1
+    if num_times * len(images) > 1_000_000 + _MOST_PADDING * len(outputs):
+        raise RequestError(
+            f"{len(outputs)} output rows at times from {times[0]} to {times[-1]} do not fit a regular grid: with step"
+            f" {step} it has {num_times * len(images)} rows; ask for equally spaced times, the same for all sequences"
+        )
+    return _Grid(images, int(times[0]), step, num_times), regular is not None and num_times == len(times)
+
+
+class _InputTimes(NamedTuple):
+    """The times of the input rows, sorted, and the rows' order of times.
+
+    `is_full`: no row is padding. `found`: for each offset the output times with an input, and the input's place.
+    """
+
+    times: np.ndarray
+    order: np.ndarray
+    is_full: bool
+    found: list[tuple[np.ndarray, np.ndarray]]
+
+
+def _input_times(grid: _Grid, inputs: IndexTable, offsets: Sequence[int]) -> _InputTimes:
+    """Returns the times present, and the gaps between the times read by one offset."""
+    regular = _images_by_times(inputs)
+    same_images = regular is not None and np.array_equal(regular[0], grid.images)
+    present = regular[1] if regular is not None else _times(_real(inputs))
+    outputs = grid.times
+    found = [_find(present, outputs + offset) for offset in offsets]
+    stretches = [slice(each[0], each[-1] + 1) if len(each) else slice(0, 0) for each, _ in found]
+    complete = sum(each.stop - each.start for each in stretches) == sum(len(each) for each, _ in found)
+    times = present
+    if not complete:
+        read = [outputs[each] + offset for each, offset in zip(stretches, offsets, strict=True)]
+        times = distinct(np.concatenate([present, *read]))
+        found = [_find(times, outputs + offset) for offset in offsets]
+    phase = (times - grid.start) % grid.step
+    # Rows of one sequence can be read in constant steps.
+    in_order = not phase.any() or (len(grid.images) == 1 and all(_is_regular(places) for _, places in found))
+    order = np.arange(len(times)) if in_order else np.lexsort((times, phase))
+    return _InputTimes(times, order, same_images and complete, found)
+
+
+def _find(times: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns a mask of the `wanted` times among the sorted times, and their places there."""
+    place = times.searchsorted(wanted)
+    np.minimum(place, len(times) - 1, out=place)
+    (found,) = (times[place] == wanted).nonzero()
+    return found, place[found]
+
+
+def _is_regular(places: np.ndarray) -> bool:
+    """Returns True if the times go up in constant steps."""
+    steps = places[1:] - places[:-1]
+    return len(steps) == 0 or bool((steps == steps[0]).all())
+
+
+def _rows(times: np.ndarray, grid: _Grid) -> IndexTable:
+    """(times x images) rows."""
+    rows = np.empty((len(times), len(grid.images), 3), np.int32)
+    rows[:] = grid.images
+    rows[:, :, T] = times[:, np.newaxis]
+    return rows.reshape(-1, 3)
+
+
+def _padded(table: IndexTable, times: np.ndarray, grid: _Grid) -> IndexTable:
+    """(times x images) rows, the table's among them; the others have t = NO_TIME."""
+    rows = _rows(times, grid)
+    if len(rows) > len(_real(table)):
+        rows[find_rows(table, rows) < 0, T] = NO_TIME
+    return rows
+
+
+def _fresh_first(blocks: list[RowBlock], num_input_rows: int) -> tuple[list[RowBlock], int, np.ndarray]:
+    """Puts blocks without common input rows first; returns also their number and the input rows in none of them."""
+    covered = np.zeros(num_input_rows, bool)
+    fresh, others = [], []
+    for block in blocks:
+        rows = block.of_input(covered)
+        if rows.any():
+            others.append(block)
+        else:
+            fresh.append(block)
+            rows[:] = True
+    return fresh + others, len(fresh), np.flatnonzero(~covered)

@@ -1,0 +1,1 @@
+"""Hidden Markov models: topologies, transition models, trees of context-dependent phones."""

@@ -1,0 +1,432 @@
+"""Nnet: named components glued together by nodes."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from html import escape
+from typing import Any
+
+import torch
+from typing_extensions import Self
+
+from nnet3.base.drawing import MOST_SHOWN_BOXES, Picture, can_paint
+from nnet3.base.kaldi_io.writer import Writer
+from nnet3.base.text import did_you_mean
+from nnet3.base.text.html import folded, table
+from nnet3.errors import ArgumentError, NetworkError
+from nnet3.model.components.base import Component
+from nnet3.model.components.random_source import RandomSource
+from nnet3.model.nnet.conversion import check_number, convert, packed, parse_target, quantized, widest_type
+from nnet3.model.nnet.fingerprint import ComponentDigests, nodes_digest
+from nnet3.model.nnet.flat_parameters import FlatParameters, flatten, sent_by_value
+from nnet3.model.nnet.picture import group_nodes, network_graph
+from nnet3.model.nnet.simple import what_is_simple
+from nnet3.model.nnet.utterances import RunsUtterances
+from nnet3.model.structure.config_reader import apply_config, read_config_file
+from nnet3.model.structure.context import compute_context
+from nnet3.model.structure.nodes import ComponentNode, InputNode, NnetNode
+from nnet3.model.structure.parts import NetworkParts
+from nnet3.model.xconfig.describe import describe
+from nnet3.model.xconfig.expand import is_xconfig
+from nnet3.model.xconfig.matrices import MatrixLike
+from nnet3.model.xconfig.network_parts import apply_xconfig
+
+
+@sent_by_value
+class Nnet(RunsUtterances):
+    """A neural network: `nodes` in order, a component node right after its hidden input, and `components` by name.
+
+    Make one with `Nnet.from_config(text)` or `nnet3.load(path)`. `warnings` lists nodes and components needed by no
+    output.
+    """
+
+    def __init__(self, nodes: Sequence[NnetNode], components: dict[str, Component], warnings: Sequence[str] = ()):
+        self._parts = NetworkParts(tuple(nodes), dict(components))
+        self.given_dtype: torch.dtype | None = None  # by the last `to`
+        self.warnings = list(warnings)
+        self._flat_parameters, self._digests = FlatParameters(), ComponentDigests()
+
+    # ---- making and changing ----
+
+    @classmethod
+    def from_config(cls, text: str, *, source: str = "<config>", seed: int = 0) -> Self:
+        """A network from config text; initial parameters are drawn from `seed`. Raises ConfigError with a caret."""
+        if isinstance(text, str) and "=" not in text and os.path.isfile(text):
+            raise ArgumentError(f"'{text}' is a path, not the text of a config: use from_config_file")
+        nnet = cls((), {})
+        nnet.apply_config(text, source=source, seed=seed)
+        return nnet
+
+    @classmethod
+    def from_xconfig(cls, text: str, *, source: str = "<xconfig>", seed: int = 0, **files: MatrixLike) -> Self:
+        """A network from an xconfig, a text of layers. Raises ConfigError with a caret.
+
+        Matrices of transforms such as LDA may be given by the names of their files, `lda=matrix` for `lda.mat`, as
+        (outputs, inputs), with the bias as one more column or without. Matrices not given are read from the files, or
+        are the identity, with a warning, if the file is missing.
+        """
+        nnet = cls((), {})
+        nnet.apply_xconfig(text, source=source, seed=seed, **files)
+        return nnet
+
+    @classmethod
+    def from_config_file(cls, path: str | os.PathLike[str], *, seed: int = 0) -> Self:
+        """Make a network from a config file. Raises ConfigError, also for a file unreadable or without a config."""
+        return cls.from_config(read_config_file(path), source=os.fspath(path), seed=seed)
+
+    def apply_config(self, text: str, *, source: str = "<config>", seed: int = 0) -> None:
+        """Add the nodes and components of a config, replacing parts of equal name. On an error nothing changes.
+
+        The text may also be an xconfig, known by its layers.
+        """
+        if not isinstance(text, str):
+            raise ArgumentError(f"a config is a str, got {text!r}; from_config_file reads one from a path")
+        if is_xconfig(text):
+            self.apply_xconfig(text, source=source, seed=seed)
+            return
+        parts, warnings = apply_config(self._parts, text, source, RandomSource(seed))
+        self.replace_parts(parts)
+        self.warnings = warnings
+
+    def apply_xconfig(self, text: str, *, source: str = "<xconfig>", seed: int = 0, **files: MatrixLike) -> None:
+        """Add the layers of an xconfig, whose inputs may name nodes of this network; see `from_xconfig`."""
+        if not isinstance(text, str):
+            raise ArgumentError(f"an xconfig is a str, got {text!r}; from_config_file reads one from a path")
+        parts, warnings = apply_xconfig(self._parts, text, source, RandomSource(seed), files)
+        self.replace_parts(parts)
+        self.warnings = warnings
+
+    def replace_parts(self, parts: NetworkParts) -> None:
+        """Replaces nodes and components by parts that the caller has checked."""
+        self._parts = parts
+        for name in ("_context", "_nodes_digest"):
+            self.__dict__.pop(name, None)
+
+    @property
+    def parts(self) -> NetworkParts:
+        """Nodes and components as one value, for readers and edits."""
+        return self._parts
+
+    @property
+    def nodes(self) -> tuple[NnetNode, ...]:
+        return self._parts.nodes
+
+    @property
+    def components(self) -> dict[str, Component]:
+        """The components by name, in order of definition (the dictionary itself)."""
+        return self._parts.components
+
+    # ---- asking ----
+
+    @property
+    def node_number(self) -> dict[str, int]:
+        """Positions of nodes by name."""
+        return self._parts.node_number
+
+    def node(self, name: str) -> NnetNode:
+        """The node of a name. Raises NetworkError without such a node."""
+        if not isinstance(name, str):
+            raise ArgumentError(f"a node is asked for by its name, a str, got {name!r}")
+        if name not in self.node_number:
+            hint = did_you_mean(name, self.node_number)
+            raise NetworkError(f"the network has no node '{name}'{'; ' + hint if hint else ''}")
+        return self.nodes[self.node_number[name]]
+
+    def component_of(self, node: ComponentNode) -> Component:
+        return self.components[node.component]
+
+    def node_dim(self, name: str) -> int:
+        """Number of columns of the node's value. Raises NetworkError for an unknown node."""
+        return self._parts.dim(self.node(name).name)
+
+    @property
+    def input_names(self) -> list[str]:
+        return [node.name for node in self.nodes if isinstance(node, InputNode)]
+
+    @property
+    def output_names(self) -> list[str]:
+        return [node.name for node in self.nodes if node.is_output]
+
+    @property
+    def input_dims(self) -> dict[str, int]:
+        """Columns of every input node."""
+        return {name: self.node_dim(name) for name in self.input_names}
+
+    @property
+    def output_dims(self) -> dict[str, int]:
+        """Columns of every output node."""
+        return {name: self.node_dim(name) for name in self.output_names}
+
+    @property
+    def modulus(self) -> int:
+        """The period in t under which the network's structure repeats."""
+        return self._parts.modulus
+
+    @property
+    def is_simple(self) -> bool:
+        """True for a network with nodes `output` and `input` and no other input but `ivector`."""
+        inputs = self.input_names
+        return "output" in self.output_names and "input" in inputs and (len(inputs) == 1 or "ivector" in inputs)
+
+    @cached_property
+    def _context(self) -> tuple[int, int]:
+        if not self.is_simple:
+            raise NetworkError(f"left and right context are those of simple networks: {what_is_simple(self.parts)}")
+        return compute_context(self._parts)
+
+    @property
+    def left_context(self) -> int:
+        """Frames of input needed to the left of an output frame, in the worst case over t modulo the modulus."""
+        return self._context[0]
+
+    @property
+    def right_context(self) -> int:
+        """Frames of input needed to the right of an output frame."""
+        return self._context[1]
+
+    @cached_property
+    def _nodes_digest(self) -> str:
+        return nodes_digest(self.nodes)
+
+    def fingerprint(self) -> dict[str, str]:
+        """Returns a digest for each aspect on which compiled programs depend: the nodes, every component's settings.
+
+        Two networks with equal fingerprints can run each other's computations: all requests compile to equal
+        programs.
+        """
+        return {"nodes": self._nodes_digest, **self._digests.of(self.components)}
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(component.num_parameters for component in self.components.values())
+
+    def config_lines(self, *, dims: bool = False) -> list[str]:
+        """Returns a line for each node but hidden inputs, as in a model file, or with dimensions, as in info."""
+        lines = []
+        for number, node in enumerate(self.nodes):
+            if node.is_hidden:
+                continue
+            shown = ""
+            if dims and isinstance(node, ComponentNode):
+                shown = f" input-dim={self.node_dim(node.input_name)} output-dim={self.node_dim(node.name)}"
+            elif dims and node.is_output:
+                shown = f" dim={self.node_dim(node.name)}"
+            lines.append(node.config_line(self._parts.descriptor(number), shown))
+        return lines
+
+    def to_xconfig(self) -> str:
+        """Returns an xconfig that expands to the network, with comments on nodes outside layers."""
+        return describe(self.parts).xconfig
+
+    def info(self) -> str:
+        """Kaldi's description of the network, one line per node and component."""
+        lines = []
+        if self.is_simple:
+            lines += [f"left-context: {self.left_context}", f"right-context: {self.right_context}"]
+        lines += [f"num-parameters: {self.num_parameters}", f"modulus: {self.modulus}"]
+        lines += self.config_lines(dims=True)
+        lines += [f"component name={name} type={component.info()}" for name, component in self.components.items()]
+        return "\n".join(lines) + "\n"
+
+    def save(self, path: str | os.PathLike[str], binary: bool = True) -> None:
+        """Write a raw network file for Kaldi, atomically."""
+        writer = Writer.of_file(binary)
+        self.write_to(writer)
+        writer.write_to(path)
+
+    def write_to(self, writer: Writer) -> None:
+        """Write `<Nnet3> ... </Nnet3>`: the nodes as config lines, text in binary files too, then the components."""
+        writer.token("<Nnet3>")
+        writer.text_line("")
+        for line in self.config_lines():
+            writer.text_line(line)
+        writer.text_line("")
+        writer.token("<NumComponents>")
+        writer.int32(len(self.components))
+        writer.newline()
+        for name, component in self.components.items():
+            writer.token("<ComponentName>")
+            writer.token(name)
+            component.write_to(writer)
+            writer.newline()
+        writer.token("</Nnet3>")
+
+    def __str__(self) -> str:
+        return self.info()
+
+    def __repr__(self) -> str:
+        return f"<Nnet {len(self.nodes)} nodes, {len(self.components)} components, {self.num_parameters} parameters>"
+
+    def draw(self, path: str | os.PathLike[str] | None = None, *, every_node: bool = False, title: str = "") -> Picture:
+        """A picture with `.svg` and `.dot`, a box for each layer or node; written to `path` (.svg, .png, .dot) if any.
+
+        Raises DrawingError for networks of too many layers, and for SVG and PNG where Graphviz is not installed.
+        """
+        drawn = Picture(network_graph(self.parts, title, every_node=every_node))
+        if path is not None:
+            drawn.save(path)
+        return drawn
+
+    def _repr_html_(self) -> str:
+        is_drawn = len(group_nodes(self.parts)) <= MOST_SHOWN_BOXES and can_paint()
+        shown = self.draw().svg if is_drawn else ""
+        facts = {"nodes": len(self.nodes), "components": len(self.components), "parameters": self.num_parameters}
+        if self.is_simple:
+            facts |= {"left context": self.left_context, "right context": self.right_context}
+        counted = table([*facts], [[f"{number:,}" for number in facts.values()]], 0)
+        return f"<p>{escape(repr(self))}</p>{counted}{shown}{folded('nodes and components', self.info())}"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+    # ---- whole-network operations on components ----
+
+    def to(
+        self,
+        *target: object,
+        dtype: torch.dtype | None = None,
+        device: str | int | torch.device | None = None,
+    ) -> Self:
+        """Convert all components in place and return self; as in PyTorch: `to("cuda")`, `to(torch.float64)`, both.
+
+        Raises ArgumentError for anything but an available device or a dtype of floats, ComponentError
+        for a conversion impossible for a quantized component; then nothing is converted.
+        """
+        dtype, device = parse_target(target, dtype, device)
+        convert(self.components.values(), dtype, device)
+        self.given_dtype = dtype or self.given_dtype
+        return self
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The widest type of parameters and constants; without any, the type of the last `to`, or float32."""
+        return widest_type(self.components.values()) or self.given_dtype or torch.float32
+
+    def copy(self) -> Self:
+        """An independent copy, natural-gradient and random state included."""
+        twin = copy.copy(self)
+        twin.replace_parts(replace(self._parts, components={n: c.copy() for n, c in self.components.items()}))
+        twin.warnings = list(self.warnings)
+        return twin
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        return self.copy()
+
+    def __getstate__(self) -> dict[str, object]:
+        # The components have the values.
+        return {**self.__dict__, "_flat_parameters": FlatParameters(), "_digests": ComponentDigests()}
+
+    def gradient_copy(self) -> Self:
+        """A copy with parameters and statistics zero, which collects plain gradients."""
+        twin = self.copy()
+        twin.scale_(0.0)
+        for component in twin.components.values():
+            component.set_as_gradient()
+        return twin
+
+    def set_learning_rate(self, rate: float) -> None:
+        """Set the underlying learning rate, which a component multiplies by its factor.
+
+        Raises ArgumentError unless the rate is a finite number >= 0.
+        """
+        rate = check_number("a learning rate", rate, minimum=0.0)
+        for component in self.components.values():
+            component.set_learning_rate(rate)
+
+    def scale_(self, scale: float) -> None:
+        """Multiply all parameters and statistics. Raises ArgumentError unless `scale` is a finite number."""
+        scale = check_number("a scale", scale)
+        for buffer in self.flat_parameters():
+            buffer.zero_() if scale == 0 else buffer.mul_(scale)
+        for component in self.components.values():
+            component.scale_stats_(scale)
+
+    def add_(self, alpha: float, other: Nnet) -> None:
+        """Add alpha times another network of the same components, statistics included."""
+        self.add_scaled_(other, dict.fromkeys(self.components, alpha))
+
+    def add_scaled_(self, other: Nnet, factors: Mapping[str, float]) -> None:
+        """Add another network with equal components, statistics included; `factors` by component.
+
+        Neighbours with equal factors are added in one call. Raises NetworkError if the networks differ in components
+        or in sizes of parameters.
+        """
+        if list(other.components) != list(self.components):
+            raise NetworkError("networks to be added must have the same components in the same order")
+        self._flat().add_(other._flat(), factors)
+        for name, component in self.components.items():
+            component.add_stats_(factors[name], other.components[name])
+
+    def flat_parameters(self) -> list[torch.Tensor]:
+        """All parameters as tensors (elements,), a tensor for each dtype and device: usually a list of one.
+
+        The parameters of the components are consecutive parts of a tensor, in order, so changes to the tensor change
+        the parameters. Their memory moves into a buffer at the first call, and again after components, dtypes or
+        devices have changed. The tensor objects are kept, but views taken before the move show the old memory.
+        """
+        return self._flat().buffers
+
+    def squared_norms(self) -> dict[str, float]:
+        """Returns the sum of squares of the parameters of each component with parameters, added up in float64."""
+        return self._flat().squared_norms()
+
+    def _flat(self) -> FlatParameters:
+        self._flat_parameters = flatten(self.components, self._flat_parameters)
+        return self._flat_parameters
+
+    def zero_stats(self) -> None:
+        """Zero the statistics of all components."""
+        for component in self.components.values():
+            component.zero_stats()
+
+    def in_test_mode(self) -> Self:
+        """A network with shared parameter tensors whose batch-norm and dropout components are in test mode.
+
+        The original stays as it is. The new network has the original's present structure and statistics.
+        """
+        twin = copy.copy(self)
+        twin.warnings = list(self.warnings)
+        twin.replace_parts(replace(self._parts, components={n: c.shared_copy() for n, c in self.components.items()}))
+        twin.set_test_mode()
+        return twin
+
+    def quantize(self, dtype: torch.dtype | str = torch.int8) -> Self:
+        """A copy for inference whose affine components have products of int8, or weights of bfloat16.
+
+        Affine, linear and TDNN components are quantized; all else stays float32, inputs and outputs too. Of int8, every
+        row of weights and every row of input has a scale of its own. The copy is run, copied and pickled like any
+        network; it is neither trained nor saved in Kaldi's format.
+
+        Raises ArgumentError for another dtype; NetworkError for weights that are not finite, for int8 on a GPU and for
+        a network that is quantized already.
+        """
+        twin = type(self)(self.nodes, quantized(self.parts, dtype), self.warnings)
+        twin.given_dtype = torch.float32
+        return twin
+
+    def pack(self) -> Self:
+        """A copy for inference, as by `quantize`, in faster forms:
+
+        on processors of AMD with AVX-512, the weights of large affine, linear and TDNN components outside recurrences
+        lie in the order of the fastest multiplication. With a C compiler, native code runs the steps of recurrences on
+        the CPU in float32; the code is built at the first call. NNET3_NATIVE=0 in the environment forbids it.
+        """
+        return type(self)(self.nodes, packed(self.parts), self.warnings)
+
+    def set_test_mode(self, test_mode: bool = True) -> None:
+        """Put batch-norm and dropout components in test mode (or back in training mode)."""
+        for component in self.components.values():
+            component.set_test_mode(test_mode)
+
+    def freeze_natural_gradient(self, frozen: bool) -> None:
+        for component in self.components.values():
+            component.freeze_natural_gradient(frozen)
+
+    def seed_random(self, seed: int) -> None:
+        """Make all later random draws (dropout, self-repair, statistics) a function of `seed`."""
+        for number, component in enumerate(self.components.values()):
+            component.seed_random(seed * 1_000_003 + number)

@@ -1,1 +1,0 @@
-from nnet3.decode import compute_utterance as compute_utterance

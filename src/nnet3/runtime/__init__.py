@@ -1,8 +1,0 @@
-"""Execution: a computation is planned (memory and calls), linked (to memory and kernels) and run."""
-
-from nnet3.runtime.computer import NnetComputer
-from nnet3.runtime.link import LinkedComputation, link
-from nnet3.runtime.memory import release_memory
-from nnet3.runtime.plan import Plan
-from nnet3.runtime.plan_family import plan_of
-from nnet3.runtime.planning import plan

@@ -1,0 +1,1 @@
+"""Recognizers and the server."""

@@ -1,0 +1,175 @@
+"""AcousticStream: audio in, rows of scores for the search out, as Vosk's main loop has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.errors import ExecutionError
+from nnet3.inference.stream import StreamComputer
+from nnet3.speech.asr.arrays import Rows
+from nnet3.speech.asr.audio import Audio, PcmReader, Samples
+from nnet3.speech.asr.features import FeatureStream, OnlineCmvn
+from nnet3.speech.asr.ivectors import OnlineIvectors
+from nnet3.speech.asr.model_folder import FrontModel
+from nnet3.speech.asr.silence import SilenceWeighting
+
+#: Gives the best path of the search so far from a row on: the transition-id of each row, and the token that its arc
+#: leaves.
+BestPath = Callable[[int], "tuple[npt.ArrayLike, npt.ArrayLike] | None"]
+
+Scores = npt.NDArray[np.float32]
+
+_PIECE_SECONDS = 0.2  # of audio, after which the ivector may change
+
+
+class AcousticStream:
+    """One stream of audio on its way to scores.
+
+        for rows in stream.accept(audio):   # as far as the audio goes; the search takes each before the next one comes
+            search.advance(rows)
+        search.advance(stream.finish())
+
+    Each call cuts its audio into pieces of 0.2 s. A chunk of the network takes the
+    ivector of the newest frame when it is computed. If the model says which phones are silence, frames count in
+    ivectors by the best path of the search, which `best_path(first)` gives from row `first` of the segment on; without
+    it silence counts as all else.
+    """
+
+    def __init__(
+        self,
+        front: FrontModel,
+        computer: StreamComputer,
+        rate: float,
+        best_path: BestPath | None = None,
+        *,
+        channels: int = 1,
+        channel: int | None = None,
+    ):
+        self.front, self.rate = front, rate
+        self.num_rows = 0  # that were given out
+        self._reader, self._features = PcmReader(channels, channel), FeatureStream(front.features, rate)
+        self._cmvn = None if front.cmvn is None else OnlineCmvn(*front.cmvn)
+        self._piece = int(_PIECE_SECONDS * rate)
+        self._num_frames, self._num_chunks = 0, 0
+        is_weighted = best_path is not None and front.silence_weighting.is_active
+        self._ivectors = None if front.ivectors is None else OnlineIvectors(front.ivectors, weighted=is_weighted)
+        self._is_weighted = is_weighted and self._ivectors is not None
+        self.begin_segment(best_path)
+        self._computer, self._stream = computer, computer.open()
+
+    def begin_segment(self, best_path: BestPath | None = None) -> None:
+        """Lets the search begin anew with the next row; features, ivectors and the network go on."""
+        if self._is_weighted and best_path is None:
+            raise ExecutionError("the frames of this stream have weights: give the best path of each segment")
+        self._best_path = best_path
+        self._silence: SilenceWeighting | None = None
+        if self._is_weighted:
+            factor = self.front.decoding.frame_subsampling_factor
+            model = self.front.acoustic_model.transition_model
+            options = self.front.silence_weighting
+            self._silence = SilenceWeighting(
+                *(model, options.silence_phones, factor, factor * self.num_rows),
+                *(options.silence_weight, options.max_state_duration),
+            )
+
+    def accept(self, audio: Audio) -> Iterator[Scores]:
+        """Yields the rows of scores, (rows, pdfs), made available by each piece of the audio."""
+        for piece in self.pieces(audio):
+            yield compute_scores([self.feed(piece)])[self]
+
+    def pieces(self, audio: Audio) -> Iterator[Samples]:
+        """Yields the samples of audio, 0.2 s at a time; see `feed` and `accept_pieces`."""
+        samples = self._reader.read(audio)
+        for first in range(0, len(samples), self._piece):
+            yield samples[first : first + self._piece]
+
+    def feed(self, piece: Samples) -> NetworkInputs:
+        """Takes one of `pieces`; returns the network's inputs for it, for `compute_scores`."""
+        return NetworkInputs(self, *self._feed(piece))
+
+    def finish(self) -> Scores:
+        """Ends the stream; returns the last rows of scores, (rows, pdfs)."""
+        frames, ivector = self._feed(np.zeros(0, np.float32), last=True)
+        if self._num_frames == 0:
+            self._stream.close()
+            return np.zeros((0, self._computer.nnet.node_dim("output")), np.float32)
+        rows = self._stream.accept(frames, ivector).cpu().numpy()
+        return self._given_out(np.concatenate([rows, self._stream.finish().cpu().numpy()]))
+
+    def close(self) -> None:
+        """Ends the stream without its last rows."""
+        self._stream.close()
+
+    def _feed(self, samples: Samples, last: bool = False) -> tuple[Rows, npt.NDArray[np.float32] | None]:
+        """Returns the frames that a piece of audio gives, and a new ivector or None."""
+        plain = self._features.accept(samples, last)
+        frames = plain
+        if self._cmvn is not None:
+            self._cmvn.accept(plain)
+            numbers = np.arange(self._num_frames, self._num_frames + len(plain))
+            frames = self._cmvn.at(numbers)
+            self._cmvn.forget(self._num_frames + len(plain))
+        self._num_frames += len(plain)
+        if self._ivectors is None:
+            return frames, None
+        self._ivectors.accept(plain, last)
+        self._weigh()
+        return frames, self._ivector() if self._has_chunk(last) else None
+
+    def _given_out(self, rows: Scores) -> Scores:
+        self.num_rows += len(rows)
+        return rows
+
+    def _has_chunk(self, last: bool) -> bool:
+        """True if the network now computes a new chunk."""
+        program, before = self._computer.program, self._num_chunks
+        while self._num_frames >= program.frames_until(self._num_chunks):
+            self._num_chunks += 1
+        return last or self._num_chunks > before
+
+    def _ivector(self) -> npt.NDArray[np.float32]:
+        assert self._ivectors is not None
+        ready = self._ivectors.ready
+        return self._ivectors.at(ready - 1) if ready else np.zeros(self._ivectors.model.dim, np.float32)
+
+    def _weigh(self) -> None:
+        if self._silence is None or self._ivectors is None or self._best_path is None or not self._ivectors.ready:
+            return
+        first = self._silence.first_row
+        path = self._best_path(first)
+        if path is not None:
+            self._silence.trace(*path, first)
+        self._ivectors.weigh(*self._silence.changes(self._ivectors.ready))
+        self._ivectors.settle(min(self._silence.first_open, self._silence.factor * self.num_rows))
+
+
+class NetworkInputs(NamedTuple):
+    """The network's inputs of a piece of audio: new frames, (frames, dim), and a new ivector, or None."""
+
+    stream: AcousticStream
+    frames: Rows
+    ivector: npt.NDArray[np.float32] | None
+
+
+def compute_scores(inputs: Iterable[NetworkInputs]) -> dict[AcousticStream, Scores]:
+    """Gives the inputs of some streams, each stream at most once, to the network; returns each stream's rows of scores.
+
+    Streams at the same point run together. All streams belong to one computer.
+    """
+    given = {each.stream: each for each in inputs}
+    computers = {stream._computer for stream in given}
+    if len(computers) > 1:
+        raise ExecutionError(f"these streams are of {len(computers)} computers: only those of one run together")
+    frames = {stream._stream: each.frames for stream, each in given.items()}
+    ivectors = {stream._stream: each.ivector for stream, each in given.items() if each.ivector is not None}
+    rows = computers.pop().accept(frames, ivectors) if given else {}
+    return {stream: stream._given_out(rows[stream._stream].cpu().numpy()) for stream in given}
+
+
+def accept_pieces(pieces: Mapping[AcousticStream, Samples]) -> dict[AcousticStream, Scores]:
+    """Gives some streams one piece of `AcousticStream.pieces` per stream; see `compute_scores`."""
+    return compute_scores([stream.feed(samples) for stream, samples in pieces.items()])

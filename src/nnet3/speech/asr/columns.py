@@ -1,0 +1,47 @@
+"""Named columns of arrays of equal length: parts of them, and rows that wait for their level."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.base.kaldi_io.lattice import Strings
+
+C = TypeVar("C", bound=tuple[Any, ...])
+"""A named tuple whose fields are arrays, or `Strings`, with equally many rows."""
+
+
+def part(columns: C, chosen: npt.NDArray[Any]) -> C:
+    """Returns the chosen rows: numbers of rows, or a mask."""
+    return type(columns)(*(column[chosen] for column in columns))
+
+
+def joined(parts: Iterable[C]) -> C:
+    """Returns the rows of several columns, at least one, concatenated."""
+    first, *others = parts
+    return type(first)(*map(_in_a_row, zip(first, *others, strict=True)))
+
+
+def _in_a_row(column: Sequence[Any]) -> Any:
+    return Strings.joined(column) if isinstance(column[0], Strings) else np.concatenate(column)
+
+
+class Waiting(Generic[C]):
+    """Rows waiting for their level, of a lattice worked on level by level."""
+
+    def __init__(self) -> None:
+        self._parts = defaultdict[int, list[C]](list)
+
+    def add(self, columns: C, level: npt.NDArray[np.integer]) -> None:
+        """Lets the rows of `columns` wait for their levels, `level` (rows,)."""
+        for number in np.unique(level).tolist():
+            self._parts[number].append(part(columns, level == number))
+
+    def take(self, level: int) -> C | None:
+        """Returns the rows that wait for `level`, None if there are none; the rows returned wait no longer."""
+        parts = self._parts.pop(level, None)
+        return None if parts is None else joined(parts)

@@ -1,0 +1,109 @@
+"""Decoding graphs in the order of the search: arcs without a row of scores, then arcs that take a row."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.base.kaldi_io.fst import Fst
+from nnet3.errors import ModelFormatError
+from nnet3.speech.asr.arrays import Integers
+
+
+class ArcsOfStates(NamedTuple):
+    """Arcs out of a list of states: the arcs' numbers, and the place in the list of each arc's source state."""
+
+    arc: Integers
+    place: Integers
+
+
+class SearchGraph:
+    """The states and arcs of a decoding graph; costs are negative logarithms.
+
+    Arcs without an input label come first in their state. ilabel, olabel, dst: (arcs,) int32. cost: (arcs,) float32.
+    final: (states,) float32, infinite where no path ends. column_of_label: (labels + 1,), the column of the scores that
+    each input label takes; by default label l takes column l - 1.
+    """
+
+    def __init__(self, fst: Fst, column_of_label: npt.ArrayLike | None = None):
+        if fst.num_states == 0:
+            raise ModelFormatError("the decoding graph is empty")
+        fst = epsilons_first(fst)
+        self.start, self.final = fst.start, fst.final
+        self.ilabel, self.olabel, self.cost, self.dst = fst.ilabel, fst.olabel, fst.cost, fst.dst
+        epsilons = np.append(0, np.cumsum(fst.ilabel == 0))[fst.offsets]
+        self._first, self._first_emitting = fst.offsets, fst.offsets[:-1] + np.diff(epsilons)
+        largest = int(self.ilabel.max(initial=0))
+        self.column_of_label = np.arange(-1, largest) if column_of_label is None else np.asarray(column_of_label)
+        if largest >= len(self.column_of_label):
+            raise ModelFormatError(
+                f"the decoding graph has input label {largest}, but the model has {len(self.column_of_label) - 1} "
+                "transition-ids: does the graph belong to this model?"
+            )
+        self.num_columns = int(self.column_of_label[: largest + 1].max(initial=-1)) + 1
+        self._scratch: list[Integers] = []
+
+    @property
+    def num_states(self) -> int:
+        return len(self.final)
+
+    @property
+    def fst(self) -> Fst:
+        """The graph as an FST; arcs of a state that take no row come first."""
+        return Fst(self.start, self.final, self._first, self.ilabel, self.olabel, self.cost, self.dst)
+
+    def begin(self) -> SearchGraph:
+        """Returns the graph for a new search: itself."""
+        return self
+
+    def emitting_arcs(self, states: Integers) -> ArcsOfStates:
+        """Returns the arcs of `states` that take a row."""
+        return arcs_between(self._first_emitting[states], self._first[states + 1])
+
+    def epsilon_arcs(self, states: Integers) -> ArcsOfStates:
+        """Returns the arcs of `states` that take no row."""
+        return arcs_between(self._first[states], self._first_emitting[states])
+
+    def take_scratch(self) -> Integers:
+        """Lends an array of -1 for each state; the searches of a graph share the array, one after the other."""
+        return self._scratch.pop() if self._scratch else np.full(self.num_states, -1, np.int32)
+
+    def enlarged(self, scratch: Integers) -> Integers:
+        """Returns the array itself: a SearchGraph gets no new states after the array was lent."""
+        return scratch
+
+    def give_scratch_back(self, scratch: Integers) -> None:
+        """Takes the array back, which must be all -1 again."""
+        self._scratch.append(scratch)
+
+
+def epsilons_first(fst: Fst) -> Fst:
+    """Returns the FST with each state's arcs without a row first; the FST itself if they are first already."""
+    is_epsilon, src = fst.ilabel == 0, fst.src
+    late = is_epsilon[1:] & ~is_epsilon[:-1] & (src[1:] == src[:-1])
+    if not late.any():
+        return fst
+    before = np.append(0, np.cumsum(is_epsilon))
+    first, end = fst.offsets[src], fst.offsets[src + 1]
+    place = np.where(
+        is_epsilon, first + before[:-1] - before[first], np.arange(fst.num_arcs) + before[end] - before[:-1]
+    )
+    order = np.empty_like(place)
+    order[place] = np.arange(fst.num_arcs)
+    ilabel, olabel, dst = (values[order] for values in (fst.ilabel, fst.olabel, fst.dst))
+    return Fst(fst.start, fst.final, fst.offsets, ilabel, olabel, fst.cost[order], dst)
+
+
+def arcs_leaving(offsets: Integers, states: Integers) -> ArcsOfStates:
+    """Returns arcs offsets[s] .. offsets[s + 1] - 1 for each state s of a list, in its order."""
+    return arcs_between(offsets[states], offsets[states + 1])
+
+
+def arcs_between(starts: Integers, ends: Integers) -> ArcsOfStates:
+    """Returns arcs starts[i] .. ends[i] - 1 for each place i of a list, in its order."""
+    counts = ends - starts
+    behind = np.cumsum(counts)
+    place = np.repeat(np.arange(len(starts)), counts)
+    return ArcsOfStates(np.arange(behind[-1] if len(behind) else 0) + (ends - behind)[place], place)

@@ -1,4 +1,0 @@
-"""The parts of networks: descriptors, nodes and their rules, configs, context."""
-
-from nnet3.structure.descriptor import Descriptor
-from nnet3.structure.normalize import parse_descriptor

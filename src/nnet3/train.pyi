@@ -1,0 +1,16 @@
+# The public names of nnet3.train, and where each lives.
+from nnet3.training.train.evaluation import Evaluator as Evaluator, evaluate as evaluate
+from nnet3.training.train.minibatch import (
+    MatrixTarget as MatrixTarget,
+    Minibatch as Minibatch,
+    NetworkInput as NetworkInput,
+    Target as Target,
+)
+from nnet3.training.train.objectives import (
+    Objective as Objective,
+    ObjectiveStats as ObjectiveStats,
+    OutputResult as OutputResult,
+    TorchLoss as TorchLoss,
+)
+from nnet3.training.train.schedules import exponential_rate as exponential_rate
+from nnet3.training.train.trainer import StepResult as StepResult, Trainer as Trainer, TrainerOptions as TrainerOptions

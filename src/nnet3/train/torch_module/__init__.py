@@ -1,3 +1,0 @@
-"""A network as a `torch.nn.Module`: the network's own parameters, gradients from its own backward pass."""
-
-from nnet3.train.torch_module.module import TorchModule as TorchModule

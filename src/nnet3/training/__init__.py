@@ -1,0 +1,1 @@
+"""Examples, training steps, chain objective, training runs, tuning."""

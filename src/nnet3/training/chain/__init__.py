@@ -1,0 +1,1 @@
+"""Sequence training with lattice-free MMI ("chain" models)."""

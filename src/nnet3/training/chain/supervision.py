@@ -1,0 +1,206 @@
+"""Supervisions, the label sequences that are allowed for an output, and targets of output nodes (docs/chain.md)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+import numpy as np
+
+from nnet3.base.kaldi_io.fst import Fst
+from nnet3.base.kaldi_io.fst_reach import breadth_first, coaccessible
+from nnet3.errors import ModelFormatError
+
+_LARGEST = 2**31 - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Supervision:
+    """Sequences of equal length, as acceptors whose labels are pdf-id + 1 (Kaldi: chain::Supervision).
+
+    weight: scales the objective. num_sequences, frames_per_sequence: in output frames. label_dim: the largest possible
+    label, the number of pdfs. fsts: if not `end_to_end` one FST of all sequences in a row, with
+    num_sequences * frames_per_sequence arcs on every path; if `end_to_end` an FST for each sequence, possibly with
+    cycles. alignment_pdfs: one pdf a frame, or none.
+    """
+
+    weight: float
+    num_sequences: int
+    frames_per_sequence: int
+    label_dim: int
+    fsts: tuple[Fst, ...]
+    end_to_end: bool = False
+    alignment_pdfs: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
+
+    def __post_init__(self) -> None:
+        for what, number in (
+            ("sequences", self.num_sequences),
+            ("frames in a sequence", self.frames_per_sequence),
+            ("labels", self.label_dim),
+        ):
+            if not 0 < number <= _LARGEST:
+                raise ModelFormatError(f"a supervision cannot have {number} {what}")
+        if not math.isfinite(self.weight):
+            raise ModelFormatError(f"the weight of a supervision is {self.weight}")
+        expected = self.num_sequences if self.end_to_end else 1
+        if len(self.fsts) != expected:
+            raise ModelFormatError(f"a supervision of {self.num_sequences} sequences has {len(self.fsts)} FSTs")
+        for fst in self.fsts:
+            if not fst.is_acceptor:
+                raise ModelFormatError("the FST of a supervision must be an acceptor: both labels of an arc the same")
+            if fst.largest_label > self.label_dim:
+                raise ModelFormatError(
+                    f"label {fst.largest_label} of a supervision is above its {self.label_dim} labels"
+                )
+
+    @property
+    def num_frames(self) -> int:
+        """The frames of all sequences together."""
+        return self.num_sequences * self.frames_per_sequence
+
+
+def merge_supervisions(supervisions: Sequence[Supervision]) -> Supervision:
+    """Merges several supervisions of one sequence each, byte for byte as Kaldi does.
+
+    Raises ModelFormatError if they do not fit: lengths must be equal, and except end to end weights and labels too.
+    """
+    if len(supervisions) == 1:
+        return supervisions[0]
+    _check_equal("frames", [supervision.frames_per_sequence for supervision in supervisions])
+    return merge_ragged(supervisions)[0]
+
+
+def merge_ragged(supervisions: Sequence[Supervision]) -> tuple[Supervision, np.ndarray]:
+    """Merges supervisions that may differ in length to one as long as the longest; also returns the lengths.
+
+    The lengths are (sequences,) int64. Raises ModelFormatError as `merge_supervisions` does.
+    """
+    first = supervisions[0]
+    if any(supervision.num_sequences != 1 for supervision in supervisions):
+        raise ModelFormatError("only supervisions of one sequence can be merged")
+    _check_equal("end_to_end", [supervision.end_to_end for supervision in supervisions])
+    if not first.end_to_end:
+        _check_equal("weight", [supervision.weight for supervision in supervisions])
+        _check_equal("labels", [supervision.label_dim for supervision in supervisions])
+    fsts = tuple(supervision.fsts[0] for supervision in supervisions)
+    lengths = np.array([supervision.frames_per_sequence for supervision in supervisions])
+    merged = replace(
+        first,
+        num_sequences=len(supervisions),
+        frames_per_sequence=int(lengths.max()),
+        fsts=fsts if first.end_to_end else (concatenate(fsts),),
+        alignment_pdfs=np.zeros(0, np.int32),
+    )
+    return merged, lengths
+
+
+def _check_equal(what: str, values: list[float]) -> None:
+    if len(set(values)) != 1:
+        shown = ", ".join(f"{value:g}" for value in dict.fromkeys(values))
+        raise ModelFormatError(f"supervisions can be merged only if their {what} are equal, got {shown}")
+
+
+def concatenate(fsts: Sequence[Fst]) -> Fst:
+    """Returns the paths of the first FST, each followed by the paths of the second, and so on; states breadth-first.
+
+    Where a path may end, copies of the next FST's first arcs leave, with the cost of ending added. The arcs of
+    every state are in reverse order: OpenFst's removal of epsilons leaves them so.
+    """
+    if any(fst.num_states == 0 for fst in fsts):
+        return Fst.empty()
+    bases = np.concatenate([[0], np.cumsum([fst.num_states for fst in fsts])])
+    pieces = [
+        (base + fst.src, base + fst.dst, fst.ilabel, fst.cost) for base, fst in zip(bases[:-1], fsts, strict=True)
+    ]
+    for number, (ending, starting) in enumerate(pairwise(fsts)):
+        ends = np.flatnonzero(ending.final < np.inf)
+        first = np.arange(starting.offsets[starting.start], starting.offsets[starting.start + 1])
+        state, arc = np.repeat(ends, len(first)), np.tile(first, len(ends))
+        costs = ending.final[state] + starting.cost[arc]
+        pieces.append((bases[number] + state, bases[number + 1] + starting.dst[arc], starting.ilabel[arc], costs))
+    src, dst, label, cost = (np.concatenate(column) for column in zip(*pieces, strict=True))
+    order = np.lexsort((-np.arange(len(src)), src))
+    final = np.full(bases[-1], np.inf, np.float32)
+    final[bases[-2] :] = fsts[-1].final
+    return _renumbered(Fst.from_arcs(fsts[0].start, final, src[order], dst[order], label[order], cost[order]))
+
+
+def _renumbered(fst: Fst) -> Fst:
+    """Keeps states on a path to an end, in breadth-first order from the start; arcs keep their order."""
+    alive = coaccessible(fst)
+    kept = alive[fst.src] & alive[fst.dst]
+    if not alive[fst.start]:
+        return Fst.empty()
+    trimmed = Fst.from_arcs(fst.start, fst.final, fst.src[kept], fst.dst[kept], fst.ilabel[kept], fst.cost[kept])
+    states = breadth_first(trimmed, np.array([trimmed.start]))
+    number = np.full(trimmed.num_states, -1, np.int64)
+    number[states] = np.arange(len(states))
+    reached = number[trimmed.src] >= 0
+    arcs = (trimmed.ilabel[reached], trimmed.cost[reached])
+    return Fst.from_arcs(0, trimmed.final[states], number[trimmed.src[reached]], number[trimmed.dst[reached]], *arcs)
+
+
+@dataclass(frozen=True, eq=False)
+class ChainTarget:
+    """The supervision of an output node, with its rows (Kaldi: NnetChainSupervision).
+
+    `indexes` (rows, 3): for each frame t = t0, t0 + step, ... all sequences n = 0 .. S - 1, with x = 0.
+    `deriv_weights`: one number >= 0 a row to scale derivatives; or none.
+    """
+
+    name: str
+    indexes: np.ndarray
+    supervision: Supervision
+    deriv_weights: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float32))
+
+    def __post_init__(self) -> None:
+        supervision = self.supervision
+        sequences, frames = supervision.num_sequences, supervision.frames_per_sequence
+        if len(self.indexes) != sequences * frames or frames < 2:
+            raise ModelFormatError(
+                f"output '{self.name}' has {len(self.indexes)} indexes, its supervision {sequences} sequences of "
+                f"{frames} frames: there must be at least two frames, and an index for each"
+            )
+        times = self.indexes[::sequences, 1].astype(np.int64)
+        step = times[1] - times[0]
+        expected = np.repeat(times[0] + step * np.arange(frames), sequences)
+        n, t, x = self.indexes.T
+        if (n != np.tile(np.arange(sequences), frames)).any() or (t != expected).any() or x.any() or step <= 0:
+            raise ModelFormatError(
+                f"the indexes of output '{self.name}' must be, for each of {frames} frames at equal distances, the "
+                f"sequences 0 to {sequences - 1}"
+            )
+        weights = self.deriv_weights
+        if len(weights) not in (0, len(self.indexes)):
+            raise ModelFormatError(
+                f"output '{self.name}' has {len(self.indexes)} indexes and {len(weights)} deriv-weights"
+            )
+        if not (np.isfinite(weights).all() and (weights >= 0).all()):
+            raise ModelFormatError(f"the deriv-weights of output '{self.name}' must be finite and >= 0")
+
+    @property
+    def is_finite(self) -> bool:
+        """True: a target that is not finite cannot be made."""
+        return True
+
+
+def merge_targets(targets: Sequence[ChainTarget]) -> ChainTarget:
+    """Merges targets of one sequence each: target n gives sequence n. ModelFormatError for targets that do not fit."""
+    first, count = targets[0], len(targets)
+    if count == 1:
+        return first
+    supervision = merge_supervisions([target.supervision for target in targets])
+    if any((target.indexes[:, 1:] != first.indexes[:, 1:]).any() for target in targets):
+        raise ModelFormatError(f"output '{first.name}' has other indexes in some of the examples that are to be merged")
+    indexes = np.repeat(first.indexes, count, axis=0)
+    indexes[:, 0] = np.tile(np.arange(count), len(first.indexes))
+    weights = first.deriv_weights
+    if len(weights):
+        if any(len(target.deriv_weights) != len(weights) for target in targets):
+            raise ModelFormatError(
+                f"some of the examples that are to be merged have no deriv-weights of '{first.name}'"
+            )
+        weights = np.stack([target.deriv_weights for target in targets], axis=1).reshape(-1)
+    return ChainTarget(first.name, indexes, supervision, weights)

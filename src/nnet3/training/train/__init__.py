@@ -1,0 +1,1 @@
+"""Training: minibatches, objectives, the trainer."""

@@ -1,0 +1,107 @@
+"""The trainer's log, in Kaldi's words, for scripts that search logs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from nnet3.training.train.objectives import ObjectiveStats
+from nnet3.training.train.update import Update
+
+_BACKSTITCH = "_backstitch"
+
+
+class TrainingLog:
+    """Adds up objectives, by output node, over intervals of minibatches and over all; counts shortened steps."""
+
+    def __init__(self, interval: int, say: Callable[[str], None]) -> None:
+        self.interval, self.say = interval, say
+        self.totals: dict[str, ObjectiveStats] = {}
+        self._of_interval: dict[str, ObjectiveStats] = {}
+        self._interval_of: dict[str, int] = {}
+        self._updates = self._shortened_as_a_whole = 0
+        self._shortened: dict[str, int] = {}
+
+    def add(
+        self,
+        number: int,
+        stats: dict[str, ObjectiveStats],
+        backstitch: dict[str, ObjectiveStats],
+        updates: Sequence[Update],
+    ) -> None:
+        """Count minibatch `number` in; says the averages of the last interval when a new one begins."""
+        for name, own in (*stats.items(), *((name + _BACKSTITCH, own) for name, own in backstitch.items())):
+            self._add(number // self.interval, name, own)
+        for update in updates:
+            self._count(update)
+
+    def _add(self, interval: int, name: str, stats: ObjectiveStats) -> None:
+        if name in self._interval_of and interval != self._interval_of[name]:
+            start = self._interval_of[name] * self.interval
+            text = _averaged(self._of_interval.pop(name))
+            self.say(
+                f"Average objective function for '{name}' for minibatches {start}-{start + self.interval - 1} is {text}"
+            )
+        self._interval_of[name] = interval
+        for sums in (self._of_interval, self.totals):
+            sums.setdefault(name, ObjectiveStats()).add(stats)
+
+    def _count(self, update: Update) -> None:
+        self._updates += 1
+        self._shortened_as_a_whole += update.factor < 1.0
+        for name in update.shortened:
+            self._shortened[name] = self._shortened.get(name, 0) + 1
+        parts = []
+        if update.shortened:
+            least = min(update.shortened, key=lambda name: update.shortened[name])
+            count = f"{len(update.shortened)} / {update.num_updatable}"
+            parts.append(
+                f"Per-component max-change active on {count} Updatable Components. (Smallest factor="
+                f"{update.shortened[least]:g} on {least} with max-change={update.limits[least]:g}). "
+            )
+        if update.factor < 1.0:
+            parts.append(f"Global max-change factor was {update.factor:g} with max-change={update.limit:g}.")
+        if parts:
+            self.say("".join(parts))
+
+    def finish(self) -> None:
+        """Say the averages over all minibatches."""
+        for name, total in self.totals.items():
+            self.say(f"Overall average objective function for '{name}' is {_averaged(total)}")
+            self.say(f"[this line is to be parsed by a script:] log-prob-per-frame={total.average:g}")
+        for name, count in self._shortened.items():
+            share = 100.0 * count / self._updates
+            self.say(f"For {name}, per-component max-change was enforced {share:g} % of the time.")
+        if self._shortened_as_a_whole:
+            share = 100.0 * self._shortened_as_a_whole / self._updates
+            self.say(f"The global max-change was enforced {share:g} % of the time.")
+
+    # ---- as a part of the trainer's state ----
+
+    def state(self) -> dict[str, Tensor]:
+        """Returns all sums by name, for `load_state`."""
+        found = {f"total.{name}": list(stats.numbers()) for name, stats in self.totals.items()}
+        found |= {f"interval.{name}": list(stats.numbers()) for name, stats in self._of_interval.items()}
+        found |= {f"number.{name}": [float(number)] for name, number in self._interval_of.items()}
+        found |= {f"shortened.{name}": [float(count)] for name, count in self._shortened.items()}
+        found["updates"] = [float(self._updates), float(self._shortened_as_a_whole)]
+        return {name: torch.tensor(values, dtype=torch.float64) for name, values in found.items()}
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Go on adding to these sums."""
+        of = {kind: _named(kind, state) for kind in ("total", "interval", "number", "shortened")}
+        self.totals = {name: ObjectiveStats(*values) for name, values in of["total"].items()}
+        self._of_interval = {name: ObjectiveStats(*values) for name, values in of["interval"].items()}
+        self._interval_of = {name: int(values[0]) for name, values in of["number"].items()}
+        self._shortened = {name: int(values[0]) for name, values in of["shortened"].items()}
+        self._updates, self._shortened_as_a_whole = (int(number) for number in state["updates"].tolist())
+
+
+def _named(kind: str, state: dict[str, Tensor]) -> dict[str, list[float]]:
+    return {key[len(kind) + 1 :]: value.tolist() for key, value in state.items() if key.startswith(f"{kind}.")}
+
+
+def _averaged(stats: ObjectiveStats) -> str:
+    return f"{stats.terms} over {stats.weight:g} frames."
