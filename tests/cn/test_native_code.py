@@ -73,17 +73,17 @@ def without_native_code() -> Iterator[None]:
 
 @contextmanager
 def counted() -> Iterator[list[int]]:
-    """How many turns each run of native code has."""
-    turns: list[int] = []
+    """How many iterations each run of native code has."""
+    iterations: list[int] = []
     run = native_runs.NativeRun.__call__
 
     def note(self: native_runs.NativeRun, start: int, stop: int) -> None:
-        turns.append(stop - start)
+        iterations.append(stop - start)
         run(self, start, stop)
 
     with pytest.MonkeyPatch.context() as context:
         context.setattr(native_runs.NativeRun, "__call__", note)
-        yield turns
+        yield iterations
 
 
 def assert_same(found: tuple[float, dict[str, np.ndarray]], expected: tuple[float, dict[str, np.ndarray]]) -> None:
@@ -111,9 +111,9 @@ def test_all_numbers_of_sequences(make: Callable[[int], cn.Node]) -> None:
             with without_native_code():
                 expected = twin.criterion_and_gradients(given)
             for _ in range(3):
-                with counted() as turns:
+                with counted() as iterations:
                     assert_same(net.criterion_and_gradients(given), expected)
-                assert sum(each >= 20 for each in turns) >= 2, "a loop forward, a loop backward"
+                assert sum(each >= 20 for each in iterations) >= 2, "a loop forward, a loop backward"
 
 
 def both_ways(cells: int) -> cn.Node:
@@ -141,10 +141,10 @@ def test_sequences_of_several_lengths(make: Callable[[int], cn.Node]) -> None:
         with without_native_code():
             expected = twin.criterion_and_gradients(given)
         for _ in range(3):
-            with counted() as turns:
+            with counted() as iterations:
                 assert_same(net.criterion_and_gradients(given), expected)
             if np.sort(lengths)[-2] > 40:
-                assert sum(each >= 20 for each in turns) >= 2, "a loop forward, a loop backward"
+                assert sum(each >= 20 for each in iterations) >= 2, "a loop forward, a loop backward"
 
 
 def random_recurrence(seed: int) -> Callable[[int], cn.Node]:
@@ -209,9 +209,9 @@ def test_a_whole_small_step_is_a_few_calls() -> None:
     rng = np.random.default_rng(0)
     given = {"x": rng.normal(size=(3, 8)).astype(np.float32), "labels": rng.integers(0, 4, 8)}
     for _ in range(2):
-        with counted() as turns:
+        with counted() as iterations:
             net.backward(given)
-        assert turns == [1, 1]
+        assert iterations == [1, 1]
 
 
 def test_other_types_do_not_ask_for_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,9 +224,9 @@ def test_other_types_do_not_ask_for_native_code(monkeypatch: pytest.MonkeyPatch)
 def test_what_is_large_stays_with_pytorch() -> None:
     net, _ = network(lambda cells: cn.sigmoid(cn.macros.affine(cn.input("x", 3), cells, name="h")), 2**12)
     rng = np.random.default_rng(0)
-    with counted() as turns:
+    with counted() as iterations:
         net.backward({"x": rng.normal(size=(3, 40)).astype(np.float32), "labels": rng.integers(0, 4, 40)})
-    assert not turns
+    assert not iterations
 
 
 @pytest.mark.parametrize("make", [lstm, *at_night(gated)])

@@ -85,8 +85,9 @@ def test_long_recurrences_are_not_compiled_for_their_length() -> None:
     assert (cache.counts.continued, cache.counts.compiled) == (1, 0)
 
 
-def test_turns_of_a_recurrence_share_tables() -> None:
-    """Each turn of the backward recurrence, which goes three frames at once, copies the ivector by the same table."""
+def test_iterations_of_a_recurrence_share_tables() -> None:
+    """Each iteration of the backward recurrence, which goes three frames at once, copies the ivector by the same
+    table."""
     config = BLSTM.replace("input dim=3", "input dim=1\n    input-node name=ivector dim=2").replace(
         "Append(input, IfDefined", "Append(input, ReplaceIndex(ivector, t, 0), IfDefined"
     )

@@ -73,5 +73,5 @@ def test_members_of_families_and_restricted_ones(config: str, train: bool) -> No
     request = ragged_request(nnet, [83, 60, 41], train=train)
     program = cache.program(request.task(nnet))
     assert cache.counts.restricted == 1
-    assert bool(program.turns) == (config is BLSTM)
+    assert bool(program.iterations) == (config is BLSTM)
     check_runs_alike(nnet, request, program)

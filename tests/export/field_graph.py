@@ -120,14 +120,14 @@ class Evaluation:
             self.values.update(zip(node.outputs, found, strict=True))
 
     def _loop(self, body: ir.Graph, count: Any, condition: None, *carried: Any) -> list[np.ndarray]:
-        turns = list[list[np.ndarray]]()
-        for turn in range(int(count)):
-            self.values.update(zip(body.inputs, [np.array(turn), np.array(True), *carried], strict=True))
+        iterations = list[list[np.ndarray]]()
+        for iteration in range(int(count)):
+            self.values.update(zip(body.inputs, [np.array(iteration), np.array(True), *carried], strict=True))
             self.run(list(body))
             _, *results = map(self.of, body.outputs)
             carried = tuple(results[: len(carried)])
-            turns.append(results[len(carried) :])
-        return [*carried, *map(np.stack, zip(*turns, strict=True))]
+            iterations.append(results[len(carried) :])
+        return [*carried, *map(np.stack, zip(*iterations, strict=True))]
 
     def _kernel(self, name: str, columns: int, rows: Any, *inputs: Any) -> np.ndarray:
         number = next(number for number, info in enumerate(self._calls.kernels) if info.name == name)

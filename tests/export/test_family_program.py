@@ -37,7 +37,7 @@ def test_patterns_give_the_rows_of_every_length(rows) -> None:
 
 def test_numbers_that_grow() -> None:
     pattern, *_ = growing_patterns([np.arange(k, 10 + 3 * k) for k in range(3)])
-    assert isinstance(pattern.turns, Polynomial) or isinstance(pattern.first[0], Polynomial)
+    assert isinstance(pattern.iterations, Polynomial) or isinstance(pattern.first[0], Polynomial)
 
 
 def test_rows_without_rule_are_refused() -> None:

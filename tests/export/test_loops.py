@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from nnet3.export.blocks import Rectangle
-from nnet3.export.loops import _left_by_the_last_turns, _Matrix, _tiles
+from nnet3.export.loops import _left_by_the_last_iterations, _Matrix, _tiles
 from nnet3.model.nnet import Nnet
 from tests.export.exported import Exported
 
@@ -89,8 +89,8 @@ def test_both_directions_in_one_file(tmp_path: Path) -> None:
         (-1, [(0, 1), (2, 3)], [(2, 3)], [(1, 2), (2, 3)]),
     ],
 )
-def test_rows_that_a_later_turn_writes_again(step: int, written: list, tiles: list, left: list) -> None:
-    """Turn i writes rows `written` + i * step; `left` is seen from the turn after the last one."""
+def test_rows_that_a_later_iteration_writes_again(step: int, written: list, tiles: list, left: list) -> None:
+    """Iteration i writes rows `written` + i * step; `left` is seen from the iteration after the last one."""
     matrix = _Matrix(step, [Rectangle(top, bottom, 0, 4) for top, bottom in written])
     assert [(place.top, place.bottom) for place in _tiles(matrix)] == tiles
-    assert [(place.top, place.bottom) for place in _left_by_the_last_turns(matrix)] == left
+    assert [(place.top, place.bottom) for place in _left_by_the_last_iterations(matrix)] == left

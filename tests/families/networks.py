@@ -83,7 +83,7 @@ def compiled(
 
 
 def same_program(one: NnetComputation, other: NnetComputation) -> bool:
-    """True if two programs are the same in what is printed of all turns, and in what kernels precompute."""
+    """True if two programs are the same in what is printed of all iterations, and in what kernels precompute."""
     one, other = unrolled(one), unrolled(other)
     if str(one) != str(other) or len(one.precomputed) != len(other.precomputed):
         return False

@@ -1,4 +1,4 @@
-"""Copied operands: kernels in loops get rows of other times from a matrix for one turn, and send them back so."""
+"""Copied operands: kernels in loops get rows of other times from a matrix for one iteration, and send them back so."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from nnet3.engine.ir.kernel import InputPromises, KernelInfo
 from nnet3.engine.ir.program_tables import MatrixInfo, SubMatrix
 from nnet3.engine.ir.repeats import unrolled
 
-ROWS = 2  # of a turn
+ROWS = 2  # of an iteration
 
 
 def loop() -> NnetComputation:
-    """A kernel forward and backward in each of three turns, from two rows of m1 or m3 to the next of m2 or m4."""
+    """A kernel forward and backward in each of three iterations, from two rows of m1 or m3 to the next of m2 or m4."""
     c = NnetComputation(kernels=[KernelInfo("k", (InputPromises(),), row_by_row=True)])
     indexes = np.array([(n, t, 0) for t in range(4) for n in range(ROWS)], np.int32)
     for node in ("x", "y", "dx", "dy"):

@@ -142,13 +142,13 @@ def test_one_program_serves_all_lengths() -> None:
 
 @pytest.mark.parametrize(("lag", "kind"), [(2, "plain"), (3, "late"), (-3, "plain")])
 def test_a_recurrence_is_a_loop_for_all_lengths(lag: int, kind: str) -> None:
-    """Gradients included; a turn goes on by as many frames as the lag."""
+    """Gradients included; an iteration goes on by as many frames as the lag."""
     criterion, outputs = recurrence(lag, kind)
     network = cn.Network(criterion, outputs, cache=ComputationCache())
     programs = [network.program(minibatch(network, lengths)) for lengths in ((180, 150, 7), (360, 200, 31))]
     assert len({len(program.commands) for program in programs}) == 1
-    turns = [[command.turns for command in each.commands if isinstance(command, Repeat)] for each in programs]
-    assert np.subtract(turns[1], turns[0]).tolist() == [180 // abs(lag)] * 2
+    iterations = [[command.iterations for command in each.commands if isinstance(command, Repeat)] for each in programs]
+    assert np.subtract(iterations[1], iterations[0]).tolist() == [180 // abs(lag)] * 2
 
 
 @pytest.mark.parametrize("lags", [(1, 2), (2, 3), (-2, -3), (6, 4)])
@@ -166,13 +166,13 @@ def test_a_recurrence_of_two_lags_is_a_loop(lags: tuple[int, int]) -> None:
     assert cache.counts.restricted
     assert not cache.counts.compiled
     network = cn.Network(cn.cross_entropy_with_softmax(labels, out), cache=cache)
-    turns = [
-        command.turns
+    iterations = [
+        command.iterations
         for command in network.program(minibatch(network, [190, 150, 3])).commands
         if isinstance(command, Repeat)
     ]
-    assert len(turns) == 2
-    assert max(turns) <= 190 // min(map(abs, lags)) < min(turns) + 5
+    assert len(iterations) == 2
+    assert max(iterations) <= 190 // min(map(abs, lags)) < min(iterations) + 5
 
 
 def test_refusals_are_named() -> None:

@@ -52,24 +52,24 @@ def test_equal_slots_are_declared_once() -> None:
     assert table.slots().whole.tolist() == [0, 0, 1]
 
 
-def test_turns_that_differ_in_their_operands_are_a_loop() -> None:
-    turns = [[cmd.MatrixCopy(dest, 9), cmd.MatrixAdd(9, dest)] for dest in (4, 5, 7)]
-    loop = loop_of(cmd.Repeat(3, 2), [[command] for turn in turns for command in turn])
+def test_iterations_that_differ_in_their_operands_are_a_loop() -> None:
+    iterations = [[cmd.MatrixCopy(dest, 9), cmd.MatrixAdd(9, dest)] for dest in (4, 5, 7)]
+    loop = loop_of(cmd.Repeat(3, 2), [[command] for iteration in iterations for command in iteration])
     assert loop is not None
     assert loop.slots.tolist() == [[4], [5], [7]]
-    assert [list(loop.commands_of(turn)) for turn in range(3)] == turns
+    assert [list(loop.commands_of(iteration)) for iteration in range(3)] == iterations
 
 
 def test_a_command_may_have_become_several() -> None:
-    turns = [[cmd.SetConst(dest, 0.0), cmd.MatrixCopy(dest, 9), cmd.MatrixAdd(9, dest)] for dest in (4, 5)]
-    loop = loop_of(cmd.Repeat(2, 2), [each for turn in turns for each in (turn[:2], turn[2:])])
+    iterations = [[cmd.SetConst(dest, 0.0), cmd.MatrixCopy(dest, 9), cmd.MatrixAdd(9, dest)] for dest in (4, 5)]
+    loop = loop_of(cmd.Repeat(2, 2), [each for iteration in iterations for each in (iteration[:2], iteration[2:])])
     assert loop is not None
     assert loop.repeat.length == 3
-    assert [list(loop.commands_of(turn)) for turn in range(2)] == turns
+    assert [list(loop.commands_of(iteration)) for iteration in range(2)] == iterations
 
 
 @pytest.mark.parametrize(
     "other", [[], [cmd.MatrixAdd(5, 9)], [cmd.MatrixCopy(5, 9)] * 2], ids=["nothing", "another command", "two"]
 )
-def test_turns_with_other_commands_are_none(other: list[cmd.Command]) -> None:
+def test_iterations_with_other_commands_are_none(other: list[cmd.Command]) -> None:
     assert loop_of(cmd.Repeat(2, 1), [[cmd.MatrixCopy(4, 9)], other]) is None

@@ -1,4 +1,4 @@
-"""Restricting to lengths: loops lose turns, sequences without rows go, what all have stays as it is."""
+"""Restricting to lengths: loops lose iterations, sequences without rows go, what all have stays as it is."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def test_inputs_have_the_rows_of_these_lengths(ragged: RaggedProgram, lengths: l
     assert [program.submatrices[io.value].num_rows for io in program.inputs] == [sum(lengths)] * 2
 
 
-def test_a_loop_has_as_many_turns_as_the_longest_sequence_needs(ragged: RaggedProgram) -> None:
-    turns = [
-        [command.turns for command in at(ragged, lengths).commands if isinstance(command, cmd.Repeat)]
+def test_a_loop_has_as_many_iterations_as_the_longest_sequence_needs(ragged: RaggedProgram) -> None:
+    iterations = [
+        [command.iterations for command in at(ragged, lengths).commands if isinstance(command, cmd.Repeat)]
         for lengths in ([48, 3], [40, 40, 2], [20])
     ]
-    assert len(turns[0]) == 2  # forward and backward
-    fewer = [np.subtract(one, other).tolist() for one, other in pairwise(turns)]
+    assert len(iterations[0]) == 2  # forward and backward
+    fewer = [np.subtract(one, other).tolist() for one, other in pairwise(iterations)]
     assert fewer == [[8, 8], [20, 20]]
 
 

@@ -44,7 +44,7 @@ def test_rows_of_a_sequence_after_those_of_another_have_formulas() -> None:
     assert "m1.CopyRows(1, m8[0, T + 80, 2T + 160, 3T + 240, ... N * (T + 80) rows])" in text
 
 
-def test_turns_that_short_members_have_not_are_not_listed() -> None:
+def test_iterations_that_short_members_have_not_are_not_listed() -> None:
     """A run that is cut off in the shortest member, and goes on in the others, is left out."""
     nnet = nnet3.Nnet.from_config(BLSTM)
     text = str(nnet3.compile_family(nnet, request_for(nnet, 60, 1)))

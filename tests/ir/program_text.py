@@ -51,7 +51,7 @@ def _kernel_rows(rows: KernelRows) -> Hashable:
 
 
 def _block(c: NnetComputation, number: int) -> Hashable:
-    return c.submatrices[number], c.turns[number].tobytes() if number in c.turns else None
+    return c.submatrices[number], c.iterations[number].tobytes() if number in c.iterations else None
 
 
 def _command(c: NnetComputation, command: Command) -> list[Hashable]:

@@ -42,7 +42,7 @@ def test_loops_with_even_and_uneven_steps() -> None:
     down, up = (c.find_or_add(whole._replace(row_offset=at, num_rows=2, row_step=by)) for at, by in ((0, 2), (18, -1)))
     top = c.new_submatrix(matrix, 0, 3)
     uneven = c.add_submatrices(np.array([whole._replace(num_rows=3)]))
-    c.turns[uneven] = np.array([[0, 3], [3, 3], [6, 2]])
+    c.iterations[uneven] = np.array([[0, 3], [3, 3], [6, 2]])
     c.commands = [cmd.Repeat(3, 3), cmd.MatrixAdd(down, up), cmd.SetConst(uneven, 0.0), cmd.SetConst(down, 1.0)]
     c.commands.append(cmd.SetConst(top, 1.0))
     assert c.text(full=True).splitlines()[1:] == [

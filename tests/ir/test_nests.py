@@ -30,13 +30,13 @@ def test_rows_that_are_next_to_each_other_for_some_parameters_are_no_run() -> No
     assert listed(Loop(T, 2, lambda i: [(i * T,)])) == "[0, T, ... T rows]"
 
 
-def test_turns_that_are_not_there_for_all_parameters_are_left_out() -> None:
+def test_iterations_that_are_not_there_for_all_parameters_are_left_out() -> None:
     assert listed(Loop(T, 2, lambda i: [(2 * i,)]), (7,)) == "[0, 2, ... T + 1 rows]"
     assert listed(Loop(2, 2, lambda i: [(2 * i,)]), (7,)) == "[0, 2, 7]"
     assert listed(Loop(T, 20, lambda i: [(2 * i,)])) == "[0, 2, 4, 6, 8, 10, 12, 14, ... T rows]"
 
 
-def test_a_run_that_goes_on_in_a_turn_left_out_is_left_out() -> None:
+def test_a_run_that_goes_on_in_a_iteration_left_out_is_left_out() -> None:
     assert listed(Loop(T, 2, lambda i: [(9 * i + 8,), (9 * i + 9,), (9 * i + 16,)])) == "[8:9, 16:18, ... 3T rows]"
 
 

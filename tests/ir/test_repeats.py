@@ -11,13 +11,13 @@ from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.checker import check_computation
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.program_tables import IoInfo, SubMatrix
-from nnet3.engine.ir.repeats import turns_unrolled, unrolled
+from nnet3.engine.ir.repeats import iterations_unrolled, unrolled
 from nnet3.engine.ir.serialize import from_data, to_data
 from nnet3.errors import ComputationCheckError
 
 
-def sums(turns: int = 4) -> NnetComputation:
-    """m2(t) = m1(t) + m2(t - 1) for five rows: the first is a copy, then `turns` turns."""
+def sums(iterations: int = 4) -> NnetComputation:
+    """m2(t) = m1(t) + m2(t - 1) for five rows: the first is a copy, then `iterations` iterations."""
     c = NnetComputation()
     x, y = c.new_matrix(5, 3), c.new_matrix(5, 3)
     c.inputs, c.outputs = [IoInfo("input", x, 0)], [IoInfo("output", y, 0)]
@@ -27,7 +27,7 @@ def sums(turns: int = 4) -> NnetComputation:
         cmd.AcceptInput(x, "input"),
         cmd.AllocMatrix(y, zeroed=False),
         cmd.MatrixCopy(c.new_submatrix(y, 0, 1), c.new_submatrix(x, 0, 1)),
-        cmd.Repeat(turns, 2),
+        cmd.Repeat(iterations, 2),
         cmd.MatrixCopy(now, before),
         cmd.MatrixAdd(now, given),
         cmd.ProvideOutput(y, "output"),
@@ -44,7 +44,7 @@ def test_a_body_is_indented_and_says_how_it_moves() -> None:
     ]
 
 
-def test_unrolled_writes_every_turn() -> None:
+def test_unrolled_writes_every_iteration() -> None:
     whole = unrolled(sums())
     assert not list(whole.repeats())
     assert [command.text(whole) for command in whole.commands[4:12]] == [
@@ -53,11 +53,11 @@ def test_unrolled_writes_every_turn() -> None:
     assert unrolled(whole) is whole
 
 
-def test_turns_have_their_numbers_in_the_unrolled_program() -> None:
+def test_iterations_have_their_numbers_in_the_unrolled_program() -> None:
     c = sums()
     c.commands[7:7] = [cmd.SetConst(2, 1.0), cmd.Repeat(3, 1), c.commands[6]]
-    found = list(turns_unrolled(c))
-    assert [(repeat.turns, numbers) for repeat, numbers in found] == [(4, range(4, 12)), (3, range(13, 16))]
+    found = list(iterations_unrolled(c))
+    assert [(repeat.iterations, numbers) for repeat, numbers in found] == [(4, range(4, 12)), (3, range(13, 16))]
     assert [unrolled(c).commands[number].text(unrolled(c)) for number in found[1][1]] == [
         f"m2({t}, :) += m1({t}, :)" for t in range(1, 4)
     ]
@@ -73,10 +73,12 @@ def test_references_move_on_by_their_steps() -> None:
 
 def test_a_repeat_is_stored() -> None:
     c = sums()
-    c.turns[3] = np.array([[0, 1], [1, 1], [2, 1], [3, 1]])
+    c.iterations[3] = np.array([[0, 1], [1, 1], [2, 1], [3, 1]])
     read = from_data(*to_data(c))
     assert read == c
-    assert {number: turns.tolist() for number, turns in read.turns.items()} == {3: c.turns[3].tolist()}
+    assert {number: iterations.tolist() for number, iterations in read.iterations.items()} == {
+        3: c.iterations[3].tolist()
+    }
     check_computation(read)
 
 
@@ -93,8 +95,11 @@ def _table_that_moves(c: NnetComputation) -> None:
 
 
 BROKEN = {
-    "too many turns": (_replace(4, cmd.Repeat(5, 2)), r"c5: .*m2\(1 \+ i, :\) is outside of its matrix in turn 4"),
-    "no turns": (_replace(4, cmd.Repeat(0, 2)), "c4: .*both must be at least 1"),
+    "too many iterations": (
+        _replace(4, cmd.Repeat(5, 2)),
+        r"c5: .*m2\(1 \+ i, :\) is outside of its matrix in iteration 4",
+    ),
+    "no iterations": (_replace(4, cmd.Repeat(0, 2)), "c4: .*both must be at least 1"),
     "no end": (_replace(4, cmd.Repeat(4, 7)), "c4: .*it needs 7 commands behind it"),
     "no Repeat": (_replace(4), r"c4: .*names m2\(0 \+ i, :\), which moves, outside of a body"),
     "a Repeat inside": (_replace(5, cmd.Repeat(1, 1)), "c5: .*stands in the body of c4, where commands only compute"),

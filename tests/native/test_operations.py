@@ -131,19 +131,26 @@ ADDED = st.sampled_from(["none", "bias", "row", "matrix", "itself"])
     st.booleans(), st.booleans(), st.integers(0, 10**6),
 )  # fmt: skip
 def test_products(
-    rows: int, columns: int, inner: int, added: str, factor: float, turn_x: bool, turn_weights: bool, seed: int
+    rows: int,
+    columns: int,
+    inner: int,
+    added: str,
+    factor: float,
+    iteration_x: bool,
+    iteration_weights: bool,
+    seed: int,
 ) -> None:
     """However the weights lie; x lies row by row unless the weights lie the other way."""
     torch.manual_seed(seed)
-    weights = matrix(inner, columns).t() if turn_weights else matrix(columns, inner)
-    x = matrix(inner, rows).t() if turn_x and turn_weights and columns > 1 < inner else matrix(rows, inner)
+    weights = matrix(inner, columns).t() if iteration_weights else matrix(columns, inner)
+    x = matrix(inner, rows).t() if iteration_x and iteration_weights and columns > 1 < inner else matrix(rows, inner)
     check_product(x, weights, added, factor)
 
 
 @given(st.integers(6, 40), ADDED, st.sampled_from([1.0, -0.5]), st.booleans(), st.integers(0, 10**6))
-def test_products_by_panels(rows: int, added: str, factor: float, turn: bool, seed: int) -> None:
+def test_products_by_panels(rows: int, added: str, factor: float, iteration: bool, seed: int) -> None:
     torch.manual_seed(seed)
-    x, weights = matrix(rows, 150), (matrix(150, 77).t() if turn else matrix(77, 150))
+    x, weights = matrix(rows, 150), (matrix(150, 77).t() if iteration else matrix(77, 150))
     assert len(check_product(x, weights, added, factor, packs=True) or ()) == 2 + (added == "none")
 
 

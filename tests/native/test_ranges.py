@@ -1,4 +1,4 @@
-"""The memory that operations use is that of the tensors they were made of, no float more, in all turns."""
+"""The memory that operations use is that of the tensors they were made of, no float more, in all iterations."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def check(
     memory: ReachableMemory,
     operations: Operations,
     moves: tuple[int, ...] = STAYS,
-    turns: int = 1,
+    iterations: int = 1,
     tables: Sequence[np.ndarray] = (),
 ) -> None:
     rows, moving = np.array(operations), np.array([moves] * len(operations))
-    memory.check(Ranges(rows, moving), rows[:, native.ADDRESSES], tables, turns)
+    memory.check(Ranges(rows, moving), rows[:, native.ADDRESSES], tables, iterations)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -111,17 +111,17 @@ def test_both_ends_of_a_loop(step: int) -> None:
     check(ReachableMemory([memory], [x]), operations, moves, 10)
     with pytest.raises(ExecutionError, match="48 bytes for matrix 0 of operation 0"):
         check(ReachableMemory([memory[1:-1], y], [x]), operations, moves, 4)
-    with pytest.raises(ExecutionError, match=r"132 bytes for matrix 0 of operation 0 \(kind 0\) in 11 turns"):
+    with pytest.raises(ExecutionError, match=r"132 bytes for matrix 0 of operation 0 \(kind 0\) in 11 iterations"):
         check(ReachableMemory([memory], [x]), operations, moves, 11)
     check(ReachableMemory([], []), native.copy(y[:0], x[:0]) or (), moves, 99)
 
 
-def test_rows_of_tables_in_every_turn() -> None:
-    """Where rows begin and how many there are is anything in turns between the first and the last."""
+def test_rows_of_tables_in_every_iteration() -> None:
+    """Where rows begin and how many there are is anything in iterations between the first and the last."""
     memory, x = torch.zeros(10, 3), torch.zeros(4, 3)
     operations, moving = native.copy(memory[:4], x) or (), list(STAYS)
     moving[NUM_MATRICES], moving[2 * NUM_MATRICES], moving[3 * NUM_MATRICES] = 3, 1, 1
-    moves, of_others = tuple(moving), np.zeros((1, 2), np.int64)  # a loop with fewer turns
+    moves, of_others = tuple(moving), np.zeros((1, 2), np.int64)  # a loop with fewer iterations
     for blocks, is_right in (
         ([[0, 4], [6, 4], [0, 4]], True),
         ([[0, 4], [7, 3], [0, 4]], True),
@@ -136,7 +136,7 @@ def test_rows_of_tables_in_every_turn() -> None:
             continue
         with pytest.raises(ExecutionError, match=r"for matrix [01] of operation 0"):
             check(ReachableMemory([memory], [x]), operations, moves, 3, tables)
-    with pytest.raises(ExecutionError, match="a table of rows has fewer than the 4 turns"):
+    with pytest.raises(ExecutionError, match="a table of rows has fewer than the 4 iterations"):
         check(ReachableMemory([memory], [x]), operations, moves, 4, [of_others, np.array([[0, 4]] * 3)])
 
 

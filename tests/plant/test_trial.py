@@ -62,7 +62,7 @@ def states(kind: type[NnetCase], *bugs: Mutant) -> dict[str, str]:
 
 
 ZEROES_NOTHING = bug(ZEROING, "and not needs_zeros[matrix]", "")
-MOVES_NO_ALLOCATION = bug(SIZING, "place[number], turn[number] = analysis.first_access[matrix], _BEFORE", "pass")
+MOVES_NO_ALLOCATION = bug(SIZING, "place[number], iteration[number] = analysis.first_access[matrix], _BEFORE", "pass")
 
 
 def check_noticed(adds: Mutant, undefined: Mutant) -> None:

@@ -75,6 +75,6 @@ def test_the_period_at_which_something_is_computable() -> None:
     )
     source, number = NnetSource(nnet), nnet.node_number["pool"]
     at = np.array([[0, 5, 0]], np.int32)
-    assert source.remedy(number, at) == "it is there for multiples of 6 only: ask for Round(pool, 6)"
-    assert source.remedy(number, at + np.array([[0, 1, 0]], np.int32)) == ""
-    assert source.remedy(nnet.node_number["output"], at) == "IfDefined or Failover lets it begin"
+    assert source.hint(number, at) == "it is there for multiples of 6 only: ask for Round(pool, 6)"
+    assert source.hint(number, at + np.array([[0, 1, 0]], np.int32)) == ""
+    assert source.hint(nnet.node_number["output"], at) == "IfDefined or Failover lets it begin"

@@ -18,7 +18,7 @@ class NaiveInterpreter:
         self.computation, self.kernels = computation, kernels
         self.matrices: dict[int, np.ndarray] = {0: np.zeros((0, 0))}
         self.memos: dict[int, Any] = {}
-        self.position = self.turn = 0
+        self.position = self.iteration = 0
 
     def run(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Up to the next segment marker; returns what was provided."""
@@ -29,11 +29,11 @@ class NaiveInterpreter:
             match command:
                 case cmd.SegmentMarker():
                     break
-                case cmd.Repeat(turns, length):
-                    for self.turn in range(turns):
+                case cmd.Repeat(iterations, length):
+                    for self.iteration in range(iterations):
                         for body_command in self.computation.commands[self.position : self.position + length]:
                             self.execute(body_command)
-                    self.position, self.turn = self.position + length, 0
+                    self.position, self.iteration = self.position + length, 0
                 case cmd.AcceptInput():
                     self.view(command.dest)[:] = inputs[command.name]
                 case cmd.ProvideOutput():
@@ -44,7 +44,7 @@ class NaiveInterpreter:
 
     def view(self, submatrix: int) -> np.ndarray:
         block = self.computation.submatrices[submatrix]
-        first = block.row_offset + self.turn * block.row_step
+        first = block.row_offset + self.iteration * block.row_step
         rows = slice(first, first + block.num_rows)
         return self.matrices[block.matrix][rows, block.col_offset : block.col_offset + block.num_cols]
 

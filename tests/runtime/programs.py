@@ -68,7 +68,7 @@ class RandomProgram:
         self.computation = self.program.computation
         self.live: list[int] = []  # whole matrices that are defined
         self.product = self.program.kernel(PRODUCT)
-        self.turns = 1  # of the Repeat that is being written
+        self.iterations = 1  # of the Repeat that is being written
 
     def build(self) -> NnetComputation:
         for number in range(self.draw(st.integers(1, 3))):
@@ -178,24 +178,24 @@ class RandomProgram:
         self.live.append(output)
 
     def repeat(self) -> None:
-        """A few commands that move on from turn to turn."""
-        turns, start = self.draw(st.integers(1, 5)), len(self.computation.commands)
-        self.turns = turns
+        """A few commands that move on from iteration to iteration."""
+        iterations, start = self.draw(st.integers(1, 5)), len(self.computation.commands)
+        self.iterations = iterations
         for _ in range(self.draw(st.integers(1, 4))):
             self.draw(st.sampled_from([self.write_part, self.move_rows]))()
-        self.turns = 1
+        self.iterations = 1
         length = len(self.computation.commands) - start
         if length:
-            self.computation.commands.insert(start, cmd.Repeat(turns, length))
+            self.computation.commands.insert(start, cmd.Repeat(iterations, length))
 
     def moving(self, submatrix: int) -> int:
         """The sub-matrix, or in the body of a Repeat one that moves and stays inside its matrix."""
         block = self.computation.submatrices[submatrix]
         room = self.computation.matrices[block.matrix].num_rows - block.num_rows
-        most = room // max(self.turns - 1, 1) if self.turns > 1 else 0
+        most = room // max(self.iterations - 1, 1) if self.iterations > 1 else 0
         step = self.draw(st.integers(-most, most))
-        first = self.draw(st.integers(0, room - abs(step) * (self.turns - 1))) if step else block.row_offset
-        first += abs(step) * (self.turns - 1) if step < 0 else 0
+        first = self.draw(st.integers(0, room - abs(step) * (self.iterations - 1))) if step else block.row_offset
+        first += abs(step) * (self.iterations - 1) if step < 0 else 0
         return self.computation.find_or_add(block._replace(row_offset=first, row_step=step))
 
     def free(self) -> None:

@@ -21,7 +21,7 @@ class Link:
 
     def __init__(self) -> None:
         self.tensors = [torch.full((2, 2), 7.0), A.clone(), B.clone()]
-        self.turns = range(1)
+        self.iterations = range(1)
 
     each, always = Linker.each, Linker.always
 

@@ -124,7 +124,7 @@ def test_tables_are_loaded_where_they_are_others(
 
 
 def test_after_a_loop_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is bound anew after that runs once, not once for each turn of the loop."""
+    """What is bound anew after that runs once, not once for each iteration of the loop."""
     nnet = nnet3.Nnet.from_config(LOOP, seed=1)
     requests = [request_for(nnet, frames, 2, train=True) for frames in (60, 75, 90, 81)]
     programs = [CACHE.compile(nnet, request) for request in requests]
@@ -190,7 +190,7 @@ def test_after_a_change_that_was_interrupted(
 
 
 def test_views_that_begin_to_move_are_bound_anew() -> None:
-    """A view that lies still is bound once for all turns of a loop; one that moves is not."""
+    """A view that lies still is bound once for all iterations of a loop; one that moves is not."""
     nnet = nnet3.Nnet.from_config(TDNN, seed=1)
     plan = plan_of(CACHE.compile(nnet, request_for(nnet, 60)), "float32")
     linker = link(plan, Kernels(nnet.components), Arena(plan.num_bytes, torch.device("cpu"))).linker

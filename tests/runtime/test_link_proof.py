@@ -1,4 +1,5 @@
-"""What would not do as the plan's calls do is noticed before it runs: moved tensors, loops of native code, turns."""
+"""What would not do as the plan's calls do is noticed before it runs: moved tensors, loops of native code,
+iterations."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ def run_all(kind: str = "plain", lag: int = 1) -> None:
 
 @pytest.mark.parametrize("kind", ["plain", "both ways"])
 def test_sets_of_lengths(kind: str) -> None:
-    """The loops of all of them are proved: those that are made, and those that take other turns over."""
+    """The loops of all of them are proved: those that are made, and those that take other iterations over."""
     assert count_calls_of(LinkProof.proved, lambda: run_all(kind)) >= 2 * len(SETS)
 
 
@@ -57,7 +58,7 @@ def with_patch(kind: type, name: str, change: Callable[[Callable[..., Any]], Cal
 
 
 def move_one_matrix(placed: Callable[..., Any]) -> Callable[..., Any]:
-    """The first matrix of the last operation begins further on than it should, in all turns but the first."""
+    """The first matrix of the last operation begins further on than it should, in all iterations but the first."""
 
     def moved(self: ViewOperations, places: Any) -> Any:
         found = placed(self, places)
@@ -71,17 +72,17 @@ def move_one_matrix(placed: Callable[..., Any]) -> Callable[..., Any]:
 def move_nothing(move: Callable[..., Any]) -> Callable[..., Any]:
     """Operations stay those of the lengths before."""
 
-    def moved(self: NativeRun, num_turns: int, places: Any) -> bool:
-        self._num_turns = num_turns
+    def moved(self: NativeRun, num_iterations: int, places: Any) -> bool:
+        self._num_iterations = num_iterations
         return True
 
     return moved
 
 
 def keep_tables(move: Callable[..., Any]) -> Callable[..., Any]:
-    def moved(self: NativeRun, num_turns: int, places: Any) -> bool:
+    def moved(self: NativeRun, num_iterations: int, places: Any) -> bool:
         tables = self._arrays[3:]
-        done: bool = move(self, num_turns, places)
+        done: bool = move(self, num_iterations, places)
         if done and all(len(before) >= len(after) for before, after in zip(tables, self._arrays[3:], strict=True)):
             self._arrays[3:] = tables
             self._arrays[2][:] = [table.ctypes.data for table in tables]
@@ -93,10 +94,10 @@ def keep_tables(move: Callable[..., Any]) -> Callable[..., Any]:
 def without_pointers(move: Callable[..., Any]) -> Callable[..., Any]:
     """The tables are new, and native code reads the old ones."""
 
-    def moved(self: NativeRun, num_turns: int, places: Any) -> bool:
+    def moved(self: NativeRun, num_iterations: int, places: Any) -> bool:
         pointers = self._arrays[2].copy()
         self.kept = self._arrays[3:]  # type: ignore[attr-defined]
-        done: bool = move(self, num_turns, places)
+        done: bool = move(self, num_iterations, places)
         self._arrays[2][:] = pointers
         return done
 
@@ -119,24 +120,26 @@ def an_address_off(patch: Patch) -> None:
     """Outside of loops."""
     in_groups = native_parts.in_groups
 
-    def moved(calls: Any, operations: Any, places: Any, *turns: int, together: bool) -> list[Group]:
-        groups = in_groups(calls, operations, places, *turns, together=together)
+    def moved(calls: Any, operations: Any, places: Any, *iterations: int, together: bool) -> list[Group]:
+        groups = in_groups(calls, operations, places, *iterations, together=together)
         for group in groups:
-            if group.run is not None and not turns:
+            if group.run is not None and not iterations:
                 group.run._arrays[0][-1, ADDRESSES.start] += FLOAT_BYTES
         return groups
 
     patch.setattr(native_parts, "in_groups", moved)
 
 
-def a_turn_less(patch: Patch) -> None:
+def a_iteration_less(patch: Patch) -> None:
     as_part = native_parts._as_part
-    patch.setattr(native_parts, "_as_part", lambda whole, turns: as_part(whole, turns[:-1]))
+    patch.setattr(native_parts, "_as_part", lambda whole, iterations: as_part(whole, iterations[:-1]))
 
 
-def a_turn_more(patch: Patch) -> None:
+def a_iteration_more(patch: Patch) -> None:
     as_part = native_parts._as_part
-    patch.setattr(native_parts, "_as_part", lambda whole, turns: as_part(whole, range(turns.start, turns.stop + 1)))
+    patch.setattr(
+        native_parts, "_as_part", lambda whole, iterations: as_part(whole, range(iterations.start, iterations.stop + 1))
+    )
 
 
 def a_call_less(patch: Patch) -> None:
@@ -153,8 +156,8 @@ def calls_in_another_order(patch: Patch) -> None:
     straight = NativeParts.straight
 
     def turned(self: NativeParts, *args: Any) -> Any:
-        turns, calls, each = straight(self, *args)
-        return turns, calls, [each[1], each[0], *each[2:]] if len(each) > 1 else each
+        iterations, calls, each = straight(self, *args)
+        return iterations, calls, [each[1], each[0], *each[2:]] if len(each) > 1 else each
 
     patch.setattr(NativeParts, "straight", turned)
 
@@ -166,8 +169,8 @@ MISTAKES: dict[str, Callable[[Patch], None]] = {
     "tables that are forgotten": with_patch(NativeRun, "move", without_pointers),
     "tensors stay": with_patch(ViewTensors, "move", leave_tensors),
     "an address is one float off": an_address_off,
-    "a turn less": a_turn_less,
-    "a turn more": a_turn_more,
+    "an iteration less": a_iteration_less,
+    "an iteration more": a_iteration_more,
     "a call less": a_call_less,
     "calls in another order": calls_in_another_order,
 }
@@ -187,16 +190,16 @@ def test_packed_weights_lie_in_memory_that_the_program_only_reads(monkeypatch: P
     out = cn.macros.affine(cn.macros.lstm(x, 48, lag=1).h, 2, name="out")
     net = cn.Network(cn.cross_entropy_with_softmax(labels, out, name="J"), [out], cache=ComputationCache())
     monkeypatch.setattr(
-        "nnet3.engine.runtime.native_runs._goes", lambda each, places, turns: bool(each and each.placed(places))
+        "nnet3.engine.runtime.native_runs._goes", lambda each, places, iterations: bool(each and each.placed(places))
     )
     packed = list[int]()
-    in_turns = NativeRun.in_turns
+    in_iterations = NativeRun.in_iterations
 
-    def counted(self: NativeRun, turns: range) -> Any:
+    def counted(self: NativeRun, iterations: range) -> Any:
         packed.append(len(self.packed))
-        return in_turns(self, turns)
+        return in_iterations(self, iterations)
 
-    monkeypatch.setattr(NativeRun, "in_turns", counted)
+    monkeypatch.setattr(NativeRun, "in_iterations", counted)
     given = minibatch(net, (19,) * 12)
     net.gradients(given)
     assert max(packed) >= 1

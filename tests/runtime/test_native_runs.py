@@ -94,17 +94,17 @@ def computer_of(nnet: Nnet, frames: int, sequences: int = 1) -> nnet3.NnetComput
 
 @contextmanager
 def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, int]]]:
-    """The turns of each run of native code."""
-    turns: list[tuple[int, int]] = []
+    """The iterations of each run of native code."""
+    iterations: list[tuple[int, int]] = []
     run = native_runs.NativeRun.__call__
 
     def count(self: native_runs.NativeRun, start: int, stop: int) -> None:
-        turns.append((start, stop))
+        iterations.append((start, stop))
         run(self, start, stop)
 
     with monkeypatch.context() as context:
         context.setattr(native_runs.NativeRun, "__call__", count)
-        yield turns
+        yield iterations
 
 
 def assert_close(found: Tensor, expected: Tensor) -> None:
@@ -115,10 +115,10 @@ def test_a_loop_is_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
     nnet = network()
     computer = computer_of(as_native(nnet), 50)
     for _ in range(3):
-        with counted(monkeypatch) as turns:
+        with counted(monkeypatch) as iterations:
             found = computer.compute({"input": features(50)})["output"]
-        assert max(stop - start for start, stop in turns) >= 40
-        assert len(turns) <= 10
+        assert max(stop - start for start, stop in iterations) >= 40
+        assert len(iterations) <= 10
         assert_close(found, nnet.compute(features(50)))
 
 
@@ -130,7 +130,7 @@ def test_memory_is_checked_once_for_each_link() -> None:
 
 
 def test_a_run_that_would_use_other_memory_does_not_begin(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if a row of a loop began elsewhere in each turn."""
+    """As if a row of a loop began elsewhere in each iteration."""
     placed = ViewOperations.placed
 
     def placed_wrong(self: ViewOperations, places: Places) -> Any:
@@ -139,9 +139,9 @@ def test_a_run_that_would_use_other_memory_does_not_begin(monkeypatch: pytest.Mo
         return rows, moves
 
     monkeypatch.setattr(ViewOperations, "placed", placed_wrong)
-    with counted(monkeypatch) as turns, pytest.raises(ExecutionError, match="none of this program"):
+    with counted(monkeypatch) as iterations, pytest.raises(ExecutionError, match="none of this program"):
         computer_of(as_native(network()), 50).compute({"input": features(50)})
-    assert all(stop - start == 1 for start, stop in turns)
+    assert all(stop - start == 1 for start, stop in iterations)
 
 
 @pytest.mark.parametrize("xconfig", [LSTM, GRUS, FAST_GRUS, LSTM_OF_PARTS])
@@ -154,9 +154,9 @@ def test_all_recurrent_layers_and_numbers_of_rows(
     given = {"input": features(40, sequences)}
     expected = computer_of(nnet, 40, sequences).compute(given)["output"]
     assert expected.std(0).min() > 0.01
-    with counted(monkeypatch) as turns:
+    with counted(monkeypatch) as iterations:
         assert_close(computer_of(as_native(nnet), 40, sequences).compute(given)["output"], expected)
-    assert turns
+    assert iterations
 
 
 @pytest.mark.parametrize("folder", golden_cases("random") + golden_cases("recipe"), ids=lambda folder: folder.name)
@@ -172,9 +172,9 @@ def test_random_networks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for _, nnet, request, given in forward_cases(range(9000 + 15 * block, 9015 + 15 * block)):
         computation = nnet3.compile(nnet, request)
         expected = nnet3.NnetComputer(computation, nnet, check_finite=False).compute(given)
-        with counted(monkeypatch) as turns:
+        with counted(monkeypatch) as iterations:
             found = nnet3.NnetComputer(computation, as_native(nnet), check_finite=False).compute(given)
-        native += bool(turns)
+        native += bool(iterations)
         for name, rows in expected.items():
             torch.testing.assert_close(found[name], rows, rtol=1e-4, atol=1e-4)
             compared += 1
@@ -245,17 +245,17 @@ def test_copies_and_pickles_stay_native(monkeypatch: pytest.MonkeyPatch) -> None
     assert native == {"loop.W_all", "loop.lstm_nonlin", "loop.cr_trunc", "loop.W_rp"}
     expected = packed.compute(features(30))
     for twin in (packed.copy(), packed.pack(), packed.in_test_mode(), pickle.loads(pickle.dumps(packed))):
-        with counted(monkeypatch) as turns:
+        with counted(monkeypatch) as iterations:
             assert torch.equal(twin.compute(features(30)), expected)
-        assert turns
+        assert iterations
     assert packed.fingerprint()["component loop.W_all"] == network().fingerprint()["component loop.W_all"]
 
 
 def test_other_dtypes_are_computed_by_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     nnet = network().to(torch.float64)
-    with counted(monkeypatch) as turns:
+    with counted(monkeypatch) as iterations:
         found = as_native(nnet).compute(features(40))
-    assert not turns
+    assert not iterations
     torch.testing.assert_close(found, nnet.compute(features(40)))
 
 
@@ -263,15 +263,15 @@ def test_without_native_code_all_is_as_before(monkeypatch: pytest.MonkeyPatch) -
     nnet = network()
     native = as_native(nnet)
     monkeypatch.setattr(native_runs, "library", lambda: None)
-    with counted(monkeypatch) as turns:
+    with counted(monkeypatch) as iterations:
         assert_close(native.compute(features(40)), nnet.compute(features(40)))
-    assert not turns
+    assert not iterations
 
 
 def test_networks_that_nobody_has_packed_are_not_native(monkeypatch: pytest.MonkeyPatch) -> None:
-    with counted(monkeypatch) as turns:
+    with counted(monkeypatch) as iterations:
         network().compute(features(40))
-    assert not turns
+    assert not iterations
 
 
 def test_debug_mode_and_profiles_see_each_command(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,9 +282,9 @@ def test_debug_mode_and_profiles_see_each_command(monkeypatch: pytest.MonkeyPatc
     traced = nnet3.NnetComputer(native.computation, as_native(nnet), debug=True, debug_file=printed)
     assert_close(traced.compute({"input": features(30)})["output"], expected)
     assert printed.getvalue().count("lstm_nonlin.Propagate") == 30
-    with counted(monkeypatch) as turns:
+    with counted(monkeypatch) as iterations:
         report = profile(native, {"input": features(30)}, repeats=1)
-    assert {stop - start for start, stop in turns} == {1}
+    assert {stop - start for start, stop in iterations} == {1}
     assert sum(row.calls for row in report.rows(by=["type"]) if row.keys == ("LstmNonlinearityComponent",)) == 30
 
 

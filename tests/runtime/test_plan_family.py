@@ -14,8 +14,8 @@ import nnet3
 from nnet3.engine.ir.computation import FamilyMember, NnetComputation
 from nnet3.engine.runtime import Plan, plan, plan_of
 from nnet3.engine.runtime.plan_family import PlanFamily
-from nnet3.engine.runtime.planning import outline
-from nnet3.engine.runtime.unplaced_plan import Outline
+from nnet3.engine.runtime.planning import unplaced_plan
+from nnet3.engine.runtime.unplaced_plan import UnplacedPlan
 from tests.effort import EFFORT
 from tests.families.networks import BLSTM, POOLING, TDNN, request_for
 from tests.random_networks import random_network
@@ -47,7 +47,7 @@ def assert_same(found: Plan, expected: Plan) -> None:
         np.testing.assert_array_equal(*both)
 
 
-def assert_nothing_overlaps(made: Plan, of: Outline) -> None:
+def assert_nothing_overlaps(made: Plan, of: UnplacedPlan) -> None:
     """Each view lies as far behind the beginning of its block as it should, and blocks that meet lie apart."""
     begin = made.places[:, 3]
     matrices = np.flatnonzero(of.blocks[:, 0])
@@ -69,7 +69,7 @@ def test_plans_of_members(config: str, train: bool, sequences: int) -> None:
         if found is not None:
             plans += 1
             assert_same(found, plan(alone))
-            assert_nothing_overlaps(found, outline(alone))
+            assert_nothing_overlaps(found, unplaced_plan(alone))
             assert found.num_bytes <= 1.1 * plan(alone).num_bytes
     assert plans >= 5
 
@@ -88,7 +88,7 @@ def check_all_members(nnet: nnet3.Nnet, frames: int, sequences: int, *, train: b
             found += 1
             alone = member.at(k).copy()
             assert_same(made, plan(alone))
-            assert_nothing_overlaps(made, outline(alone))
+            assert_nothing_overlaps(made, unplaced_plan(alone))
     return found
 
 

@@ -92,8 +92,8 @@ def test_scratch_memory_has_all_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> 
 
     def too_small(self: Planner, rows: int, cols: int, lane: int) -> int:
         view = scratch(self, rows, cols, lane)
-        *place, elements, itemsize, turn = self.blocks[-1]
-        self.blocks[-1] = (*place, elements - cols, itemsize, turn)
+        *place, elements, itemsize, iteration = self.blocks[-1]
+        self.blocks[-1] = (*place, elements - cols, itemsize, iteration)
         return view
 
     monkeypatch.setattr(Planner, "scratch", too_small)

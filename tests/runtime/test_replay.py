@@ -90,7 +90,7 @@ def test_it_records_at_the_second_run_and_replays_from_then_on(config: str) -> N
     assert [case.run() for _ in range(3)] == [(0, recorded)] * 3
 
 
-def test_all_turns_of_a_loop_are_in_one_recording() -> None:
+def test_all_iterations_of_a_loop_are_in_one_recording() -> None:
     case = Case(BLSTM, frames=200)
     assert len(case.computer.plan.loops)
     case.run()

@@ -14,7 +14,7 @@ from nnet3.engine.ir.checker import check_computation
 from nnet3.engine.ir.computation import NnetComputation, RowNumbers
 from nnet3.engine.ir.program_tables import IoInfo, SubMatrix
 from nnet3.engine.runtime import NnetComputer, plan_of
-from nnet3.engine.runtime.planning import outline_by
+from nnet3.engine.runtime.planning import unplaced_plan_by
 from nnet3.engine.runtime.proof import prove_plan
 from nnet3.engine.runtime.row_planner import RowPlanner, TablePart, parameters_of
 from nnet3.errors import ProofError
@@ -105,4 +105,4 @@ def test_other_tables_are_refused() -> None:
     program.commands[6] = cmd.AddRowsMulti(program.commands[6].dest, table)  # type: ignore[attr-defined]
     check_computation(program)
     with pytest.raises(NotAffineError):
-        outline_by(RowPlanner(program, "float64"))
+        unplaced_plan_by(RowPlanner(program, "float64"))

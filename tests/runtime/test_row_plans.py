@@ -16,8 +16,8 @@ from nnet3.engine.ir.computation import NnetComputation, RowNumbers
 from nnet3.engine.runtime import Plan, plan, plan_of, row_plans
 from nnet3.engine.runtime.link import LinkedComputation
 from nnet3.engine.runtime.linker import Linker
-from nnet3.engine.runtime.planning import outline
-from nnet3.engine.runtime.unplaced_plan import Outline
+from nnet3.engine.runtime.planning import unplaced_plan
+from nnet3.engine.runtime.unplaced_plan import UnplacedPlan
 from nnet3.errors import ProofError
 from tests.effort import EFFORT
 from tests.families.minibatches import minibatch, recurrence
@@ -59,7 +59,7 @@ def test_plans_are_those_made_for_each_alone(kind: str, lag: int) -> None:
         assert len(found.uneven) == len(alone.uneven)
         for one, other in zip(found.uneven, alone.uneven, strict=True):
             np.testing.assert_array_equal(one, other)
-        made = outline(program, "float64")
+        made = unplaced_plan(program, "float64")
         begin, matrices = found.places[:, 3], np.flatnonzero(made.blocks[:, 0])
         end, meet = begin + made.num_bytes[matrices], made.meet()[np.ix_(matrices, matrices)]
         apart = (end[:, None] <= begin) | (end <= begin[:, None])
@@ -98,7 +98,8 @@ def test_memory_is_that_of_the_largest_so_far() -> None:
 
 @pytest.mark.parametrize("native", [True, False])
 def test_new_lengths_bind_nothing_anew(native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After some sets of lengths nothing is bound but turns of loops that PyTorch runs; the numbers are the same."""
+    """After some sets of lengths nothing is bound but iterations of loops that PyTorch runs; the numbers are the
+    same."""
     bound: list[str] = []
     for kind, name in ((LinkedComputation, "__init__"), (Linker, "bind_stand_ins")):
         monkeypatch.setattr(kind, name, noted(getattr(kind, name), bound))
@@ -121,7 +122,7 @@ def test_new_lengths_bind_nothing_anew(native: bool, monkeypatch: pytest.MonkeyP
             np.testing.assert_allclose(found[name] / size, gradient / size, atol=2e-5, err_msg=name)
 
 
-#: Few sequences of one form; those of the third set need more memory, and the last ones other turns of the loops.
+#: Few sequences of one form; those of the third set need more memory, and the last ones other iterations of the loops.
 FEW = [(17, 9, 2), (17, 3, 2), (17, 17, 16), (18, 2, 1)]
 
 
@@ -134,27 +135,27 @@ def test_plans_that_are_had_by_arithmetic_are_proved(kind: str, lag: int) -> Non
 
 def test_memory_that_did_not_grow_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     first: dict[int, tuple[np.ndarray, int]] = {}
-    placed = Outline.placed
+    placed = UnplacedPlan.placed
 
-    def as_first(self: Outline, offsets: np.ndarray, num_bytes: int) -> Plan:
+    def as_first(self: UnplacedPlan, offsets: np.ndarray, num_bytes: int) -> Plan:
         return placed(self, *first.setdefault(len(self.blocks), (offsets, num_bytes)))
 
     programs = programs_of(network("plain"), FEW[:3])
-    monkeypatch.setattr(Outline, "placed", as_first)
+    monkeypatch.setattr(UnplacedPlan, "placed", as_first)
     with pytest.raises(ProofError):
         [plan_of(program, "float64", prove=True) for program in programs]
 
 
-def test_turns_of_other_lengths_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_iterations_of_other_lengths_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     first: list[list[int]] = []
-    of_rows = row_plans._OutlineOfRows.plan
+    of_rows = row_plans._UnplacedPlanOfRows.plan
 
-    def as_first(self: row_plans._OutlineOfRows, rows: RowNumbers) -> Plan:
-        first.append(list(rows.num_turns))
-        return of_rows(self, replace(rows, num_turns=first[0]))
+    def as_first(self: row_plans._UnplacedPlanOfRows, rows: RowNumbers) -> Plan:
+        first.append(list(rows.num_iterations))
+        return of_rows(self, replace(rows, num_iterations=first[0]))
 
     programs = programs_of(network("plain"), FEW)
-    monkeypatch.setattr(row_plans._OutlineOfRows, "plan", as_first)
+    monkeypatch.setattr(row_plans._UnplacedPlanOfRows, "plan", as_first)
     with pytest.raises(ProofError):
         [plan_of(program, "float64", prove=True) for program in programs]
 

@@ -1,4 +1,4 @@
-"""Operations made for stand-ins are, in every turn, those made of the tensors that views then are."""
+"""Operations made for stand-ins are, in every iteration, those made of the tensors that views then are."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Call = Callable[..., Operations | None]
 
 
 def plan_with(views: Sequence[Sequence[int]], uneven: Sequence[np.ndarray] = ()) -> Plan:
-    """A plan with these views: start, rows, columns, turn step, unevenness."""
+    """A plan with these views: start, rows, columns, iteration step, unevenness."""
     program = Program()
     program.add(cmd.SetConst(program.matrix(FLOATS // WIDTH, WIDTH), 1.0))
     rows = [
@@ -48,17 +48,19 @@ def operations(tensors: ViewTensors, call: Call, views: Sequence[int]) -> ViewOp
     return found
 
 
-def in_turn(made: ViewOperations, tensors: ViewTensors, turn: int) -> Operations | None:
-    """The operations of a turn, as operations.c makes them."""
+def in_iteration(made: ViewOperations, tensors: ViewTensors, iteration: int) -> Operations | None:
+    """The operations of an iteration, as operations.c makes them."""
     placed, tables = made.placed(tensors.places), tensors.places.tables
     if placed is None:
         return None
     found = []
     for row, moves in zip(*placed, strict=True):
-        blocks = [tables[table][turn].tolist() if table >= 0 else (0, -1) for table in (*moves[TABLE], *moves[COUNTED])]
+        blocks = [
+            tables[table][iteration].tolist() if table >= 0 else (0, -1) for table in (*moves[TABLE], *moves[COUNTED])
+        ]
         firsts, counts = np.array(blocks)[:, 0][:6], np.array(blocks)[:, 1][6:]
         now = row.copy()
-        now[ADDRESSES] += FLOAT_BYTES * (turn * moves[OF_TURN] + firsts * moves[OF_ROW])
+        now[ADDRESSES] += FLOAT_BYTES * (iteration * moves[OF_TURN] + firsts * moves[OF_ROW])
         now[SIZES] = np.where(counts < 0, row[SIZES], counts)
         found.append(tuple(now.tolist()))
     return tuple(found)
@@ -90,13 +92,13 @@ CALLS = [add_columns, product, gradient, summed, several]
 WEIGHTS, SUMS = torch.zeros(4, 3), torch.zeros(1, 6)
 
 
-def check(call: Call, tensors: ViewTensors, turns: int) -> None:
+def check(call: Call, tensors: ViewTensors, iterations: int) -> None:
     found = operations(tensors, call, (0, 1))
     assert found is not None
-    for turn in range(turns):
-        y, x = (next(iter(tensors.of(view, range(turn, turn + 1)))) for view in (0, 1))
-        tensors.forget_turns()
-        assert in_turn(found, tensors, turn) == call(y, x)
+    for iteration in range(iterations):
+        y, x = (next(iter(tensors.of(view, range(iteration, iteration + 1)))) for view in (0, 1))
+        tensors.forget_iterations()
+        assert in_iteration(found, tensors, iteration) == call(y, x)
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -127,13 +129,13 @@ def test_views_that_move_unevenly(call: Call, counts: list[int], backward: bool)
 
 
 def test_what_one_row_shares_with_many() -> None:
-    """A row for all, and rows that are one in every turn, say nothing of how many others there are."""
+    """A row for all, and rows that are one in every iteration, say nothing of how many others there are."""
     tables = [falling([4, 3, 2]), falling([1, 1, 1])]
     tensors = tensors_of(plan_with([(24, 0, 6, 0, 1), (1200, 0, 6, 0, 2), (3000, 1, 6, 0, 0)], tables))
     for source in (1, 2):
         found = operations(tensors, native.copy, (0, source))
         assert found is not None
-        made = [in_turn(found, tensors, turn) for turn in range(3)]
+        made = [in_iteration(found, tensors, iteration) for iteration in range(3)]
         assert [each and each[0][1] for each in made] == [4, 3, 2]
     other = tensors_of(plan_with([(24, 0, 6, 0, 1), (1200, 0, 6, 0, 2)], [tables[0], falling([2, 1, 1])]))
     assert found.placed(tensors.places) is not None
@@ -158,7 +160,7 @@ def test_operations_follow_views_to_another_plan() -> None:
     assert found is not None
     moved = tensors_of(plan_with([(1400, 3, 6, 2 * WIDTH, 0), (600, 3, 6, 0, 0)]))
     y, x = (next(iter(moved.of(view, range(7, 8)))) for view in (0, 1))
-    assert in_turn(found, moved, 7) == several(y, x)
+    assert in_iteration(found, moved, 7) == several(y, x)
 
 
 def test_calls_without_operations_have_none() -> None:

@@ -1,4 +1,4 @@
-"""The views of a plan as tensors: where they lie, those of one place, and those of all turns of a loop."""
+"""The views of a plan as tensors: where they lie, those of one place, and those of all iterations of a loop."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ def test_views_that_move_by_equal_steps(step: int) -> None:
     views[1, 8] = COLUMNS
     tensors, lane = tensors_of(replace(made, views=views))
     rows = lane[: 12 * COLUMNS].view(12, COLUMNS)
-    for turns in (range(5), range(2, 4), range(3, 4)):
-        tensors.forget_turns()
-        for turn, found in zip(turns, tensors.of(0, turns), strict=True):
-            begin = first + turn * step
+    for iterations in (range(5), range(2, 4), range(3, 4)):
+        tensors.forget_iterations()
+        for iteration, found in zip(iterations, tensors.of(0, iterations), strict=True):
+            begin = first + iteration * step
             assert torch.equal(found, rows[begin : begin + 2])
 
 
@@ -95,8 +95,8 @@ def test_views_that_move_unevenly(blocks: list[tuple[int, int]]) -> None:
     views[0, [1, 4, 9]] = 0, 0, 1
     tensors, lane = tensors_of(replace(made, views=views, uneven=(np.array(blocks),)))
     rows = lane[: 12 * COLUMNS].view(12, COLUMNS)
-    for turns in (range(3), range(1, 3), range(2, 3)):
-        tensors.forget_turns()
-        for turn, found in zip(turns, tensors.of(0, turns), strict=True):
-            first, count = blocks[turn]
+    for iterations in (range(3), range(1, 3), range(2, 3)):
+        tensors.forget_iterations()
+        for iteration, found in zip(iterations, tensors.of(0, iterations), strict=True):
+            first, count = blocks[iteration]
             assert torch.equal(found, rows[first : first + count])

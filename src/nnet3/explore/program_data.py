@@ -12,7 +12,7 @@ from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import Command
 from nnet3.engine.ir.passes.pipeline import PIPELINE, optimize
 from nnet3.engine.lowering import ComputationGraph, Schedule, build_graph, generate, schedule
-from nnet3.engine.runtime.planning import outline
+from nnet3.engine.runtime.planning import unplaced_plan
 from nnet3.engine.runtime.profile import ProfileReport, node_of_command
 
 
@@ -119,7 +119,7 @@ def memory_data(computation: NnetComputation) -> dict[str, Any]:
     A matrix number below 0 is the matrix's compressed form, 0 is scratch memory. `live` is the bytes in use at each
     command.
     """
-    made = outline(computation)
+    made = unplaced_plan(computation)
     offsets, num_bytes = made.packed()
     blocks = np.column_stack([made.blocks[:, :3], offsets, made.num_bytes])
     live = np.zeros(len(computation.commands) + 1, np.int64)
@@ -137,6 +137,6 @@ def memory_data(computation: NnetComputation) -> dict[str, Any]:
 def profile_data(report: ProfileReport) -> list[list[Any]]:
     """Returns of each command: kind, type, node, microseconds, calls, bytes."""
     return [
-        [each.kind, each.type, each.node, round(each.seconds * 1e6, 2), each.turns, each.num_bytes]
+        [each.kind, each.type, each.node, round(each.seconds * 1e6, 2), each.iterations, each.num_bytes]
         for each in report.times
     ]

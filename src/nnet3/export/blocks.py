@@ -30,9 +30,9 @@ class Rectangle(NamedTuple):
         """Returns the rectangle so many rows further down."""
         return self._replace(top=self.top + step, bottom=self.bottom + step)
 
-    def swept(self, step: int, turns: Extent) -> Rectangle:
-        """Returns the rectangle covered in all turns, moved by a step in each turn after the first."""
-        reach = (turns - 1) * step
+    def swept(self, step: int, iterations: Extent) -> Rectangle:
+        """Returns the rectangle covered in all iterations, moved by a step in each iteration after the first."""
+        reach = (iterations - 1) * step
         return self._replace(bottom=self.bottom + reach) if step > 0 else self._replace(top=self.top + reach)
 
     def overlap(self, other: Rectangle) -> Rectangle | None:

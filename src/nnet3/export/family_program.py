@@ -30,7 +30,7 @@ class FamilyProgram(ExportProgram):
         self._family = family
         kinds = [list(map(type, program.commands)) for program in self.members]
         if any(each != kinds[0] for each in kinds):
-            raise NotAffineError("a recurrence does not turn in the shortest one")
+            raise NotAffineError("a recurrence does not iteration in the shortest one")
 
     @classmethod
     def of_tasks(cls, tasks: Sequence[CompileTask]) -> FamilyProgram:
@@ -64,21 +64,21 @@ def growing_patterns(tables: Sequence[np.ndarray]) -> list[TablePattern]:
 
 def _pattern(piece: TablePiece) -> TablePattern:
     base, slope, step = (each[:, 0].tolist() for each in (piece.base, piece.slope, piece.step))
-    return TablePattern(tuple(map(extent, base, slope)), tuple(step), extent(piece.turns, piece.more_turns))
+    return TablePattern(tuple(map(extent, base, slope)), tuple(step), extent(piece.iterations, piece.more_iterations))
 
 
 def _rows_of_blocks(piece: TablePiece) -> Iterator[TablePattern]:
     """Yields patterns of rows of one block; the block holds exactly the rows in the pattern."""
-    turns = extent(piece.turns, piece.more_turns)
-    if len(piece.kinds) > 1 and piece.more_turns:
+    iterations = extent(piece.iterations, piece.more_iterations)
+    if len(piece.kinds) > 1 and piece.more_iterations:
         raise ExportError(_LONGER)
     for row in range(len(piece.kinds)):
         base, slope, step = (each[row].tolist() for each in (piece.base, piece.slope, piece.step))
         if base[0] < 0:
-            yield TablePattern((-1,), (0,), turns, (None,))
+            yield TablePattern((-1,), (0,), iterations, (None,))
             continue
         first, by = extent(base[1] + base[5], slope[1] + slope[5]), step[1] + step[5]
-        last = first + (turns - 1) * by
+        last = first + (iterations - 1) * by
         low, high = (first, last) if by >= 0 else (last, first)
         block = Block(base[0], Rectangle(low, high + 1, base[3], base[3] + base[4]))
-        yield TablePattern((first - low,), (by,), turns, (block,))
+        yield TablePattern((first - low,), (by,), iterations, (block,))

@@ -31,13 +31,13 @@ def rows_by_number(graph: GraphBuilder, value: OnnxValue, table: Sequence[TableP
 
 
 def _grows(pattern: TablePattern) -> bool:
-    return any(isinstance(number, Polynomial) for number in (*pattern.first, pattern.turns))
+    return any(isinstance(number, Polynomial) for number in (*pattern.first, pattern.iterations))
 
 
 def _run(graph: GraphBuilder, pattern: TablePattern, columns: int, source: Source) -> OnnxValue:
-    first, step, turns = pattern.first[0], pattern.step[0], pattern.turns
+    first, step, iterations = pattern.first[0], pattern.step[0], pattern.iterations
     period = len(pattern.first)
-    rows = period * turns
+    rows = period * iterations
     if first == -1 and period == 1:
         return graph.filled(0.0, rows, columns)
     value = source(pattern.blocks[0] if pattern.blocks else None)
@@ -45,9 +45,9 @@ def _run(graph: GraphBuilder, pattern: TablePattern, columns: int, source: Sourc
         return replace(value, rows=rows)
     if period == 1 and step == 0:
         row = graph.compact(graph.rows_of(value, first, 1))
-        return replace(row, rows=turns, repeats=(turns != 1,))
+        return replace(row, rows=iterations, repeats=(iterations != 1,))
     if period == 1:
-        return graph.rows_of(value, first, turns, step)
+        return graph.rows_of(value, first, iterations, step)
     if all(other - one == 1 for one, other in pairwise(pattern.first)) and set(pattern.step) == {period}:
         return graph.rows_of(value, first, rows)
     if -1 in pattern.first:  # the last row
@@ -59,8 +59,8 @@ def _numbers(graph: GraphBuilder, pattern: TablePattern) -> ir.Value:
     """Returns the row numbers of a pattern as a tensor (rows,)."""
     first = graph.op("Concat", *map(graph.number, pattern.first), axis=0)
     zero, one = graph.constant(np.array(0, np.int64)), graph.constant(np.array(1, np.int64))
-    turns = graph.op("Range", zero, graph.op("Squeeze", graph.number(pattern.turns)), one)
-    moved = graph.op("Mul", graph.op("Unsqueeze", turns, graph.integers(1)), graph.integers(*pattern.step))
+    iterations = graph.op("Range", zero, graph.op("Squeeze", graph.number(pattern.iterations)), one)
+    moved = graph.op("Mul", graph.op("Unsqueeze", iterations, graph.integers(1)), graph.integers(*pattern.step))
     return graph.op("Reshape", graph.op("Add", moved, first), graph.integers(-1))
 
 
@@ -73,17 +73,17 @@ def _gathered(graph: GraphBuilder, table: Sequence[TablePattern], columns: int, 
     for pattern in table:
         first = pattern.first[0]
         assert isinstance(first, int)
-        assert isinstance(pattern.turns, int)
+        assert isinstance(pattern.iterations, int)
         block = pattern.blocks[0] if pattern.blocks else None
         if first == -1:
-            numbers.append(np.full(pattern.turns, -1))
+            numbers.append(np.full(pattern.iterations, -1))
             continue
         if block not in start:
             start[block] = total
             values.append(source(block))
             assert isinstance(values[-1].rows, int)
             total += values[-1].rows
-        numbers.append(start[block] + first + pattern.step[0] * np.arange(pattern.turns))
+        numbers.append(start[block] + first + pattern.step[0] * np.arange(pattern.iterations))
     rows = np.concatenate(numbers).astype(np.int64)
     whole = graph.whole(graph.below_each_other(values))
     found = graph.op("Gather", whole, graph.constant(np.maximum(rows, 0)), axis=1)

@@ -1,10 +1,10 @@
 """A Repeat as an ONNX Loop.
 
-Blocks of the body are seen from the turn: row r is row r + i * step of the matrix in turn i. Rows written by an earlier
-turn are carried from turn to turn. Rows from before the loop are cut out of their matrix in each turn. From a matrix
-that moves on, a turn hands out the rows that no later turn writes again, and the rows of all turns are joined; rows
-that a next turn would write again are carried out of the last turn.
-"""
+Blocks of the body are seen from the iteration: row r is row r + i * step of the matrix in iteration i. Rows written by
+an earlier iteration are carried from iteration to iteration. Rows from before the loop are cut out of their matrix in
+each iteration. From a matrix that moves on, an iteration hands out the rows that no later iteration writes again, and
+the rows of all iterations are joined; rows that a next iteration would write again are carried out of the last
+iteration."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ class _Matrix:
 
     step: int
     written: list[Rectangle] = field(default_factory=list)
-    read_first: list[Rectangle] = field(default_factory=list)  # before this turn writes there
+    read_first: list[Rectangle] = field(default_factory=list)  # before this iteration writes there
 
 
 class _BodyBlocks(Blocks):
-    """The matrices as they are in a turn."""
+    """The matrices as they are in an iteration."""
 
     def __init__(
-        self, graph: GraphBuilder, before: Blocks, steps: dict[int, int], turn: ir.Value, turns: Extent
+        self, graph: GraphBuilder, before: Blocks, steps: dict[int, int], iteration: ir.Value, iterations: Extent
     ) -> None:
         super().__init__(graph)
-        self._before, self._steps, self._turn, self._turns = before, steps, turn, turns
+        self._before, self._steps, self._iteration, self._iterations = before, steps, iteration, iterations
 
     def missing(self, matrix: int, place: Rectangle) -> OnnxValue:
         """Returns rows from before the loop."""
         graph, step = self._graph, self._steps.get(matrix, 0)
         if step == 0:
             return self._before.read(matrix, place)
-        hull = place.swept(step, self._turns)
+        hull = place.swept(step, self._iterations)
         whole = self._before.read(matrix, hull)
         if whole.is_repeated:
             return graph.rows_of(whole, 0, place.rows)
-        moved = graph.op("Mul", self._turn, graph.integers(step))
+        moved = graph.op("Mul", self._iteration, graph.integers(step))
         first = graph.op("Add", moved, graph.number(place.top - hull.top))
         end = graph.op("Add", first, graph.number(place.rows))
         rows = graph.op("Slice", graph.whole(whole), first, end, graph.integers(1))
@@ -61,21 +61,21 @@ def add_loop(
     graph: GraphBuilder,
     program: ExportProgram,
     body: Sequence[Command],
-    turns: Extent,
+    iterations: Extent,
     before: Blocks,
     read_later: Collection[int],
     translate_body: Callable[[GraphBuilder, Blocks], None],
 ) -> None:
     """Add the loop of a body to a graph; `before` holds the contents of matrices, before the loop and then after."""
     matrices, steps = _survey(program, body)
-    turn, condition = graph.tensor("turn", [], ir.DataType.INT64), graph.tensor("go_on", [], ir.DataType.BOOL)
+    iteration, condition = graph.tensor("iteration", [], ir.DataType.INT64), graph.tensor("go_on", [], ir.DataType.BOOL)
     carried = [
         (number, place, ir.Value(name=graph.new_name("carried"), type=ir.TensorType(ir.DataType.FLOAT)))
         for number, matrix in matrices.items()
         for place in _carried(matrix, number in read_later)
     ]
-    inner = GraphBuilder(graph, [turn, *(value for *_, value in carried)])
-    blocks = _BodyBlocks(inner, before, steps, inner.op("Reshape", turn, inner.integers(1)), turns)
+    inner = GraphBuilder(graph, [iteration, *(value for *_, value in carried)])
+    blocks = _BodyBlocks(inner, before, steps, inner.op("Reshape", iteration, inner.integers(1)), iterations)
     for number, place, value in carried:
         blocks.write(number, place, inner.value(value, place.rows, place.right - place.left))
     translate_body(inner, blocks)
@@ -91,23 +91,23 @@ def add_loop(
     go_on = inner.tape.op("Identity", [condition])
     go_on.name = graph.new_name("go_on")
     made = ir.Graph(
-        [turn, condition, *(value for *_, value in carried)], [go_on, *results], nodes=inner.tape.nodes,
+        [iteration, condition, *(value for *_, value in carried)], [go_on, *results], nodes=inner.tape.nodes,
         name=graph.new_name("body"),
     )  # fmt: skip
-    count = graph.op("Squeeze", graph.number(turns))
+    count = graph.op("Squeeze", graph.number(iterations))
     outputs = graph.several("Loop", [count, None, *given], {"body": made}, len(results))
     for (number, place), output in zip(handed_out, outputs[len(carried) :], strict=True):
         step, columns = steps[number], place.right - place.left
-        if step < 0:  # later turns come first
+        if step < 0:  # later iterations come first
             last, end = graph.integers(-1), graph.integers(-(2**63) + 1)
             output = graph.op("Slice", output, last, end, graph.integers(0), graph.integers(-1))
         rows = graph.op("Reshape", graph.op("Transpose", output, perm=[1, 0, 2, 3]), graph.integers(0, -1, columns))
-        hull = place.swept(step, turns)
+        hull = place.swept(step, iterations)
         before.write(number, hull, graph.value(rows, hull.rows, columns))
-    unfinished = {number for number, _ in handed_out if _left_by_the_last_turns(matrices[number])}
+    unfinished = {number for number, _ in handed_out if _left_by_the_last_iterations(matrices[number])}
     for (number, place, _), output in zip(carried, outputs, strict=False):
         if not steps[number] or number in unfinished:
-            until = place.moved(steps[number] * turns)
+            until = place.moved(steps[number] * iterations)
             before.write(number, until, graph.value(output, place.rows, place.right - place.left))
 
 
@@ -132,11 +132,11 @@ def _survey(program: ExportProgram, body: Sequence[Command]) -> tuple[dict[int, 
 
 
 def _carried(matrix: _Matrix, is_read_later: bool) -> list[Rectangle]:
-    """Returns the disjoint blocks that go from turn to turn."""
+    """Returns the disjoint blocks that go from iteration to iteration."""
     found: list[Rectangle] = []
     wanted = list(matrix.read_first)
     if is_read_later:
-        wanted += _left_by_the_last_turns(matrix) if matrix.step else matrix.written
+        wanted += _left_by_the_last_iterations(matrix) if matrix.step else matrix.written
     while wanted:
         place = wanted.pop()
         for part in not_in([place], found):
@@ -147,7 +147,7 @@ def _carried(matrix: _Matrix, is_read_later: bool) -> list[Rectangle]:
 
 
 def _was_written(matrix: _Matrix, place: Rectangle) -> bool:
-    """Tells whether an earlier turn has written to a block."""
+    """Tells whether an earlier iteration has written to a block."""
     if matrix.step == 0:
         return any(place.overlap(written) is not None for written in matrix.written)
     for _ in range(_MOST_TURNS_BACK):
@@ -156,7 +156,9 @@ def _was_written(matrix: _Matrix, place: Rectangle) -> bool:
             return True
         if all(_is_beyond(place, written, matrix.step) for written in matrix.written):
             return False
-    raise ExportError(f"a turn of a recurrence looks back more than {_MOST_TURNS_BACK} turns: export a fixed chunk")
+    raise ExportError(
+        f"an iteration of a recurrence looks back more than {_MOST_TURNS_BACK} iterations: export a fixed chunk"
+    )
 
 
 def _is_beyond(place: Rectangle, written: Rectangle, step: int) -> bool:
@@ -164,11 +166,10 @@ def _is_beyond(place: Rectangle, written: Rectangle, step: int) -> bool:
 
 
 def _tiles(matrix: _Matrix) -> list[Rectangle]:
-    """Returns the blocks, of as many rows as a matrix moves on by, that no later turn writes again.
+    """Returns the blocks, of as many rows as a matrix moves on by, that no later iteration writes again.
 
-    The rows of all turns of a tile make one block. A row in several such blocks is the row of the last turn: blocks
-    come in the order of turns.
-    """
+    The rows of all iterations of a tile make one block. A row in several such blocks is the row of the last iteration:
+    blocks come in the order of iterations."""
     size, found = abs(matrix.step), list[Rectangle]()
     for left, right in {(place.left, place.right) for place in matrix.written}:
         places = [place for place in matrix.written if (place.left, place.right) == (left, right)]
@@ -178,13 +179,14 @@ def _tiles(matrix: _Matrix) -> list[Rectangle]:
             top = max((place.bottom for place in places), key=_base) - size
         tile = Rectangle(top, top + size, left, right)
         if not_in([tile], places):
-            raise ExportError("the turns of a recurrence leave out rows: export a fixed chunk")
+            raise ExportError("the iterations of a recurrence leave out rows: export a fixed chunk")
         found.append(tile)
     return sorted(found, key=lambda tile: _base(tile.top), reverse=matrix.step > 0)
 
 
-def _left_by_the_last_turns(matrix: _Matrix) -> list[Rectangle]:
-    """Returns the blocks, seen from the turn after the last, written by turns and to be written again by this turn."""
+def _left_by_the_last_iterations(matrix: _Matrix) -> list[Rectangle]:
+    """Returns the blocks, seen from the iteration after the last, written by iterations and to be written again by this
+    iteration."""
     tiles = _tiles(matrix)
     waiting, found = not_in(matrix.written, tiles), list[Rectangle]()
     while waiting:

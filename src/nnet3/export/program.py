@@ -20,7 +20,7 @@ EXPORTED = CompileOptions(disabled_passes=frozenset({"pack_weights"}))
 
 
 class Block(NamedTuple):
-    """A sub-matrix; in turn i of a loop it lies i * row_step rows further down."""
+    """A sub-matrix; in iteration i of a loop it lies i * row_step rows further down."""
 
     matrix: int
     place: Rectangle
@@ -36,14 +36,14 @@ class Block(NamedTuple):
 
 
 class TablePattern(NamedTuple):
-    """Row numbers: entry j of turn i is first[j] + i * step[j]; -1, with step 0, is no row.
+    """Row numbers: entry j of iteration i is first[j] + i * step[j]; -1, with step 0, is no row.
 
     `blocks` has for every j the block of the row, in a table of rows of several blocks.
     """
 
     first: tuple[Extent, ...]
     step: tuple[int, ...]
-    turns: Extent
+    iterations: Extent
     blocks: tuple[Block | None, ...] = ()
 
 
@@ -74,12 +74,12 @@ class ExportProgram(abc.ABC):
         first, number = extent(top, longer.row_offset - top), extent(rows, longer.num_rows - rows)
         return Block(matrix, Rectangle(first, first + number, column, column + columns), row_step)
 
-    def turns(self, position: int) -> Extent:
-        """Returns the turns of the Repeat at a position."""
+    def iterations(self, position: int) -> Extent:
+        """Returns the iterations of the Repeat at a position."""
         short, long = self.commands[position], self._next.commands[position]
         assert isinstance(short, Repeat)
         assert isinstance(long, Repeat)
-        return extent(short.turns, long.turns - short.turns)
+        return extent(short.iterations, long.iterations - short.iterations)
 
     def precomputed(self, number: int) -> Sequence[Arrays]:
         """Returns arrays for each of the members."""
@@ -115,7 +115,7 @@ class FixedProgram(ExportProgram):
 def row_patterns(rows: np.ndarray) -> list[TablePattern]:
     """Returns rows as runs of constant steps.
 
-    >>> [(*run.first, *run.step, run.turns) for run in row_patterns(np.array([3, 4, 5, 9, -1, -1, 7]))]
+    >>> [(*run.first, *run.step, run.iterations) for run in row_patterns(np.array([3, 4, 5, 9, -1, -1, 7]))]
     [(3, 1, 3), (9, 0, 1), (-1, 0, 2), (7, 0, 1)]
     """
     runs: list[TablePattern] = []

@@ -65,8 +65,8 @@ class _Translation:
             position += 1
             if isinstance(command, ir_commands.Repeat):
                 body, position = commands[position : position + command.length], position + command.length
-                turns = self.program.turns(position - command.length - 1)
-                self.repeat(body, turns, _matrices_read(self.program, commands[position:]))
+                iterations = self.program.iterations(position - command.length - 1)
+                self.repeat(body, iterations, _matrices_read(self.program, commands[position:]))
             else:
                 self.add_command(command)
         return self.outputs
@@ -81,14 +81,14 @@ class _Translation:
             raise ExportError(f"{name} cannot be exported: {reason}")
         rule(self, command)
 
-    def repeat(self, body: Sequence[Command], turns: Extent, read_later: set[int]) -> None:
+    def repeat(self, body: Sequence[Command], iterations: Extent, read_later: set[int]) -> None:
         def translate_body(graph: GraphBuilder, blocks: Blocks) -> None:
             inner = _Translation(graph, self.program, self.emit, self.inputs)
             inner.blocks = blocks
             for command in body:
                 inner.add_command(command)
 
-        add_loop(self.graph, self.program, body, turns, self.blocks, read_later, translate_body)
+        add_loop(self.graph, self.program, body, iterations, self.blocks, read_later, translate_body)
 
     def read(self, submatrix: int) -> OnnxValue:
         return self._read_block(self.program.block(submatrix))

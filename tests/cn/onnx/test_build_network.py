@@ -54,7 +54,7 @@ def coupled_states(lags: tuple[int, ...], chain: int) -> cn.Network:
 @pytest.mark.parametrize("chain", [0, 1, 2])
 @pytest.mark.parametrize("lags", [(3, 1), (1, 3, 1), (3, 2), (3, 2, 1)])
 def test_coupled_delays_of_several_lags(lags: tuple[int, ...], chain: int, tmp_path: Path) -> None:
-    """A turn of the loop may write rows that a later turn writes again."""
+    """An iteration of the loop may write rows that a later iteration writes again."""
     for sign in (1, -1):
         exported = ExportedNetwork(coupled_states(tuple(sign * lag for lag in lags), sign * chain), tmp_path)
         assert operators(exported.path)["Loop"] >= 1

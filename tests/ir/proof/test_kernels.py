@@ -213,19 +213,19 @@ def test_run_again_gives_what_the_memo_remembers() -> None:
 
 def test_indexes_tell_rows_apart() -> None:
     """A kernel that is not row by row may be given its rows in another order only if it knows nothing of them."""
-    turn = [2, 3, 0, 1]
+    iteration = [2, 3, 0, 1]
     turned: list[Command] = [cmd.CopyRows(DX, X, 0), forward(DX), cmd.SetConst(DX, 0.0)]
     kernel = KernelInfo("k", needs_indexes=True)
-    assert "output 'output' differs in 4 rows" in difference(kernel, [forward()], turned, (turn,))
+    assert "output 'output' differs in 4 rows" in difference(kernel, [forward()], turned, (iteration,))
 
 
 def test_derivatives_without_samples_have_rows_with_numbers() -> None:
     """Those of a parameter that is transposed, for instance; those of samples may stand in any order."""
-    turn = [2, 3, 0, 1]
+    iteration = [2, 3, 0, 1]
     plain, turned = [backward()], [backward(dx=X), cmd.CopyRows(DX, X, 0)]
     kernel = KernelInfo("k")
-    assert difference(kernel, plain, turned, (turn,)) == ""
-    without = [program(kernel, *commands, tables=(turn,)) for commands in (plain, turned)]
+    assert difference(kernel, plain, turned, (iteration,)) == ""
+    without = [program(kernel, *commands, tables=(iteration,)) for commands in (plain, turned)]
     for each in without:
         each.matrix_info = {matrix: MatrixInfo("node", is_deriv=True, indexes=None) for matrix in (X, DX)}
     with pytest.raises(ProofError, match="output 'input' differs in 4 rows"):

@@ -177,7 +177,7 @@ def test_an_overlap_that_is_not_allowed_spoils_what_is_written() -> None:
     assert differ(through(SIGMOID), lambda c: [cmd.Propagate(SIGMOID, "k", (X,), Y)]) == ""
 
 
-def test_turns_of_a_repeat_are_run_one_by_one() -> None:
+def test_iterations_of_a_repeat_are_run_one_by_one() -> None:
     def unrolled(c: NnetComputation) -> list[Command]:
         rows = [(c.new_submatrix(X, r, 1), c.new_submatrix(Y, r, 1), c.new_submatrix(Y, r - 1, 1)) for r in (1, 2, 3)]
         steps = [step for x, y, before in rows for step in (cmd.MatrixCopy(y, x), cmd.MatrixAdd(y, before))]

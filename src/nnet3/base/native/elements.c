@@ -61,7 +61,7 @@ static inline Element sign(Element x, const Element *keys) {
     return made | high(hashed(made + keys[1])) << 32;
 }
 
-/* Turns of the next loop do not depend on each other, though it may write where it reads. */
+/* Iterations of the next loop do not depend on each other, though it may write where it reads. */
 #if defined(__clang__)
 #define APART _Pragma("clang loop vectorize(assume_safety)") for
 #elif defined(__GNUC__)
@@ -80,9 +80,9 @@ static inline Element sign(Element x, const Element *keys) {
 /* For each element: x and y are the operands. The longer axis is the inner one; what lies side by side is one row. */
 #define EACH(formula)                                                                                     \
     {                                                                                                     \
-        const int turn = c->rows > c->blocks;                                                             \
-        int64_t outer = turn ? c->blocks : c->rows, inner = turn ? c->rows : c->blocks;                   \
-        const int64_t *far = turn ? c->of_block : c->of_row, *near = turn ? c->of_row : c->of_block;      \
+        const int iteration = c->rows > c->blocks;                                                             \
+        int64_t outer = iteration ? c->blocks : c->rows, inner = iteration ? c->rows : c->blocks;                   \
+        const int64_t *far = iteration ? c->of_block : c->of_row, *near = iteration ? c->of_row : c->of_block;      \
         int64_t of_z = near[0], of_x = near[1], of_y = near[2];                                           \
         if (of_z == outer && far[0] == 1 && of_x == outer * far[1] && of_y == outer * far[2]) {           \
             inner *= outer, outer = 1, of_z = 1, of_x = far[1], of_y = far[2];                            \

@@ -25,7 +25,7 @@ void nnet3_panel_product(int64_t rows, int64_t columns, int64_t inner, float *y,
                          const float *a, int64_t of_a, const float *panels, int64_t threads);
 int64_t nnet3_columns_of_panel(void);
 
-/* Turns of the next loop do not depend on each other, though it may write where it reads. */
+/* Iterations of the next loop do not depend on each other, though it may write where it reads. */
 #if defined(__clang__)
 #define EACH _Pragma("clang loop vectorize(assume_safety)") for
 #elif defined(__GNUC__)
@@ -287,33 +287,33 @@ static int run_whole(const Operation *op, float *const *at, float *scratch, int6
     return 0;
 }
 
-/* How an operation changes from turn to turn: each matrix begins `of_turn` floats further on a turn, and `of_row` times
-   the first of the rows [first, first + count) that stand for the turn in a table; rows, columns and the inner size may be
+/* How an operation changes from iteration to iteration: each matrix begins `of_iteration` floats further on an iteration, and `of_row` times
+   the first of the rows [first, first + count) that stand for the iteration in a table; rows, columns and the inner size may be
    the count of a table. No table is -1. */
 typedef struct {
-    int64_t of_turn[MATRICES], of_row[MATRICES], table[MATRICES], counted[3];
+    int64_t of_iteration[MATRICES], of_row[MATRICES], table[MATRICES], counted[3];
 } Moves;
 typedef int64_t Block[2];
 
-INLINED Operation in_turn(const Operation *op, const Moves *moves, const Block *const *tables, int64_t turn) {
+INLINED Operation in_iteration(const Operation *op, const Moves *moves, const Block *const *tables, int64_t iteration) {
     Operation now = *op;
     for (int m = 0; m < MATRICES; m++) {
         if (!now.matrix[m]) continue;
-        now.matrix[m] += turn * moves->of_turn[m];
-        if (moves->table[m] >= 0) now.matrix[m] += tables[moves->table[m]][turn][0] * moves->of_row[m];
+        now.matrix[m] += iteration * moves->of_iteration[m];
+        if (moves->table[m] >= 0) now.matrix[m] += tables[moves->table[m]][iteration][0] * moves->of_row[m];
     }
     int64_t *const sizes[3] = {&now.rows, &now.columns, &now.inner};
     for (int k = 0; k < 3; k++)
-        if (moves->counted[k] >= 0) *sizes[k] = tables[moves->counted[k]][turn][1];
+        if (moves->counted[k] >= 0) *sizes[k] = tables[moves->counted[k]][iteration][1];
     return now;
 }
 
-/* Runs operations [first, end) in each of the turns [turn, end_turn). */
+/* Runs operations [first, end) in each of the iterations [iteration, end_iteration). */
 void nnet3_run(const Operation *operations, const Moves *moves, const Block *const *tables, int64_t first, int64_t end,
-               int64_t turn, int64_t end_turn, float *scratch, int64_t threads) {
-    for (; turn < end_turn; turn++)
+               int64_t iteration, int64_t end_iteration, float *scratch, int64_t threads) {
+    for (; iteration < end_iteration; iteration++)
         for (int64_t number = first; number < end; number++) {
-            Operation op = in_turn(&operations[number], &moves[number], tables, turn);
+            Operation op = in_iteration(&operations[number], &moves[number], tables, iteration);
             if (run_whole(&op, op.matrix, scratch, threads)) continue;
             for (int64_t row = 0; row < op.rows; row++) {
                 run_row(&op, op.matrix);

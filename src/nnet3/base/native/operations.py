@@ -25,9 +25,9 @@ SIZES = slice(1, 4)
 ADDRESSES = slice(5, 5 + NUM_MATRICES)
 STRIDES = slice(5 + NUM_MATRICES, 5 + 2 * NUM_MATRICES)
 BYTES = 8 * (5 + 2 * NUM_MATRICES)  # of one operation
-#: How an operation goes on in a loop is a row of numbers. Of each matrix: floats a turn, floats a row of a table, and
-#: that table; then the table whose counts each size is. A table (turns, 2) has the first row and the number of rows of
-#: each turn; -1 is no table.
+#: How an operation goes on in a loop is a row of numbers. Of each matrix: floats an iteration, floats a row of a table,
+#: and that table; then the table whose counts each size is. A table (iterations, 2) has the first row and the number of
+#: rows of each iteration; -1 is no table.
 OF_TURN, OF_ROW, TABLE = (slice(n * NUM_MATRICES, (n + 1) * NUM_MATRICES) for n in range(3))
 COUNTED = slice(3 * NUM_MATRICES, 3 * NUM_MATRICES + 3)
 #: That of an operation that stays as it is.
@@ -126,7 +126,7 @@ def product(
     """dest = addend + factor x weights^T; weights (columns of dest, columns of x), in any order in memory.
 
     The addend is a vector, a row, or as large as dest. With `packs` a large product is two operations: weights are
-    packed into panels, perhaps once for many turns, and multiplied. Without `packs` a large product has few rows.
+    packed into panels, perhaps once for many iterations, and multiplied. Without `packs` a large product has few rows.
     """
     (rows, columns), inner = dest.shape, x.shape[1]
     addend = None if addend is None else addend if addend.shape == dest.shape else _row_for_all(addend)

@@ -1,4 +1,4 @@
-"""The memory read and written by operations in the turns of a loop, and a check that it is the program's own."""
+"""The memory read and written by operations in the iterations of a loop, and a check that it is the program's own."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def forms_of(operations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Ranges:
-    """The memory of the matrices of operations: made once, asked for every set of addresses and turns.
+    """The memory of the matrices of operations: made once, asked for every set of addresses and iterations.
 
     Operations, moves and tables as in operations.c.
     """
@@ -73,30 +73,30 @@ class Ranges:
         place = self._number, self._matrix
         self._shapes, self._strides = (each[place] for each in forms_of(operations))
         self.is_written = _is_written[self._kinds, self._matrix]
-        self._of_turn, self._of_row, self._table = (moves[:, part][place] for part in (OF_TURN, OF_ROW, TABLE))
+        self._of_iteration, self._of_row, self._table = (moves[:, part][place] for part in (OF_TURN, OF_ROW, TABLE))
         self._counted, self._sizes = moves[self._number, COUNTED], operations[self._number, SIZES]
         found = np.unique(moves[:, TABLE.start :])
         self.tables: list[int] = found[found >= 0].tolist()
         self._bytes = self._bytes_of(self._sizes)
 
     def __call__(
-        self, addresses: np.ndarray, tables: Sequence[np.ndarray], num_turns: int
+        self, addresses: np.ndarray, tables: Sequence[np.ndarray], num_iterations: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the begin and the end of the memory of each matrix in all turns together; equal for no memory.
+        """Returns the begin and the end of the memory of each matrix in all iterations together; equal for no memory.
 
-        `addresses`: of the operations in the first turn, (operations, matrices).
+        `addresses`: of the operations in the first iteration, (operations, matrices).
         """
         begin = addresses[self._number, self._matrix]
         if not self.tables:
-            last = (FLOAT_BYTES * (num_turns - 1)) * self._of_turn * (self._bytes > 0)
+            last = (FLOAT_BYTES * (num_iterations - 1)) * self._of_iteration * (self._bytes > 0)
             return begin + np.minimum(last, 0), begin + np.maximum(last, 0) + self._bytes
-        turns = np.arange(num_turns)
-        blocks = np.zeros((len(tables) + 1, num_turns, 2), np.int64)  # the last ones for no table
+        iterations = np.arange(num_iterations)
+        blocks = np.zeros((len(tables) + 1, num_iterations, 2), np.int64)  # the last ones for no table
         for each in self.tables:
-            blocks[each] = tables[each][:num_turns]
+            blocks[each] = tables[each][:num_iterations]
         sizes = np.where(self._counted[:, None] < 0, self._sizes[:, None], blocks[self._counted, :, 1].swapaxes(1, 2))
-        steps = turns * self._of_turn[:, None] + blocks[self._table, :, 0] * self._of_row[:, None]
-        num_bytes = self._bytes_of(sizes)  # (matrices, turns)
+        steps = iterations * self._of_iteration[:, None] + blocks[self._table, :, 0] * self._of_row[:, None]
+        num_bytes = self._bytes_of(sizes)  # (matrices, iterations)
         limits, starts = np.iinfo(np.int64), begin[:, None] + FLOAT_BYTES * steps
         first = np.where(num_bytes > 0, starts, limits.max).min(axis=1)
         end = np.where(num_bytes > 0, starts + num_bytes, limits.min).max(axis=1)
@@ -124,22 +124,24 @@ class ReachableMemory:
         written = list(written)
         self._written, self._all = _sorted_stretches(written), _sorted_stretches([*written, *read])
 
-    def check(self, ranges: Ranges, addresses: np.ndarray, tables: Sequence[np.ndarray], num_turns: int) -> None:
-        """Check that operations with these addresses use reachable memory, from the first turn to the last.
+    def check(self, ranges: Ranges, addresses: np.ndarray, tables: Sequence[np.ndarray], num_iterations: int) -> None:
+        """Check that operations with these addresses use reachable memory, from the first iteration to the last.
 
         Raises ExecutionError for memory out of reach.
         """
-        if any(len(tables[each]) < num_turns for each in ranges.tables):
-            raise ExecutionError(f"a table of rows has fewer than the {num_turns} turns of its loop{_NOT_YOURS}")
-        begin, end = ranges(addresses, tables, num_turns)
+        if any(len(tables[each]) < num_iterations for each in ranges.tables):
+            raise ExecutionError(
+                f"a table of rows has fewer than the {num_iterations} iterations of its loop{_NOT_YOURS}"
+            )
+        begin, end = ranges(addresses, tables, num_iterations)
         is_right = _are_inside(self._all, begin, end)
         is_right &= ~ranges.is_written | _are_inside(self._written, begin, end)
         is_right |= end == begin
         if not is_right.all():
             place = int(np.argmin(is_right))
             raise ExecutionError(
-                f"native code would use {end[place] - begin[place]} bytes for {ranges.name_of(place)} in {num_turns} "
-                f"turns that are none of this program{_NOT_YOURS}"
+                f"native code would use {end[place] - begin[place]} bytes for {ranges.name_of(place)} in "
+                f"{num_iterations} iterations that are none of this program{_NOT_YOURS}"
             )
 
 

@@ -24,7 +24,7 @@ class RateSchedule:
 class DemoTask:
     """A network to train and test.
 
-    `make_minibatches(epoch)` gives training data; `judge(outputs)` turns the outputs of the test minibatches, one
+    `make_minibatches(epoch)` gives training data; `judge(outputs)` iterations the outputs of the test minibatches, one
     matrix each, into scores (examples, classes).
     """
 

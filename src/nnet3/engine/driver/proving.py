@@ -62,7 +62,7 @@ def prove_made_of_others(
     if not proves_all(options, mark):
         return
     made = program.made()  # what is lazy stays so
-    if not options.prove and int(Positions(made).turns.sum()) > _MOST_COMMANDS:
+    if not options.prove and int(Positions(made).iterations.sum()) > _MOST_COMMANDS:
         return
     source, request = lowered_from()
     try:

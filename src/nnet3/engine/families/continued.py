@@ -78,10 +78,11 @@ def _numbered(rows: np.ndarray) -> np.ndarray:
 
 
 class TablePiece(NamedTuple):
-    """A part of a table: rows that come turns + k * more_turns times, see `Continued`. Arrays are (rows, columns)."""
+    """A part of a table: rows that come iterations + k * more_iterations times, see `Continued`. Arrays are (rows,
+    columns)."""
 
-    turns: int
-    more_turns: int
+    iterations: int
+    more_iterations: int
     base: np.ndarray
     slope: np.ndarray
     step: np.ndarray
@@ -91,12 +92,12 @@ class TablePiece(NamedTuple):
 class Continued:
     """Tables as functions of k, the number of periods beyond the smallest member; equal tables are made once.
 
-    `tables` are two for each different table. The first has a row for each piece: period p, turns, more turns; the
-    piece repeats p rows turns + k * more turns times. The second has the p rows of all pieces: base, slope and step
-    of each column; row j of turn i is base[j] + k * slope[j] + i * step[j]. A step does not depend on k: there are more
-    turns the larger k is, and numbers would grow with its square. Kinds of the second are twice the kinds of the table,
-    and 1 more where a piece begins. `numbers`: the number of each table among the different tables.
-    """
+    `tables` are two for each different table. The first has a row for each piece: period p, iterations, more
+    iterations; the piece repeats p rows iterations + k * more iterations times. The second has the p rows of all
+    pieces: base, slope and step of each column; row j of iteration i is base[j] + k * slope[j] + i * step[j]. A step
+    does not depend on k: there are more iterations the larger k is, and numbers would grow with its square. Kinds of
+    the second are twice the kinds of the table, and 1 more where a piece begins. `numbers`: the number of each table
+    among the different tables."""
 
     def __init__(self, tables: Sequence[NumberTable], numbers: Sequence[int]) -> None:
         self.tables, self.numbers = tables, numbers
@@ -148,10 +149,10 @@ class Continued:
         """Yields the pieces of a table."""
         pieces, rows = self.tables[2 * self.numbers[number] : 2 * self.numbers[number] + 2]
         start = 0
-        for period, turns, more_turns in pieces.values.tolist():
+        for period, iterations, more_iterations in pieces.values.tolist():
             own = slice(start, start + period)
             base, slope, step = np.split(rows.values[own].astype(np.int64), 3, axis=1)
-            yield TablePiece(turns, more_turns, base, slope, step, rows.kinds[own] >> 1)
+            yield TablePiece(iterations, more_iterations, base, slope, step, rows.kinds[own] >> 1)
             start += period
 
     def moves_by(self, step: Sequence[int]) -> bool:
@@ -176,7 +177,9 @@ class _Joined:
     """Tables with equally many columns, joined to one; see `Continued`."""
 
     def __init__(self, pieces: Sequence[NumberTable], rows: Sequence[NumberTable]) -> None:
-        self.period, self.turns, self.more_turns = np.concatenate([table.values for table in pieces]).T.astype(np.int64)
+        self.period, self.iterations, self.more_iterations = np.concatenate(
+            [table.values for table in pieces]
+        ).T.astype(np.int64)
         self.first = np.cumsum(self.period) - self.period
         self.rows = np.split(np.concatenate([table.values for table in rows]).astype(np.int64), 3, axis=1)
         self.kinds = np.concatenate([table.kinds for table in rows]) >> 1
@@ -184,27 +187,27 @@ class _Joined:
         self._num_pieces = np.diff(self.ends_of_pieces)
         self._period, self._first = self.period.astype(np.int32), self.first.astype(np.int32)
         largest, slope, step = [int(np.abs(rows).max(initial=0)) for rows in self.rows]
-        turns, more_turns = int(self.turns.max(initial=0)), int(self.more_turns.max(initial=0))
+        iterations, more_iterations = int(self.iterations.max(initial=0)), int(self.more_iterations.max(initial=0))
         #: The largest k up to which numbers have 32 bits for certain.
-        self._sure = (np.iinfo(np.int32).max - largest - turns * step) // max(slope + more_turns * step, 1)
+        self._sure = (np.iinfo(np.int32).max - largest - iterations * step) // max(slope + more_iterations * step, 1)
 
     def lengths(self, k: int) -> np.ndarray:
-        return np.diff(_starts((self.turns + k * self.more_turns) * self.period)[self.ends_of_pieces])
+        return np.diff(_starts((self.iterations + k * self.more_iterations) * self.period)[self.ends_of_pieces])
 
     def moves_by(self, change: np.ndarray) -> bool:
         _, slope, step = self.rows
-        grows = np.repeat(self.more_turns > 0, self.period)
+        grows = np.repeat(self.more_iterations > 0, self.period)
         stays, moves = (slope == 0).all(axis=1), (slope == change).all(axis=1)
         return bool(np.where(grows, stays & (step == change).all(axis=1), stays | moves).all())
 
     def at(self, k: int, left_out: int = -1) -> list[NumberTable]:
-        turns = self.turns + k * self.more_turns
+        iterations = self.iterations + k * self.more_iterations
         if 0 <= left_out < len(self.ends_of_pieces) - 1:
-            turns[slice(*self.ends_of_pieces[left_out : left_out + 2])] = 0
+            iterations[slice(*self.ends_of_pieces[left_out : left_out + 2])] = 0
         self.check_size(k)
         base, slope, step = self.rows
         first, step = (base + k * slope).astype(np.int32), step.astype(np.int32)
-        lengths = turns * self.period
+        lengths = iterations * self.period
         starts = _starts(lengths)
         ends = starts[self.ends_of_pieces]
         is_long = ends[1:] - ends[:-1] > _LONG * self._num_pieces
@@ -214,34 +217,34 @@ class _Joined:
             ends = starts[self.ends_of_pieces]
         piece = np.repeat(np.arange(len(lengths)), lengths)
         place = np.arange(len(piece), dtype=np.int32) - starts.astype(np.int32)[piece]
-        turn, row = np.divmod(place, self._period[piece])
+        iteration, row = np.divmod(place, self._period[piece])
         row += self._first[piece]
         values, kinds = step.take(row, 0), self.kinds.take(row)
-        values *= turn[:, None]
+        values *= iteration[:, None]
         values += first.take(row, 0)
         found = [NumberTable(values[one:other], kinds[one:other]) for one, other in pairwise(ends.tolist())]
         for table in np.flatnonzero(is_long).tolist():
-            found[table] = self._long(range(*self.ends_of_pieces[table : table + 2]), turns, first, step)
+            found[table] = self._long(range(*self.ends_of_pieces[table : table + 2]), iterations, first, step)
         return found
 
     def check_size(self, k: int) -> None:
         if 0 <= k <= self._sure:
             return
-        turns = self.turns + k * self.more_turns
+        iterations = self.iterations + k * self.more_iterations
         base, slope, step = self.rows
         first = base + k * slope
-        last = first + (np.repeat(turns, self.period) - 1)[:, None] * step
+        last = first + (np.repeat(iterations, self.period) - 1)[:, None] * step
         limits = np.iinfo(np.int32)
         for rows in (first, last):
             if rows.min(initial=0) < limits.min or rows.max(initial=0) > limits.max:
                 raise NotAffineError("it has numbers of more than 32 bits")
 
-    def _long(self, pieces: range, turns: np.ndarray, first: np.ndarray, step: np.ndarray) -> NumberTable:
+    def _long(self, pieces: range, iterations: np.ndarray, first: np.ndarray, step: np.ndarray) -> NumberTable:
         """Returns the table of the pieces, filled piece by piece."""
-        num_rows = int((turns * self.period)[pieces.start : pieces.stop].sum())
+        num_rows = int((iterations * self.period)[pieces.start : pieces.stop].sum())
         values, kinds, end = np.empty((num_rows, first.shape[1]), np.int32), np.empty(num_rows, np.int64), 0
         for piece in pieces:
-            shape = int(turns[piece]), int(self.period[piece])
+            shape = int(iterations[piece]), int(self.period[piece])
             rows = slice(self.first[piece], self.first[piece] + shape[1])
             start, end = end, end + shape[0] * shape[1]
             block = values[start:end].reshape(*shape, -1)
@@ -312,13 +315,14 @@ def _sheets(tables: Sequence[NumberTable], number: int) -> tuple[NumberTable, Nu
     kinds = [np.zeros(0, np.int64)]
     rows = [np.zeros((0, 3 * short.values.shape[1]), np.int64)]
 
-    def add(at: int, at_long: int, period: int, turns: int = 0) -> None:
-        """Add the piece from `at` and `at_long` on: with one more turn in the long table, or fixed without turns."""
+    def add(at: int, at_long: int, period: int, iterations: int = 0) -> None:
+        """Add the piece from `at` and `at_long` on: with one more iteration in the long table, or fixed without
+        iterations."""
         if not period:
             return
         base, base_long = short.values[at : at + period], long.values[at_long : at_long + period]
-        step = long.values[at_long + period : at_long + 2 * period] - base_long if turns else np.zeros_like(base)
-        pieces.append((period, turns or 1, int(turns > 0)))
+        step = long.values[at_long + period : at_long + 2 * period] - base_long if iterations else np.zeros_like(base)
+        pieces.append((period, iterations or 1, int(iterations > 0)))
         kinds.append(2 * short.kinds[at : at + period])
         kinds[-1][0] += 1
         rows.append(np.concatenate([base, base_long - base, step], axis=1))
@@ -327,11 +331,11 @@ def _sheets(tables: Sequence[NumberTable], number: int) -> tuple[NumberTable, Nu
     for end, period in _growths(short.tokens, long.tokens, number):
         more = at_long - at  # entries that the long table has had in addition so far
         first, last = _regular(long, at_long, end + more + period, period)
-        turns = (last - first) // period
-        if turns < 2:
+        iterations = (last - first) // period
+        if iterations < 2:
             raise NotAffineError("it is too short", number)
         add(at, at_long, first - at_long)
-        add(first - more, first, period, turns - 1)
+        add(first - more, first, period, iterations - 1)
         at, at_long = last - more - period, last
     rest = len(short.kinds) - at
     if rest != len(long.kinds) - at_long:
@@ -384,7 +388,7 @@ def _inserted(short: np.ndarray, long: np.ndarray, at: int, at_long: int) -> int
 
 
 def _regular(table: NumberTable, start: int, end: int, period: int) -> tuple[int, int]:
-    """Returns the longest part [first, last) of the turns ending at `end` in which all change alike."""
+    """Returns the longest part [first, last) of the iterations ending at `end` in which all change alike."""
     differs = np.flatnonzero(table.tokens[start + period : end] != table.tokens[start : end - period])
     start = start + int(differs[-1]) + 1 if len(differs) else start
     start += (end - start) % period

@@ -1,10 +1,10 @@
 """Copies of operands: rows of several times, brought together for kernels in loops whose operands have unequal times.
 
-In a turn of a recurrence with a lag of 3 frames a kernel may write rows of t, t + 1 and t + 2 and read rows of three
-earlier times, at which more sequences have rows. Of one time the rows of the remaining sequences come first; of three
-times the remaining rows lie between further rows. So a copy in the loop (moved time by time, see `families.ragged`)
-gives the kernel exactly the remaining rows; rows that the kernel writes or adds to are copied or added from the copy.
-"""
+In an iteration of a recurrence with a lag of 3 frames a kernel may write rows of t, t + 1 and t + 2 and read rows of
+three earlier times, at which more sequences have rows. Of one time the rows of the remaining sequences come first; of
+three times the remaining rows lie between further rows. So a copy in the loop (moved time by time, see
+`families.ragged`) gives the kernel exactly the remaining rows; rows that the kernel writes or adds to are copied or
+added from the copy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import Command, with_operands, with_values
 from nnet3.engine.ir.program_tables import MatrixInfo
-from nnet3.engine.ir.repeats import turns_unrolled
+from nnet3.engine.ir.repeats import iterations_unrolled
 
 
 def with_copied_operands(computation: NnetComputation, operands: OperandRows) -> NnetComputation:
@@ -27,9 +27,9 @@ def with_copied_operands(computation: NnetComputation, operands: OperandRows) ->
     `operands`: the operands of the program without Repeat.
     """
     result, begin = replace(computation.copy(), commands=[]), 0
-    for (repeat, body), (_, turns) in zip(computation.repeats(), turns_unrolled(computation), strict=True):
+    for (repeat, body), (_, iterations) in zip(computation.repeats(), iterations_unrolled(computation), strict=True):
         commands, copies = list[Command](), list[int]()
-        for number, first in zip(body, turns, strict=False):
+        for number, first in zip(body, iterations, strict=False):
             unlike = operands.unlike.get(first, {})
             copied = [i for i, operand in unlike.items() if operands.can_copy(operand)]
             commands += _on_copies(result, computation.commands[number], copied, copies)
@@ -63,7 +63,7 @@ def _on_copies(
 
 
 def _new_copy(computation: NnetComputation, operand: int) -> int:
-    """Returns a new matrix for the rows that an operand has in a turn, without times."""
+    """Returns a new matrix for the rows that an operand has in an iteration, without times."""
     block = computation.submatrices[operand]
     info = computation.matrix_info[block.matrix]
     assert info.indexes is not None

@@ -172,7 +172,8 @@ class ProgramFamily:
         return _Sheets(member, self._words).tables
 
     def check(self, k: int, program: NnetComputation) -> None:
-        """Raise NotAffineError unless a program without Repeat is what `at(k)` gives with every turn written out."""
+        """Raise NotAffineError unless a program without Repeat is what `at(k)` gives with every iteration written
+        out."""
         sheets = self._sheets(program)
         if list(sheets) != self.names:
             raise NotAffineError("a longer program has other tables")

@@ -43,7 +43,7 @@ from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import Command, with_operands, with_values
 from nnet3.engine.ir.program_tables import IoInfo, OutsideMatrix, SubMatrix
-from nnet3.engine.ir.repeats import turns_unrolled, unrolled
+from nnet3.engine.ir.repeats import iterations_unrolled, unrolled
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,8 +83,8 @@ class RaggedProgram:
         self.tables: list[SideTable] = []
         self.unlike_of: dict[int, dict[int, UnlikeOperand]] = {}  # the same, by command with slots
         tables: dict[str, Any] = {"index_tables": [], "multi_tables": [], "range_tables": []}
-        self._loops = list(turns_unrolled(computation))
-        self._in_turns = {number for _, turns in self._loops for number in turns}
+        self._loops = list(iterations_unrolled(computation))
+        self._in_iterations = {number for _, iterations in self._loops for number in iterations}
         made = [self._restricted(number, places, table, tables) for number, places in enumerate(placed)]
         self._zero_orphans(made)
 
@@ -206,15 +206,15 @@ class RaggedProgram:
         return self.computation.submatrices[numbers[operand]]
 
     def _rolled(self, made: list[list[Command]]) -> Iterator[Command | RaggedLoop]:
-        """Yields the commands, the turns of each Repeat as a loop if all turns have equal commands."""
+        """Yields the commands, the iterations of each Repeat as a loop if all iterations have equal commands."""
         at = 0
         for repeat, numbers in self._loops:
             yield from chain.from_iterable(made[at : numbers.start])
-            turns, at = made[numbers.start : numbers.stop], numbers.stop
-            kernels = (c for each in turns for c in each if isinstance(c, cmd.Propagate | cmd.Backprop))
-            loop = None if any(map(self.is_special, kernels)) else loop_of(repeat, turns)
+            iterations, at = made[numbers.start : numbers.stop], numbers.stop
+            kernels = (c for each in iterations for c in each if isinstance(c, cmd.Propagate | cmd.Backprop))
+            loop = None if any(map(self.is_special, kernels)) else loop_of(repeat, iterations)
             if loop is None:
-                yield from chain.from_iterable(turns)
+                yield from chain.from_iterable(iterations)
             else:
                 yield loop
         yield from chain.from_iterable(made[at:])
@@ -237,7 +237,7 @@ class RaggedProgram:
         at = [versions.place(place) for place in operands]
         if isinstance(command, cmd.MatrixCopy | cmd.MatrixAdd) and max(at) >= 0:
             return self._moved(of_command, command, at[0], at[1], slots, tables)
-        if isinstance(command, cmd.CopyRows | cmd.AddRows) and of_command in self._in_turns and min(at) >= 0:
+        if isinstance(command, cmd.CopyRows | cmd.AddRows) and of_command in self._in_iterations and min(at) >= 0:
             rows = self.computation.index_tables[command.indexes]
             moved = moved_in_blocks(command, (at[0], at[1]), rows, self.rows, slots, most=len(rows))
             if moved is not None:
@@ -306,7 +306,7 @@ class RaggedProgram:
         plain = slots.plain(command.dest, dest), slots.plain(command.source, source)
         if self.rows.same(dest, source, count):
             return [with_operands(command, plain)]
-        most = count if of_command in self._in_turns else 1
+        most = count if of_command in self._in_iterations else 1
         moved = moved_in_blocks(command, (dest, source), np.arange(count), self.rows, slots, most=most)
         if moved is None:
             kind = cmd.CopyRows if isinstance(command, cmd.MatrixCopy) else cmd.AddRows

@@ -139,7 +139,7 @@ class SideTable:
 class RaggedLoop:
     """A Repeat. Operand j of body command c is `operands[c][j]`: a slot, or -1 - i for that of column i of `slots`.
 
-    `slots` (turns, columns): the slot in each turn.
+    `slots` (iterations, columns): the slot in each iteration.
     """
 
     repeat: cmd.Repeat
@@ -149,24 +149,24 @@ class RaggedLoop:
     first_number: int = 0  # of the sub-matrices of the columns
     alike: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # see `_columns_alike`
 
-    def commands_of(self, turn: int) -> Iterator[Command]:
-        """Yields the commands of one turn, with slots."""
-        now = self.slots[turn].tolist()
+    def commands_of(self, iteration: int) -> Iterator[Command]:
+        """Yields the commands of one iteration, with slots."""
+        now = self.slots[iteration].tolist()
         for command, operands in zip(self.body, self.operands, strict=True):
             moved = with_operands(command, [now[-1 - s] if s < 0 else s for s in operands])
-            yield with_references_moved(moved, self.repeat, turn)
+            yield with_references_moved(moved, self.repeat, iteration)
 
 
-def loop_of(repeat: cmd.Repeat, turns: Sequence[Sequence[Command]]) -> RaggedLoop | None:
-    """Returns the loop of commands that are equal in all turns but for operands; None for unequal commands."""
+def loop_of(repeat: cmd.Repeat, iterations: Sequence[Sequence[Command]]) -> RaggedLoop | None:
+    """Returns the loop of commands that are equal in all iterations but for operands; None for unequal commands."""
     columns: dict[bytes, int] = {}
     arrays: list[np.ndarray] = []
     body: list[Command] = []
     of_body: list[tuple[int, ...]] = []
-    places = [turns[place :: repeat.length] for place in range(repeat.length)]
-    if any(len(made) != len(of_turns[0]) for of_turns in places for made in of_turns):
+    places = [iterations[place :: repeat.length] for place in range(repeat.length)]
+    if any(len(made) != len(of_iterations[0]) for of_iterations in places for made in of_iterations):
         return None
-    for each in chain.from_iterable(zip(*of_turns, strict=True) for of_turns in places):
+    for each in chain.from_iterable(zip(*of_iterations, strict=True) for of_iterations in places):
         first = each[0]
         if first.form.table_fields or any(type(command) is not type(first) for command in each):
             return None
@@ -182,5 +182,5 @@ def loop_of(repeat: cmd.Repeat, turns: Sequence[Sequence[Command]]) -> RaggedLoo
             refs.append(-1 - number)
         body.append(first)
         of_body.append(tuple(refs))
-    slots = np.stack(arrays, axis=1) if arrays else np.zeros((repeat.turns, 0), np.int64)
+    slots = np.stack(arrays, axis=1) if arrays else np.zeros((repeat.iterations, 0), np.int64)
     return RaggedLoop(replace(repeat, length=len(body)), tuple(body), tuple(of_body), slots)

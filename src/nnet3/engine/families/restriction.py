@@ -66,7 +66,7 @@ class Restriction:
         self._ordered: list[tuple[int, Matrix, MatrixInfo]] = []  # matrices in the order of kernels, by sub-matrix
         self._chosen = [*ragged.used, *(slot for loop in ragged.loops for slot in loop.slots[0].tolist())]
         self._more: dict[int, int] = {}
-        self._turns: dict[int, np.ndarray] = {}
+        self._iterations: dict[int, np.ndarray] = {}
         self._cuts: dict[int, tuple[int, int]] = {}  # by loop
         self._entries: list[Entry] | None = None
         self._made: list[Command] | None = None
@@ -99,9 +99,9 @@ class Restriction:
     def _row_numbers(
         self, tables: Sequence[np.ndarray], precomputed: Sequence[Entry], kept: dict[str, Any]
     ) -> RowNumbers:
-        num_turns = [end - first for first, end in self._cuts.values() if end]
+        num_iterations = [end - first for first, end in self._cuts.values() if end]
         rows = np.append(self.matrix_rows, [matrix.num_rows for _, matrix, _ in self._ordered])
-        return RowNumbers(self._blocks()[:, 1:3], rows, self._turns, num_turns, tables, precomputed, kept)
+        return RowNumbers(self._blocks()[:, 1:3], rows, self._iterations, num_iterations, tables, precomputed, kept)
 
     def _precomputed(self) -> list[Entry]:
         """Returns the precomputed entries for the rows that exist, number 0 for none."""
@@ -123,7 +123,7 @@ class Restriction:
             template,
             matrices=matrices,
             submatrices=list(starmap(SubMatrix, blocks.tolist())),
-            turns=self._turns,
+            iterations=self._iterations,
             matrix_info=infos,
             commands=commands,
             precomputed=precomputed,
@@ -148,12 +148,12 @@ class Restriction:
         parts += [bool((table < 0).any()) for table in tables]
         for loop in self.ragged.loops:
             first, end = self._cut(loop)
-            turns = np.flatnonzero(is_left[loop.slots].any(axis=1))
-            turns = turns[(turns < first) | (turns >= end)]
-            numbers = [self._number(slot) if is_left[slot] else -1 for slot in loop.slots[turns].ravel().tolist()]
+            iterations = np.flatnonzero(is_left[loop.slots].any(axis=1))
+            iterations = iterations[(iterations < first) | (iterations >= end)]
+            numbers = [self._number(slot) if is_left[slot] else -1 for slot in loop.slots[iterations].ravel().tolist()]
             moves = bool(loop.repeat.memo_step or loop.repeat.precomputed_step)
-            parts += [end > 0, int((turns < first).sum()), len(turns), *numbers]
-            parts += (first, *turns.tolist()) if moves else ()
+            parts += [end > 0, int((iterations < first).sum()), len(iterations), *numbers]
+            parts += (first, *iterations.tolist()) if moves else ()
         return tuple(parts)
 
     def _number(self, slot: int) -> int:
@@ -185,18 +185,19 @@ class Restriction:
         return commands
 
     def _loop(self, loop: RaggedLoop, body: list[Command]) -> Iterator[Command]:
-        """Yields a Repeat of the turns with rows for each command; turns before and after are written out."""
+        """Yields a Repeat of the iterations with rows for each command; iterations before and after are written out."""
         first, end = self._cut(loop)
-        for turn in range(first):
-            yield from self._turn(loop, turn)
+        for iteration in range(first):
+            yield from self._iteration(loop, iteration)
         if end:
-            yield with_values(loop.repeat, turns=end - first)
+            yield with_values(loop.repeat, iterations=end - first)
             yield from (with_references_moved(command, loop.repeat, first) for command in body)
-        for turn in range(end, loop.repeat.turns):
-            yield from self._turn(loop, turn)
+        for iteration in range(end, loop.repeat.iterations):
+            yield from self._iteration(loop, iteration)
 
     def _cut(self, loop: RaggedLoop) -> tuple[int, int]:
-        """Returns the turns [first, end) of the Repeat, and notes the places of its sub-matrices in these turns."""
+        """Returns the iterations [first, end) of the Repeat, and notes the places of its sub-matrices in these
+        iterations."""
         if id(loop) in self._cuts:
             return self._cuts[id(loop)]
         first, end = self._cuts[id(loop)] = self._lasting(loop)
@@ -205,21 +206,22 @@ class Restriction:
             slots = loop.slots[first:end, own].T
             of_column = dict(zip(own.tolist(), np.stack([self.start[slots], self.rows[slots]], axis=2), strict=True))
             numbers = range(loop.first_number, loop.first_number + len(loop.alike))
-            self._turns.update(zip(numbers, map(of_column.__getitem__, loop.alike.tolist()), strict=True))
+            self._iterations.update(zip(numbers, map(of_column.__getitem__, loop.alike.tolist()), strict=True))
             self._chosen[numbers.start : numbers.stop] = loop.slots[first].tolist()
         return first, end
 
     def _lasting(self, loop: RaggedLoop) -> tuple[int, int]:
-        """Returns the turns in which all commands have rows; (0, 0) without such turns or with gaps between."""
+        """Returns the iterations in which all commands have rows; (0, 0) without such iterations or with gaps
+        between."""
         filled = (self.rows[loop.slots] > 0).all(axis=1)
         fixed = [self.rows[slot] for operands in loop.operands for slot in operands if slot > 0]
         lasting = np.flatnonzero(filled & (min(fixed, default=1) > 0))
         first, end = (int(lasting[0]), int(lasting[-1]) + 1) if len(lasting) else (0, 0)
         return (first, end) if filled[first:end].all() else (0, 0)
 
-    def _turn(self, loop: RaggedLoop, turn: int) -> Iterator[Command]:
-        if self.rows[loop.slots[turn]].any():
-            for command in loop.commands_of(turn):
+    def _iteration(self, loop: RaggedLoop, iteration: int) -> Iterator[Command]:
+        if self.rows[loop.slots[iteration]].any():
+            for command in loop.commands_of(iteration):
                 yield from self._command(command)
 
     def _command(self, command: Command) -> Iterator[Command]:

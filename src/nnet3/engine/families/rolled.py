@@ -29,7 +29,7 @@ class RolledCommands:
     """The commands of a family as functions of k. The numbers of their sub-matrices are the same for all k."""
 
     def __init__(self, pieces: Iterable[TablePiece], templates: Sequence[Template], numbers: type = np.int64) -> None:
-        """Raises NotAffineError if a number moves on from turn to turn in a way that a Repeat cannot say.
+        """Raises NotAffineError if a number moves on from iteration to iteration in a way that a Repeat cannot say.
 
         `numbers`: the type of the pieces' numbers; `object` where they depend on parameters.
         """
@@ -55,16 +55,16 @@ class RolledCommands:
 
     def _add(self, piece: TablePiece, templates: Sequence[Template]) -> None:
         header = len(self._commands)
-        if piece.more_turns:
-            self._commands.append(Repeat(piece.turns, len(piece.kinds)))
-            self._changing.append((header, "turns", piece.turns, piece.more_turns))
+        if piece.more_iterations:
+            self._commands.append(Repeat(piece.iterations, len(piece.kinds)))
+            self._changing.append((header, "iterations", piece.iterations, piece.more_iterations))
         steps: dict[str, set[int]] = {name: set() for name in REFERS_TO_NONE}
         rows = (piece.base.tolist(), piece.slope.tolist(), piece.step.tolist())
         for kind, *numbers in zip(piece.kinds.tolist(), *rows, strict=True):
             self._write(templates[kind], numbers, steps)
         if any(len(found) > 1 for found in steps.values()):
-            raise NotAffineError("commands: memos of one turn do not move on alike")
-        if piece.more_turns:
+            raise NotAffineError("commands: memos of one iteration do not move on alike")
+        if piece.more_iterations:
             memo_step, precomputed_step = (max(found, default=0) for found in steps.values())
             repeat = self._commands[header]
             self._commands[header] = with_values(repeat, memo_step=memo_step, precomputed_step=precomputed_step)
@@ -74,7 +74,7 @@ class RolledCommands:
         base, slope, step = numbers
         form, end = template.command.form, 2 * len(template.blocks)
         if any(step[1:end:2]):
-            raise NotAffineError("commands: a block has other rows in each turn")
+            raise NotAffineError("commands: a block has other rows in each iteration")
         operands = [
             self._number((matrix, *base[i : i + 2], column, columns, step[i], *slope[i : i + 2])) if matrix else 0
             for i, (matrix, column, columns) in zip(range(0, end, 2), template.blocks, strict=True)
@@ -86,7 +86,7 @@ class RolledCommands:
             if name in references:
                 steps[references[name]].add(move)
             elif move:
-                raise NotAffineError(f"commands: {name} is another in each turn")
+                raise NotAffineError(f"commands: {name} is another in each iteration")
             if change:
                 self._changing.append((len(self._commands), name, others[name], change))
         self._commands.append(command)

@@ -22,7 +22,7 @@ from nnet3.engine.ir.program_tables import Matrix, MatrixInfo, OutsideMatrix, Su
 
 _MIXED = "its rows are neither those of one time after the other nor those of one sequence after the other"
 
-#: Rows in turn j of a loop in n: base, slope and step of each, (3, columns).
+#: Rows in iteration j of a loop in n: base, slope and step of each, (3, columns).
 _Rows = Callable[[Any], list[np.ndarray]]
 
 
@@ -65,7 +65,7 @@ def _rows_of_matrices(result: NnetComputation, nest: Nest) -> Nest:
 
     def pair(row: Any) -> Any:
         if isinstance(row, Loop):
-            return Loop(row.count, row.fewest, lambda turn: list(map(pair, row.turn(turn))))
+            return Loop(row.count, row.fewest, lambda iteration: list(map(pair, row.iteration(iteration))))
         matrix, offset, _, column, columns, place = row
         if matrix < 0:
             return -1, -1
@@ -95,10 +95,11 @@ def _alone(rows: list[np.ndarray]) -> tuple[int, int, _Rows]:
 
 @dataclass
 class _Piece:
-    """A piece that repeats in k. `parts`: count, fewest turns and rows of loops in n; rows alone turn once."""
+    """A piece that repeats in k. `parts`: count, fewest iterations and rows of loops in n; rows alone iteration
+    once."""
 
-    turns: Any
-    more_turns: Any
+    iterations: Any
+    more_iterations: Any
     fewest: int
     parts: list[tuple[Any, int, _Rows]]
 
@@ -107,7 +108,7 @@ class _Piece:
             return lambda j: [tuple((base + slope * k + step * i).tolist()) for base, slope, step in rows(j)]
 
         return Loop(
-            self.turns + k * self.more_turns,
+            self.iterations + k * self.more_iterations,
             self.fewest,
             lambda i: [Loop(count, fewest, rows_in_turn(rows, i)) for count, fewest, rows in self.parts],
         )
@@ -119,21 +120,24 @@ class _Table:
     def __init__(self, pieces: Sequence[TablePiece], rows: Sequence[TablePiece], n: Any) -> None:
         """`pieces`, `rows`: the two tables that say a table for all k, as pieces repeated in n."""
         self._rows, self._n = rows, n
-        #: The piece of `pieces`, its turn and the row of each row for n = 0.
+        #: The piece of `pieces`, its iteration and the row of each row for n = 0.
         self._places = [
-            (piece, turn, row) for piece in pieces for turn in range(piece.turns) for row in range(len(piece.kinds))
+            (piece, iteration, row)
+            for piece in pieces
+            for iteration in range(piece.iterations)
+            for row in range(len(piece.kinds))
         ]
 
     def pieces(self) -> Iterator[TablePiece]:
         """Yields the pieces, if there are as many rows for all n."""
-        if any(piece.more_turns for piece in self._rows):
+        if any(piece.more_iterations for piece in self._rows):
             raise NotAffineError("there are commands for each sequence")
         kinds = np.concatenate([piece.kinds for piece in self._rows])
         rows = [row for piece in self._rows for row in self._rows_of(piece)(0)]
         for place, (first, end) in enumerate(pairwise([*np.flatnonzero(kinds & 1).tolist(), len(kinds)])):
             own = self._piece(place)
             base, slope, step = np.stack(rows[first:end], axis=1)
-            yield TablePiece(own.turns, own.more_turns, base, slope, step, kinds[first:end] >> 1)
+            yield TablePiece(own.iterations, own.more_iterations, base, slope, step, kinds[first:end] >> 1)
 
     def loops(self, k: Any) -> list[Part]:
         """Returns the pieces as loops in k, of loops in n or inside of them."""
@@ -141,12 +145,12 @@ class _Table:
         place, own = 0, _Piece(0, 0, 0, [])
         for piece in self._rows:
             begins = np.flatnonzero(piece.kinds & 1).tolist()
-            rows, count = self._rows_of(piece), piece.turns + self._n * piece.more_turns
-            if piece.more_turns and begins:
-                found.append(Loop(count, piece.turns, self._sequences(piece, begins, place, rows, k)))
-                place += len(begins) * piece.turns
-            elif piece.more_turns:
-                own.parts.append((count, piece.turns, rows))
+            rows, count = self._rows_of(piece), piece.iterations + self._n * piece.more_iterations
+            if piece.more_iterations and begins:
+                found.append(Loop(count, piece.iterations, self._sequences(piece, begins, place, rows, k)))
+                place += len(begins) * piece.iterations
+            elif piece.more_iterations:
+                own.parts.append((count, piece.iterations, rows))
             else:
                 for first, end in pairwise(sorted({0, *begins, len(piece.kinds)})):
                     if first in begins:
@@ -160,8 +164,8 @@ class _Table:
         self, piece: TablePiece, begins: list[int], place: int, rows: _Rows, k: Any
     ) -> Callable[[Any], list[Part]]:
         """Returns the pieces of sequence j as loops in k."""
-        shape, turn, row = self._places[place]
-        if begins[0] or len(begins) != len(shape.kinds) or row or shape.turns - turn != piece.turns:
+        shape, iteration, row = self._places[place]
+        if begins[0] or len(begins) != len(shape.kinds) or row or shape.iterations - iteration != piece.iterations:
             raise NotAffineError(_MIXED)
 
         def sequence(j: Any) -> list[Part]:
@@ -175,11 +179,11 @@ class _Table:
         return sequence
 
     def _piece(self, place: int, j: Any = 0) -> _Piece:
-        """Returns the piece here, or j turns later, without its parts."""
-        piece, turn, row = self._places[place]
+        """Returns the piece here, or j iterations later, without its parts."""
+        piece, iteration, row = self._places[place]
         base, slope, step = (each[row].astype(object) for each in (piece.base, piece.slope, piece.step))
-        _, turns, more_turns = (base + slope * self._n + step * (turn + j)).tolist()
-        return _Piece(turns, more_turns, (base + step * turn)[1], [])
+        _, iterations, more_iterations = (base + slope * self._n + step * (iteration + j)).tolist()
+        return _Piece(iterations, more_iterations, (base + step * iteration)[1], [])
 
     def _rows_of(self, piece: TablePiece) -> _Rows:
         base, slope, step = (each.astype(object) for each in (piece.base, piece.slope, piece.step))

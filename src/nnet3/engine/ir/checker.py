@@ -3,7 +3,7 @@
 The rules:
 
 * Operands exist (`references`), with agreeing sizes (the rule beside each command).
-* The body of a Repeat stays inside its matrices. The rules hold in every turn, checked without writing turns out.
+* The body of a Repeat stays inside its matrices. The rules hold in every iteration, checked without writing turns out.
 * A matrix is allocated once, used only while allocated, and deallocated unless it was handed to the user.
 * A matrix in outside memory is never allocated, and is changed only if it is writable.
 * No command reads undefined elements. Sources and destinations do not overlap.
@@ -27,7 +27,7 @@ from nnet3.engine.ir.declarations import Life, Role
 from nnet3.engine.ir.first_uses import Undefined, first_undefined, moving_matrices
 from nnet3.engine.ir.formatting import format_submatrix
 from nnet3.engine.ir.references import reference_problems, table_problems
-from nnet3.engine.ir.repeats import Positions, rows_in_turns, unrolled
+from nnet3.engine.ir.repeats import Positions, rows_in_iterations, unrolled
 from nnet3.engine.ir.variables import submatrix_table
 from nnet3.errors import ComputationCheckError
 
@@ -68,14 +68,16 @@ def _fail(computation: NnetComputation, number: int, problem: str) -> NoReturn:
 
 
 def _check_bodies(computation: NnetComputation) -> None:
-    """A body lies in the program, computes, and stays inside its matrices in all turns; nothing else moves."""
-    moving = {number for number, block in enumerate(computation.submatrices) if block.row_step} | {*computation.turns}
-    turns_of: dict[int, int] = {}
+    """A body lies in the program, computes, and stays inside its matrices in all iterations; nothing else moves."""
+    moving = {number for number, block in enumerate(computation.submatrices) if block.row_step} | {
+        *computation.iterations
+    }
+    iterations_of: dict[int, int] = {}
     for repeat, body in computation.repeats():
         if body.stop > len(computation.commands):
             _fail(computation, body.start - 1, f"it needs {repeat.length} commands behind it")
         for number in body:
-            turns_of[number] = repeat.turns
+            iterations_of[number] = repeat.iterations
             if computation.commands[number].role is not Role.COMPUTE:
                 _fail(computation, number, f"it stands in the body of c{body.start - 1}, where commands only compute")
     for number, command in enumerate(computation.commands if moving else ()):
@@ -85,30 +87,34 @@ def _check_bodies(computation: NnetComputation) -> None:
             block = format_submatrix(computation, submatrix)
             if submatrix not in operands:
                 _fail(computation, number, f"a table of it names {block}, which moves")
-            if number not in turns_of:
+            if number not in iterations_of:
                 _fail(computation, number, f"it names {block}, which moves, outside of a body")
-            uneven = computation.turns.get(submatrix)
-            if uneven is not None and len(uneven) < turns_of[number]:
-                _fail(computation, number, f"{block} has rows for {len(uneven)} turns, not for {turns_of[number]}")
-            first, count = rows_in_turns(computation, submatrix, turns_of[number]).T
+            uneven = computation.iterations.get(submatrix)
+            if uneven is not None and len(uneven) < iterations_of[number]:
+                _fail(
+                    computation,
+                    number,
+                    f"{block} has rows for {len(uneven)} iterations, not for {iterations_of[number]}",
+                )
+            first, count = rows_in_iterations(computation, submatrix, iterations_of[number]).T
             num_rows = computation.matrices[computation.submatrices[submatrix].matrix].num_rows
-            for turn in np.flatnonzero((first < 0) | (count < 1) | (first + count > num_rows))[-1:]:
-                _fail(computation, number, f"{block} is outside of its matrix in turn {turn}")
-        if any(submatrix in computation.turns for submatrix in operands):
-            _check_uneven(computation, number, turns_of[number])
+            for iteration in np.flatnonzero((first < 0) | (count < 1) | (first + count > num_rows))[-1:]:
+                _fail(computation, number, f"{block} is outside of its matrix in iteration {iteration}")
+        if any(submatrix in computation.iterations for submatrix in operands):
+            _check_uneven(computation, number, iterations_of[number])
 
 
-def _check_uneven(computation: NnetComputation, number: int, turns: int) -> None:
-    """The operands of a command agree in all turns, for any numbers of rows."""
+def _check_uneven(computation: NnetComputation, number: int, iterations: int) -> None:
+    """The operands of a command agree in all iterations, for any numbers of rows."""
     command = computation.commands[number]
-    uneven = [submatrix for submatrix in command.form.operands(command) if submatrix in computation.turns]
-    counts = np.stack([computation.turns[submatrix][:turns, 1] for submatrix in uneven], axis=1)
-    for turn in np.unique(counts, axis=0, return_index=True)[1].tolist():
+    uneven = [submatrix for submatrix in command.form.operands(command) if submatrix in computation.iterations]
+    counts = np.stack([computation.iterations[submatrix][:iterations, 1] for submatrix in uneven], axis=1)
+    for iteration in np.unique(counts, axis=0, return_index=True)[1].tolist():
         blocks = computation.submatrices.copy()
         for submatrix in uneven:
-            blocks[submatrix] = computation.block_at(submatrix, turn)
-        for problem in command.problems(replace(computation, submatrices=blocks, turns={})):
-            _fail(computation, number, f"in turn {turn} {problem}")
+            blocks[submatrix] = computation.block_at(submatrix, iteration)
+        for problem in command.problems(replace(computation, submatrices=blocks, iterations={})):
+            _fail(computation, number, f"in iteration {iteration} {problem}")
 
 
 # ---- memos ----
@@ -122,12 +128,12 @@ def _check_memos(computation: NnetComputation, positions: Positions) -> None:
         for name, found in ((command.form.makes_memo, made), (command.form.uses_memo, used)):
             memo = getattr(command, name) if name else -1
             if memo >= 0:
-                turns = np.arange(positions.turns[number])
+                iterations = np.arange(positions.iterations[number])
                 memos, at = (
-                    memo + steps.get(number, 0) * turns,
-                    positions.first[number] + positions.length[number] * turns,
+                    memo + steps.get(number, 0) * iterations,
+                    positions.first[number] + positions.length[number] * iterations,
                 )
-                found.append(np.stack([memos, at, np.full(len(turns), number)], axis=1))
+                found.append(np.stack([memos, at, np.full(len(iterations), number)], axis=1))
     makers, users = np.concatenate(made), np.concatenate(used)
     makers = makers[np.lexsort((makers[:, 1], makers[:, 0]))]
     for i in np.flatnonzero(makers[1:, 0] == makers[:-1, 0])[:1]:
@@ -254,8 +260,8 @@ def _check_defined(analysis: Analysis, positions: Positions) -> None:
     if len(undefined):
         earliest = undefined[np.argmin(analysis.event_command[first[undefined]])]
         found.append(Undefined(int(analysis.event_command[first[earliest]]), 0, int(matrix_of_event[earliest])))
-    for number, turn, matrix in sorted(found)[:1]:
-        where = f"in turn {turn}" if positions.turns[number] > 1 else "there"
+    for number, iteration, matrix in sorted(found)[:1]:
+        where = f"in iteration {iteration}" if positions.iterations[number] > 1 else "there"
         _fail(computation, number, f"it reads m{matrix}, part of which is undefined {where}")
 
 
@@ -280,24 +286,24 @@ def _overlapping_operands(analysis: Analysis, positions: Positions) -> Iterator[
     a, b = block[accesses.submatrix[read]], block[dest]
     common = (a[:, 0] == b[:, 0]) & (np.maximum(a[:, 3], b[:, 3]) < np.minimum(a[:, 4], b[:, 4]))
     moves = np.array([bool(each.row_step) for each in analysis.computation.submatrices])
-    moves[list(analysis.computation.turns)] = True
+    moves[list(analysis.computation.iterations)] = True
     is_moving = moves[accesses.submatrix[read]] | moves[dest]
     common &= is_moving | (np.maximum(a[:, 1], b[:, 1]) < np.minimum(a[:, 2], b[:, 2]))
     for i in np.flatnonzero(common).tolist():
         number, source, to = int(accesses.command[read[i]]), int(accesses.submatrix[read[i]]), int(dest[i])
-        if not is_moving[i] or _meet(analysis.computation, source, to, int(positions.turns[number])):
+        if not is_moving[i] or _meet(analysis.computation, source, to, int(positions.iterations[number])):
             yield number, source, to
 
 
-def _meet(computation: NnetComputation, one: int, other: int, turns: int) -> bool:
-    """True if two sub-matrices of a matrix have rows in common in some turn."""
-    (first, count), (start, size) = (rows_in_turns(computation, each, turns).T for each in (one, other))
+def _meet(computation: NnetComputation, one: int, other: int, iterations: int) -> bool:
+    """True if two sub-matrices of a matrix have rows in common in some iteration."""
+    (first, count), (start, size) = (rows_in_iterations(computation, each, iterations).T for each in (one, other))
     return bool((np.maximum(first, start) < np.minimum(first + count, start + size)).any())
 
 
 def _may_be_in_place(computation: NnetComputation, command: cmd.Command, source: int, dest: int) -> bool:
     is_one_block = computation.submatrices[source] == computation.submatrices[dest] and np.array_equal(
-        computation.turns.get(source, ()), computation.turns.get(dest, ())
+        computation.iterations.get(source, ()), computation.iterations.get(dest, ())
     )
     return is_one_block and (source, dest) in command.in_place_pairs(computation)
 

@@ -61,27 +61,26 @@ class ProvideOutput(Command, role=Role.IO):
 
 @dataclass(frozen=True)
 class Repeat(Command, role=Role.CONTROL):
-    """Run the next `length` commands, the body, so many `turns`.
+    """Run the next `length` commands, the body, so many `iterations`.
 
-    In turn i each sub-matrix of the body lies i * row_step rows further down, memo m is memo m + i * memo_step, and
-    precomputed entry p, unless 0, is entry p + i * precomputed_step. A body holds commands that compute, and no
-    nested Repeat.
-    """
+    In iteration i each sub-matrix of the body lies i * row_step rows further down, memo m is memo m + i * memo_step,
+    and precomputed entry p, unless 0, is entry p + i * precomputed_step. A body holds commands that compute, and no
+    nested Repeat."""
 
-    turns: Number
+    iterations: Number
     length: Number
     memo_step: Number = 0
     precomputed_step: Number = 0
 
-    line = "repeat {turns} times, i = 0:{turns:-1}, the next {length} commands{notes}"
+    line = "repeat {iterations} times, i = 0:{iterations:-1}, the next {length} commands{notes}"
     notes = ("{memo_step:memo {:+d}i}", "{precomputed_step:precomputed {:+d}i}")
 
     def problems(self, computation: ProgramTables) -> Problems:
-        if self.turns < 1 or self.length < 1:
-            yield f"it repeats {self.length} commands {self.turns} times; both must be at least 1"
+        if self.iterations < 1 or self.length < 1:
+            yield f"it repeats {self.length} commands {self.iterations} times; both must be at least 1"
 
     def evaluate(self, machine: Machine) -> None:
-        """The machine runs the body, turn by turn."""
+        """The machine runs the body, iteration by iteration."""
 
 
 @dataclass(frozen=True)

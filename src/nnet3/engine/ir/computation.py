@@ -42,14 +42,13 @@ class RowNumbers:
     """The numbers of rows in a program of a family: programs differing in numbers of rows alone.
 
     `blocks`: the first row and the number of rows of every sub-matrix, (sub-matrices, 2); `matrices`: the rows of every
-    matrix; `num_turns`: the turns of each Repeat; `turns`, `index_tables` and `precomputed`: the program's own fields.
-    `kept`: results derived for the whole family.
-    """
+    matrix; `num_iterations`: the iterations of each Repeat; `iterations`, `index_tables` and `precomputed`: the
+    program's own fields. `kept`: results derived for the whole family."""
 
     blocks: np.ndarray
     matrices: np.ndarray
-    turns: Mapping[int, np.ndarray]
-    num_turns: Sequence[int]
+    iterations: Mapping[int, np.ndarray]
+    num_iterations: Sequence[int]
     index_tables: Sequence[np.ndarray]
     precomputed: Sequence[Mapping[str, np.ndarray] | None]
     kept: dict[str, Any]
@@ -96,7 +95,7 @@ class NnetComputation(ProgramTables):
         """Returns a copy whose lists may be changed; the immutable entries are shared."""
         values = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
         values |= {name: list(value) for name, value in values.items() if isinstance(value, list)}
-        values |= {"matrix_info": dict(self.matrix_info), "turns": dict(self.turns)}
+        values |= {"matrix_info": dict(self.matrix_info), "iterations": dict(self.iterations)}
         return NnetComputation(**values | {"attachments": None, "member": None, "row_numbers": None})
 
     # ---- programs that are made when they are looked at ----

@@ -30,7 +30,7 @@ class Unexpected(Exception):
 class Cursor:
     """A place in one line; it remembers the last place where reading failed, and what was expected there.
 
-    `submatrices`: the numbers of the sub-matrices by block and by first rows and numbers of rows in later turns.
+    `submatrices`: the numbers of the sub-matrices by block and by first rows and numbers of rows in later iterations.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class Cursor:
         return first, count
 
     def _step(self) -> int:
-        """Returns what is added in each turn, 4 for ` + 4i`."""
+        """Returns what is added in each iteration, 4 for ` + 4i`."""
         sign = 1 if self.skip(" + ") else -1 if self.skip(" - ") else 0
         if not sign:
             return 0
@@ -215,13 +215,13 @@ class Cursor:
         return sign * size
 
     def submatrix_of(self, block: SubMatrix, later: Sequence[tuple[int, int]] = ()) -> int:
-        """Returns the number of a block; `later`: its first row and number of rows in turns after the first."""
-        turns = np.array([(block.row_offset, block.num_rows), *later], dtype=np.int64)
-        key = block, turns.tobytes() if later else b""
+        """Returns the number of a block; `later`: its first row and number of rows in iterations after the first."""
+        iterations = np.array([(block.row_offset, block.num_rows), *later], dtype=np.int64)
+        key = block, iterations.tobytes() if later else b""
         if key not in self.submatrices:
             self.submatrices[key] = number = self.computation.add_submatrices(np.array([block]))
             if later:
-                self.computation.turns[number] = turns
+                self.computation.iterations[number] = iterations
         return self.submatrices[key]
 
     # ---- side tables ----

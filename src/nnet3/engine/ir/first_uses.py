@@ -1,8 +1,7 @@
 """The first uses of rows in programs with loops, whose sub-matrices move on: is anything read before it is written?
 
-No turn is written out as commands: the rows of each access in all turns are an array, and of each row only the first
-read and the first write count.
-"""
+No iteration is written out as commands: the rows of each access in all iterations are an array, and of each row only
+the first read and the first write count."""
 
 from __future__ import annotations
 
@@ -13,23 +12,23 @@ import numpy as np
 from nnet3.base.index import concatenate_ranges, distinct
 from nnet3.engine.ir.analysis import WRITE, Analysis
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.repeats import Positions, rows_in_turns
+from nnet3.engine.ir.repeats import Positions, rows_in_iterations
 
 _NEVER = np.iinfo(np.int64).max
 
 
 class Undefined(NamedTuple):
-    """An access reading rows of a matrix before the first write, in one turn of a loop."""
+    """An access reading rows of a matrix before the first write, in one iteration of a loop."""
 
     command: int
-    turn: int
+    iteration: int
     matrix: int
 
 
 def moving_matrices(computation: NnetComputation) -> set[int]:
-    """Returns the matrices with sub-matrices that move on from turn to turn."""
+    """Returns the matrices with sub-matrices that move on from iteration to iteration."""
     moving = {block.matrix for block in computation.submatrices if block.row_step}
-    return moving | {computation.submatrices[number].matrix for number in computation.turns}
+    return moving | {computation.submatrices[number].matrix for number in computation.iterations}
 
 
 def first_undefined(analysis: Analysis, matrix: int, positions: Positions) -> Undefined | None:
@@ -44,17 +43,17 @@ def first_undefined(analysis: Analysis, matrix: int, positions: Positions) -> Un
     first_read, first_write = (np.full((num_rows, len(cuts) - 1), _NEVER) for _ in range(2))
     for access in own.tolist():
         command, submatrix = int(analysis.accesses.command[access]), int(analysis.accesses.submatrix[access])
-        turns = int(positions.turns[command])
-        blocks = rows_in_turns(computation, submatrix, turns)
+        iterations = int(positions.iterations[command])
+        blocks = rows_in_iterations(computation, submatrix, iterations)
         rows = concatenate_ranges(blocks[:, 0], blocks[:, 1])
-        when = np.repeat(positions.first[command] + positions.length[command] * np.arange(turns), blocks[:, 1])
+        when = np.repeat(positions.first[command] + positions.length[command] * np.arange(iterations), blocks[:, 1])
         earliest = np.full(num_rows, _NEVER)
-        earliest[rows[::-1]] = when[::-1]  # the last number that is put into a row is that of its first turn
+        earliest[rows[::-1]] = when[::-1]  # the last number that is put into a row is that of its first iteration
         columns = slice(*np.searchsorted(cuts, table[submatrix, 3:]).tolist())
         uses = first_write if analysis.accesses.kind[access] == WRITE else first_read
         np.minimum(uses[:, columns], earliest[:, np.newaxis], out=uses[:, columns])
     is_early = (first_read <= first_write) & (first_read < _NEVER)
     if not is_early.any():
         return None
-    command, turn = positions.command_at(int(first_read[is_early].min()))
-    return Undefined(command, turn, matrix)
+    command, iteration = positions.command_at(int(first_read[is_early].min()))
+    return Undefined(command, iteration, matrix)

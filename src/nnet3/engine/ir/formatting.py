@@ -23,8 +23,8 @@ from nnet3.engine.ir.program_tables import ProgramTables
 def format_submatrix(computation: ProgramTables, number: int, full: bool = False) -> str:
     """Returns `m3` for a whole matrix, `m3(0:9, 20:39)` for a block, `[]` for the empty sub-matrix.
 
-    A sub-matrix that moves down four rows in each turn i of a Repeat is `m3(0:9 + 4i, :)`. A sub-matrix that moves
-    unevenly is `m3(0:9 in turn 0, :)`, or in full `m3(0:9 then 10:14 then 15:16, :)`.
+    A sub-matrix that moves down four rows in each iteration i of a Repeat is `m3(0:9 + 4i, :)`. A sub-matrix that moves
+    unevenly is `m3(0:9 in iteration 0, :)`, or in full `m3(0:9 then 10:14 then 15:16, :)`.
     """
     if number == 0:
         return "[]"
@@ -42,18 +42,18 @@ def _block(computation: ProgramTables, number: int, first: Any, num_rows: Any, f
     matrix = computation.matrices[block.matrix]
     row_text = _range(first, num_rows, matrix.num_rows)
     column_text = _range(block.col_offset, block.num_cols, matrix.num_cols)
-    if number in computation.turns:
-        later = computation.turns[number][1:].tolist()
-        row_text += "".join(f" then {_run(a, a + n - 1)}" for a, n in later) if full else " in turn 0"
+    if number in computation.iterations:
+        later = computation.iterations[number][1:].tolist()
+        row_text += "".join(f" then {_run(a, a + n - 1)}" for a, n in later) if full else " in iteration 0"
     if block.row_step != 0:
-        row_text += _times_turn(str(block.row_step))
+        row_text += _times_iteration(str(block.row_step))
     if row_text == column_text == ":":
         return f"m{block.matrix}"
     return f"m{block.matrix}({row_text}, {column_text})"
 
 
-def _times_turn(step: str) -> str:
-    """Formats what is added in turn i, ` + 4i`."""
+def _times_iteration(step: str) -> str:
+    """Formats what is added in iteration i, ` + 4i`."""
     if " " in step:
         return f" + ({step})i"
     size = step.removeprefix("-")

@@ -7,7 +7,7 @@
 * `{scale:{} * }`: the field in a text that is left out where the field has its default;
 * `{update:update}`: a text for a flag that is set; `{zeroed:zeros|undefined}`: one of two texts;
 * `{input_derivs/added_derivs:&/+= }`: sub-matrices of one or the other field, each with the mark of its field;
-* `{matrix:size}`: the size of a sub-matrix; `{turns:-1}`: a number less one;
+* `{matrix:size}`: the size of a sub-matrix; `{iterations:-1}`: a number less one;
 * `{class}`: the name of the class; `{notes}`: the texts of `notes` that are not left out, as ` [memo 2, update]`.
 
 A class without a line prints as its name and its fields, `Clone(m2, m1, 0.5)`.

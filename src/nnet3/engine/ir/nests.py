@@ -3,7 +3,7 @@
 The row numbers 0, 1, ..., N - 1, with a parameter N, are one run:
 
 >>> from nnet3.engine.families.polynomial import Polynomial
->>> nest = Nest([Loop(Polynomial("N"), 4, lambda turn: [(turn,)])])
+>>> nest = Nest([Loop(Polynomial("N"), 4, lambda iteration: [(iteration,)])])
 >>> nest.runs(lambda one, other: other.first[0] == one.last[0] + 1)
 ([Run(first=(0,), last=(N - 1,), count=N)], True)
 """
@@ -29,14 +29,14 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True)
 class Loop:
-    """Rows and loops that come `count` times, at least `fewest` times; `turn` returns the rows of a turn.
+    """Rows and loops that come `count` times, at least `fewest` times; `iteration` returns the rows of an iteration.
 
-    All numbers are affine in the number of the turn.
+    All numbers are affine in the number of the iteration.
     """
 
     count: Any
     fewest: int
-    turn: Callable[[Any], Sequence[Part]]
+    iteration: Callable[[Any], Sequence[Part]]
 
 
 Part = Row | Loop
@@ -54,7 +54,7 @@ class Nest:
         return _num_rows(self.parts)
 
     def rows(self) -> Iterator[Row]:
-        """Yields the rows of first turns."""
+        """Yields the rows of first iterations."""
         return _rows(self.parts)
 
     def runs(self, goes_on: GoesOn) -> tuple[list[Run], bool]:
@@ -63,13 +63,13 @@ class Nest:
 
 
 def _num_rows(parts: Sequence[Part]) -> Any:
-    return sum([part.count * _num_rows(part.turn(0)) if isinstance(part, Loop) else 1 for part in parts])
+    return sum([part.count * _num_rows(part.iteration(0)) if isinstance(part, Loop) else 1 for part in parts])
 
 
 def _rows(parts: Sequence[Part]) -> Iterator[Row]:
     for part in parts:
         if isinstance(part, Loop):
-            yield from _rows(part.turn(0))
+            yield from _rows(part.iteration(0))
         else:
             yield part
 
@@ -88,17 +88,17 @@ def _runs(parts: Sequence[Part], goes_on: GoesOn) -> tuple[list[Run], bool]:
 
 
 def _runs_of_loop(loop: Loop, goes_on: GoesOn) -> tuple[list[Run], bool]:
-    """Returns one run of all turns, or the runs of the turns that exist for all parameters."""
-    first, second, third = (_runs(loop.turn(turn), goes_on)[0] for turn in range(3))
+    """Returns one run of all iterations, or the runs of the iterations that exist for all parameters."""
+    first, second, third = (_runs(loop.iteration(iteration), goes_on)[0] for iteration in range(3))
     if len(first) == 1 and goes_on(first[0], second[0]) and goes_on(_joined(first[0], second[0]), third[0]):
-        # Numbers of turns are affine: what goes on twice goes on in all turns.
-        last = _runs(loop.turn(loop.count - 1), goes_on)[0][0].last
+        # Numbers of iterations are affine: what goes on twice goes on in all iterations.
+        last = _runs(loop.iteration(loop.count - 1), goes_on)[0][0].last
         return [Run(first[0].first, last, loop.count * first[0].count)], True
     shown = min(loop.count if isinstance(loop.count, int) else loop.fewest, 2 * MAX_ITEMS)
-    runs, is_all = _runs([part for turn in range(shown) for part in loop.turn(turn)], goes_on)
+    runs, is_all = _runs([part for iteration in range(shown) for part in loop.iteration(iteration)], goes_on)
     if shown == loop.count:
         return runs, is_all
-    following = _runs(loop.turn(shown), goes_on)[0][0]
+    following = _runs(loop.iteration(shown), goes_on)[0][0]
     return runs[: len(runs) - goes_on(runs[-1], following)], False
 
 

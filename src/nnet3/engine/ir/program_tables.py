@@ -24,7 +24,7 @@ class Matrix(NamedTuple):
 class SubMatrix(NamedTuple):
     """A block of a matrix: rows [row_offset, row_offset + num_rows), columns likewise.
 
-    In turn i of a Repeat it lies i * row_step rows further down.
+    In iteration i of a Repeat it lies i * row_step rows further down.
     """
 
     matrix: int
@@ -34,9 +34,9 @@ class SubMatrix(NamedTuple):
     num_cols: int
     row_step: int = 0
 
-    def at_turn(self, turn: int) -> SubMatrix:
-        """Returns the block in one turn of a Repeat."""
-        return self._replace(row_offset=self.row_offset + turn * self.row_step, row_step=0)
+    def at_iteration(self, iteration: int) -> SubMatrix:
+        """Returns the block in one iteration of a Repeat."""
+        return self._replace(row_offset=self.row_offset + iteration * self.row_step, row_step=0)
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,9 @@ class ProgramTables:
     kernels: list[KernelInfo] = field(default_factory=list)
     inputs: list[IoInfo] = field(default_factory=list)
     outputs: list[IoInfo] = field(default_factory=list)
-    #: The first row and the number of rows, (turns, 2), of sub-matrices that move on unevenly from turn to turn.
-    turns: dict[int, np.ndarray] = field(default_factory=dict, compare=False)
+    #: The first row and the number of rows, (iterations, 2), of sub-matrices that move on unevenly from iteration to
+    #: iteration.
+    iterations: dict[int, np.ndarray] = field(default_factory=dict, compare=False)
     need_model_derivative: bool = False
     #: By the name of the list.
     _known: dict[str, _Known] = field(
@@ -209,7 +210,7 @@ class ProgramTables:
         return self._table("range_tables", ranges)
 
     def _table(self, kind: str, values: np.ndarray) -> int:
-        """Returns the number of a table; an unknown table is appended. Turns of a recurrence share tables."""
+        """Returns the number of a table; an unknown table is appended. Iterations of a recurrence share tables."""
         tables, table = getattr(self, kind), values.astype(np.int32)
         known = self._known[kind].by_key(tables, np.ndarray.tobytes)
         found = known.setdefault(table.tobytes(), len(tables))
@@ -219,12 +220,12 @@ class ProgramTables:
 
     # ---- asking ----
 
-    def block_at(self, submatrix: int, turn: int) -> SubMatrix:
-        """Returns the block of a sub-matrix in a turn of its Repeat."""
-        block, turns = self.submatrices[submatrix], self.turns.get(submatrix)
-        if turns is None:
-            return block.at_turn(turn)
-        row_offset, num_rows = turns[turn].tolist()
+    def block_at(self, submatrix: int, iteration: int) -> SubMatrix:
+        """Returns the block of a sub-matrix in an iteration of its Repeat."""
+        block, iterations = self.submatrices[submatrix], self.iterations.get(submatrix)
+        if iterations is None:
+            return block.at_iteration(iteration)
+        row_offset, num_rows = iterations[iteration].tolist()
         return block._replace(row_offset=row_offset, num_rows=num_rows)
 
     def is_whole_matrix(self, submatrix: int) -> bool:

@@ -24,7 +24,7 @@ from nnet3.engine.ir.references import limits, table_problems
 from nnet3.engine.ir.variables import block_table
 from nnet3.errors import ModelFormatError
 
-VERSION = 7  # a new one wherever fields change: caches find files by it
+VERSION = 8  # a new one wherever fields change: caches find files by it
 
 Arrays = dict[str, np.ndarray]
 
@@ -40,15 +40,17 @@ def to_data(computation: NnetComputation) -> tuple[dict[str, Any], Arrays]:
         arrays[f"{kind}.lengths"] = np.array([len(table) for table in tables], dtype=np.int64)
         empty = np.zeros((0,) if kind == "index_tables" else (0, 2), dtype=np.int32)
         arrays[kind] = np.concatenate([empty, *tables]).astype(np.int32)
-    arrays["turns.lengths"] = np.array([len(turns) for turns in computation.turns.values()], dtype=np.int64)
-    arrays["turns"] = np.concatenate([np.zeros((0, 2), np.int64), *computation.turns.values()])
+    arrays["iterations.lengths"] = np.array(
+        [len(iterations) for iterations in computation.iterations.values()], dtype=np.int64
+    )
+    arrays["iterations"] = np.concatenate([np.zeros((0, 2), np.int64), *computation.iterations.values()])
     header: dict[str, Any] = {
         "format": "nnet3 computation",
         "version": VERSION,
         "dtypes": {str(number): m.dtype for number, m in enumerate(computation.matrices) if m.dtype},
         "info": _info_to_data(computation, arrays),
         "outside": [list(bound) for bound in computation.outside],
-        "turns": list(computation.turns),
+        "iterations": list(computation.iterations),
         "precomputed": _precomputed_to_data(computation, arrays),
         "precomputed_rows": [[rows.node, rows.runs_backward, rows.go_on] for rows in computation.precomputed_rows],
         "kernels": [asdict(kernel) for kernel in computation.kernels],
@@ -137,7 +139,9 @@ def _read(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> NnetCo
             OutsideMatrix(_typed(name, str), _typed(submatrix, int), _typed(writable, bool))
             for name, submatrix, writable in header["outside"]
         ],
-        turns=dict(zip(header["turns"], _split(arrays["turns"], arrays["turns.lengths"], 2), strict=True)),
+        iterations=dict(
+            zip(header["iterations"], _split(arrays["iterations"], arrays["iterations.lengths"], 2), strict=True)
+        ),
         index_tables=_split(arrays["index_tables"], arrays["index_tables.lengths"], 0),
         multi_tables=_split(arrays["multi_tables"], arrays["multi_tables.lengths"], 2),
         range_tables=_split(arrays["range_tables"], arrays["range_tables.lengths"], 2),

@@ -23,7 +23,7 @@ _KEY = 1 << 32  # above every row and column number
 
 
 def submatrix_table(computation: NnetComputation) -> Integers:
-    """Returns (sub-matrices, 5): matrix, first row, end row, first column, end column, in turn 0."""
+    """Returns (sub-matrices, 5): matrix, first row, end row, first column, end column, in iteration 0."""
     table = block_table(computation)[:, :5]
     table[:, 2] += table[:, 1]
     table[:, 4] += table[:, 3]

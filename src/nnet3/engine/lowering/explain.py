@@ -17,7 +17,7 @@ import numpy as np
 from nnet3.base.index import IndexTable, N, T, X, format_indexes, format_time_span, format_times
 from nnet3.engine.lowering.needed import needed_rows
 from nnet3.engine.lowering.slot_table import Mask, SlotTable
-from nnet3.engine.lowering.source import NodeKind, OffersRemedies, RequestedRows
+from nnet3.engine.lowering.source import NodeKind, OffersHints, RequestedRows
 from nnet3.engine.lowering.sweeps import Sweeps
 from nnet3.errors import NotComputableError
 
@@ -169,7 +169,7 @@ class _Reason:
                 indexes = self._indexes(number, reached & refused)
                 name = self.structure.names[number]
                 yield f"needs {name} {format_indexes(indexes, max_items=4)}, which nothing can make computable" + (
-                    self._remedy(number, indexes)
+                    self._hint(number, indexes)
                 )
 
     def _walk(self) -> str:
@@ -182,11 +182,11 @@ class _Reason:
             row = self._lacks(row)
         walked = list(place)
         if row is None:
-            return f"needs {self._name(walked[-1])}, which cannot be computed{self._remedy_at(walked[-1:])}"
+            return f"needs {self._name(walked[-1])}, which cannot be computed{self._hint_at(walked[-1:])}"
         cycle = walked[place[row] :] if row in place else walked[-_MOST_NAMES:]
         shown = " <- ".join(self._name(each) for each in cycle[:_MOST_NAMES])
         shown += " <- ..." if len(cycle) > _MOST_NAMES else f" <- {self._name(cycle[0])}"
-        return f"depends on itself: a recurrence with no way to start, {shown}{self._remedy_at(cycle)}"
+        return f"depends on itself: a recurrence with no way to start, {shown}{self._hint_at(cycle)}"
 
     def _lacks(self, row: Row) -> Row | None:
         """Returns a row required by `row` that is not computable; None for no such row."""
@@ -228,17 +228,17 @@ class _Reason:
         _, t, x = grid.table()[own].tolist()
         return f"{name} at t={t}" + (f", x={x}" if x else "")
 
-    def _remedy_at(self, rows: list[Row]) -> str:
+    def _hint_at(self, rows: list[Row]) -> str:
         """Returns the source's first advice on one of the rows, in parentheses."""
         for node, own, _ in rows:
-            hint = self._remedy(node, self.domain.grid(node).table()[own : own + 1])
+            hint = self._hint(node, self.domain.grid(node).table()[own : own + 1])
             if hint:
                 return hint
         return ""
 
-    def _remedy(self, node: int, indexes: IndexTable) -> str:
+    def _hint(self, node: int, indexes: IndexTable) -> str:
         source = self.structure.source
-        hint = source.remedy(node, indexes) if isinstance(source, OffersRemedies) else ""
+        hint = source.hint(node, indexes) if isinstance(source, OffersHints) else ""
         return f" ({hint})" if hint else ""
 
 

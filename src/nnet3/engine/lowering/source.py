@@ -162,10 +162,10 @@ class GraphSource(GraphRules, Protocol):
 
 
 @runtime_checkable
-class OffersRemedies(Protocol):
+class OffersHints(Protocol):
     """A GraphSource with advice, in the user's words, on rows that cannot be computed."""
 
-    def remedy(self, node: int, indexes: IndexTable) -> str:
+    def hint(self, node: int, indexes: IndexTable) -> str:
         """Advice about rows of a node, "" for no advice.
 
         The rows cannot be computed though no input is missing: `computable` refuses them whatever is available, or the

@@ -1,8 +1,8 @@
 """The kinds of calls in plans, and their binding to views and kernels.
 
-A kind names a function and its operands: `link.each(function, *columns)` binds the function once for every turn of a
-loop, and once outside of loops. A column gives an operand for each turn: `link.view(number)`, `link.always(value)`.
-"""
+A kind names a function and its operands: `link.each(function, *columns)` binds the function once for every iteration of
+a loop, and once outside of loops. A column gives an operand for each iteration: `link.view(number)`,
+`link.always(value)`."""
 
 from __future__ import annotations
 

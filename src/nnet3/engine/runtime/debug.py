@@ -33,27 +33,27 @@ class Tracer:
         """Run one segment. Raises NumericalError at the first command that wrote a NaN or an infinity."""
         self.linked = linked
         seen = segment.start
-        for (number, turn), calls in groupby(linked.steps_of_segment(segment), itemgetter(0, 1)):
+        for (number, iteration), calls in groupby(linked.steps_of_segment(segment), itemgetter(0, 1)):
             for idle in range(seen, number):
                 self._look_at(idle)
             for *_, call in calls:
                 call()
-            self._look_at(number, turn)
+            self._look_at(number, iteration)
             seen = max(seen, number + 1)
         for idle in range(seen, segment.end):
             self._look_at(idle)
 
-    def _look_at(self, number: int, turn: int = 0) -> None:
+    def _look_at(self, number: int, iteration: int = 0) -> None:
         text = self.computation.numbered_command(number, number in self._in_body)
-        text += f" [turn {turn}]" if number in self._in_body else ""
-        written = [(s, self.linked.view(self.computation, s, number, turn)) for s in self._written(number)]
+        text += f" [iteration {iteration}]" if number in self._in_body else ""
+        written = [(s, self.linked.view(self.computation, s, number, iteration)) for s in self._written(number)]
         norms = [f"|{format_submatrix(self.computation, s)}|={float(value.norm()):.6g}" for s, value in written]
         if len(norms) > _MAX_SHOWN:
             norms[_MAX_SHOWN:] = ["..."]
         print("  ".join([text, *norms]), file=self.stream)
         for submatrix, value in written:
             if not is_finite(value):
-                what = describe_rows(self.computation, submatrix, bad_rows(value), turn, self._node(number))
+                what = describe_rows(self.computation, submatrix, bad_rows(value), iteration, self._node(number))
                 raise NumericalError(f"{_kind(value)} in {text}: written to {what}")
         self._look_at_update(number, text)
 
@@ -86,12 +86,14 @@ def bad_rows(value: Tensor) -> np.ndarray:
     return np.flatnonzero((~torch.isfinite(value)).any(dim=1).cpu().numpy())
 
 
-def describe_rows(computation: NnetComputation, submatrix: int, rows: np.ndarray, turn: int = 0, node: str = "") -> str:
+def describe_rows(
+    computation: NnetComputation, submatrix: int, rows: np.ndarray, iteration: int = 0, node: str = ""
+) -> str:
     """Describes rows of a sub-matrix in the network's terms: "node 'tdnn2.relu' (value), t=3..5 of n=0".
 
     `node`: whose values they are, where that is known; a matrix may have the times of another one.
     """
-    block = computation.block_at(submatrix, turn)
+    block = computation.block_at(submatrix, iteration)
     row_text = f"row {rows[0]}" if len(rows) == 1 else f"rows {rows[0]}..{rows[-1]} ({len(rows)} of them)"
     info = computation.matrix_info.get(block.matrix)
     if info is None:

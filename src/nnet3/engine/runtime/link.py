@@ -48,8 +48,8 @@ class LinkedComputation:
     def _begin(self, plan: Plan) -> None:
         self.plan = plan
         self._loops = {
-            first: (range(first, end), range(turns), (memo_step, precomputed_step))
-            for first, end, turns, memo_step, precomputed_step in plan.loops.tolist()
+            first: (range(first, end), range(iterations), (memo_step, precomputed_step))
+            for first, end, iterations, memo_step, precomputed_step in plan.loops.tolist()
         }
         self._kept: dict[int, list[BoundCall]] = {}
         self._have_run: set[int] = set()
@@ -85,9 +85,10 @@ class LinkedComputation:
             self._kept = kept  # all is bound to what it was bound to
         return True
 
-    def view(self, computation: NnetComputation, submatrix: int, command: int, turn: int = 0) -> Tensor:
-        """Returns a sub-matrix of the computation as it lies at a command, in a turn of its loop, (rows, columns)."""
-        block = computation.block_at(submatrix, turn)
+    def view(self, computation: NnetComputation, submatrix: int, command: int, iteration: int = 0) -> Tensor:
+        """Returns a sub-matrix of the computation as it lies at a command, in an iteration of its loop, (rows,
+        columns)."""
+        block = computation.block_at(submatrix, iteration)
         matrix = computation.matrices[block.matrix]
         name = next(
             (o.name for o in computation.outside if computation.submatrices[o.submatrix].matrix == block.matrix), None
@@ -128,9 +129,9 @@ class LinkedComputation:
         return self._kept[number]
 
     def steps_of_segment(self, segment: SegmentPlan) -> Iterator[tuple[int, int, BoundCall]]:
-        """Yields the calls of a segment in order: command, turn, what runs."""
+        """Yields the calls of a segment in order: command, iteration, what runs."""
         owners = self.plan.call_command.tolist()
-        return ((owners[call], turn, run) for call, turn, run in self._steps(segment))
+        return ((owners[call], iteration, run) for call, iteration, run in self._steps(segment))
 
     def stretches(self, number: int) -> Iterator[tuple[bool, Iterator[BoundCall]]]:
         """Yields the calls of a segment in order, in stretches whose calls are all `REPLAYABLE`, or none is."""
@@ -140,14 +141,14 @@ class LinkedComputation:
             yield which, (run for _, _, run in steps)
 
     def num_runs(self) -> int:
-        """Returns how many calls all turns of all loops make."""
-        return sum(len(calls) * len(turns) for calls, turns, _ in self._loops.values())
+        """Returns how many calls all iterations of all loops make."""
+        return sum(len(calls) * len(iterations) for calls, iterations, _ in self._loops.values())
 
     def _steps(self, segment: SegmentPlan) -> Iterator[tuple[int, int, BoundCall]]:
-        """Yields the calls of a segment in order: number, turn, what runs."""
-        for turns, calls, each in self._parts(segment, together=False):
-            for turn, in_turn in zip(turns, zip(*each, strict=True), strict=bool(each)):
-                yield from zip(calls, repeat(turn), in_turn, strict=False)
+        """Yields the calls of a segment in order: number, iteration, what runs."""
+        for iterations, calls, each in self._parts(segment, together=False):
+            for iteration, in_iteration in zip(iterations, zip(*each, strict=True), strict=bool(each)):
+                yield from zip(calls, repeat(iteration), in_iteration, strict=False)
 
     def _runs(self, segment: SegmentPlan) -> Iterator[Iterable[BoundCall]]:
         """Yields what runs, in order, some calls at a time."""
@@ -159,13 +160,13 @@ class LinkedComputation:
         call = segment.first_call
         while call < segment.end_call:
             if call in self._loops:
-                calls, turns, steps = self._loops[call]
-                parts = self._loop(calls, turns, steps, together)
+                calls, iterations, steps = self._loops[call]
+                parts = self._loop(calls, iterations, steps, together)
             else:
                 end = min([first for first in self._loops if first > call], default=segment.end_call)
-                calls, turns, steps = range(call, min(end, segment.end_call)), ONCE, (0, 0)
+                calls, iterations, steps = range(call, min(end, segment.end_call)), ONCE, (0, 0)
                 parts = iter([self._straight(calls, together)])
-            yield from parts if self._proof is None else self._proof.proved(parts, calls, turns, steps)
+            yield from parts if self._proof is None else self._proof.proved(parts, calls, iterations, steps)
             call = calls.stop
 
     def _straight(self, calls: range, together: bool) -> Part:
@@ -175,10 +176,10 @@ class LinkedComputation:
         runs = [(call, run) for call in calls for run in self._bound.get(call, ())]
         return ONCE, [call for call, _ in runs], [[run] for _, run in runs]
 
-    def _loop(self, calls: range, turns: range, steps: tuple[int, int], together: bool) -> Iterator[Part]:
+    def _loop(self, calls: range, iterations: range, steps: tuple[int, int], together: bool) -> Iterator[Part]:
         if self._native:
-            return self._native.loop(calls, turns, steps, together)
-        return self.linker.bind_loop(calls, turns, steps)
+            return self._native.loop(calls, iterations, steps, together)
+        return self.linker.bind_loop(calls, iterations, steps)
 
 
 def link(

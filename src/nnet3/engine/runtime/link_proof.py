@@ -1,7 +1,7 @@
 """LinkProof: the bound calls of a linked plan do the work of the plan's calls, on the memory of the plan's views.
 
-Links go from plan to plan: tensors move, calls stay bound, and operations of native code go from turn to
-turn by numbers. Each run is compared with calls bound anew for its turn, their tensors with the numbers
+Links go from plan to plan: tensors move, calls stay bound, and operations of native code go from iteration to
+iteration by numbers. Each run is compared with calls bound anew for its iteration, their tensors with the numbers
 of the plan (proved by `runtime.proof`), and operations with the operations of the new calls.
 """
 
@@ -27,9 +27,9 @@ from nnet3.errors import ExecutionError, ProofError
 
 
 class Bound(NamedTuple):
-    """A call of a plan, and its bound call in a turn."""
+    """A call of a plan, and its bound call in an iteration."""
 
-    turn: int
+    iteration: int
     call: int
     run: BoundCall
 
@@ -43,30 +43,30 @@ class LinkProof:
         self._constant = ReachableMemory([], constant)
 
     def proved(
-        self, parts: Iterable[Part], calls: range, turns: range, steps: tuple[int, int] = (0, 0)
+        self, parts: Iterable[Part], calls: range, iterations: range, steps: tuple[int, int] = (0, 0)
     ) -> Iterator[Part]:
-        """Yields the bound calls of turns, after each was found to do the work of the plan's calls.
+        """Yields the bound calls of iterations, after each was found to do the work of the plan's calls.
 
         Raises ProofError before it yields a part with a wrong bound call.
         """
-        expected = _InOrder(self._bound(calls, turns, steps))
+        expected = _InOrder(self._bound(calls, iterations, steps))
         for some, firsts, each in parts:
-            runs: list[Iterable[BoundCall]] = [list(in_turns) for in_turns in each]
+            runs: list[Iterable[BoundCall]] = [list(in_iterations) for in_iterations in each]
             ends = [*firsts[1:], calls.stop]
-            for turn, in_turn in zip(some, zip(*runs, strict=True), strict=bool(runs)):
-                for first, end, run in zip(firsts, ends, in_turn, strict=True):
+            for iteration, in_iteration in zip(some, zip(*runs, strict=True), strict=bool(runs)):
+                for first, end, run in zip(firsts, ends, in_iteration, strict=True):
                     try:
-                        self._check(run, turn, range(first, end), expected)
+                        self._check(run, iteration, range(first, end), expected)
                     except ProofError as error:
-                        raise self._error(first, turn, str(error)) from None
+                        raise self._error(first, iteration, str(error)) from None
             yield some, firsts, runs
         if expected.next is not None:
-            raise self._error(expected.next.call, expected.next.turn, "nothing runs for it")
+            raise self._error(expected.next.call, expected.next.iteration, "nothing runs for it")
 
-    def _check(self, run: Any, turn: int, calls: range, expected: _InOrder) -> None:
-        """Raise ProofError unless a run does what is expected for calls: in this turn, or native code in some."""
+    def _check(self, run: Any, iteration: int, calls: range, expected: _InOrder) -> None:
+        """Raise ProofError unless a run does what is expected for calls: in this iteration, or native code in some."""
         if not (isinstance(run, partial) and isinstance(run.func, NativeRun)):
-            if not _are_same(expected.take(turn, calls), [run]):
+            if not _are_same(expected.take(iteration, calls), [run]):
                 raise ProofError("something else runs than what it does")
             return
         if len(packed := run.func.packed):
@@ -74,42 +74,42 @@ class LinkProof:
                 self._constant.check(Ranges(packed, np.array([STAYS] * len(packed))), packed[:, ADDRESSES], (), 1)
             except ExecutionError:
                 raise ProofError("weights are packed that the program may change in its loop") from None
-        for each, found in zip(turns := range(*run.args), run.func.in_turns(turns), strict=True):
+        for each, found in zip(iterations := range(*run.args), run.func.in_iterations(iterations), strict=True):
             does: list[Any] = []
             for bound in expected.take(each, calls):
                 operations = operations_of(bound)
                 if operations is None:
-                    raise ProofError(f"native code makes it in turn {each}, though it has no operations there")
+                    raise ProofError(f"native code makes it in iteration {each}, though it has no operations there")
                 does += operations
             if found != does and (got := meanings(found)) != (wanted := meanings(does)):
                 raise ProofError(
-                    f"native code would do other operations than it in turn {each}: {_difference(got, wanted)}"
+                    f"native code would do other operations than it in iteration {each}: {_difference(got, wanted)}"
                 )
 
-    def _error(self, call: int, turn: int, problem: str) -> ProofError:
+    def _error(self, call: int, iteration: int, problem: str) -> ProofError:
         kind, command = self.plan.kinds[self.plan.call_kind[call]], self.plan.call_command[call]
         return ProofError(
-            f"call {call} of the plan, '{kind}' of command c{command}, in turn {turn}: {problem}. It is not run. "
-            "Please report it with the network and the request; NNET3_NATIVE=0 in the environment does without native "
-            "code"
+            f"call {call} of the plan, '{kind}' of command c{command}, in iteration {iteration}: {problem}. It is not "
+            "run. Please report it with the network and the request; NNET3_NATIVE=0 in the environment does "
+            "without native code"
         )
 
-    def _bound(self, calls: range, turns: range, steps: tuple[int, int]) -> Iterator[Bound]:
-        """Yields the calls of turns, bound anew to tensors at the plan's places of their views."""
+    def _bound(self, calls: range, iterations: range, steps: tuple[int, int]) -> Iterator[Bound]:
+        """Yields the calls of iterations, bound anew to tensors at the plan's places of their views."""
         linker = self._linker
         linker.used = set()
-        for some, numbers, each in linker.bind_loop(calls, turns, steps):
+        for some, numbers, each in linker.bind_loop(calls, iterations, steps):
             bound = list(zip(*each, strict=True))
             for view in linker.used:
                 tensors = linker.tensors.of(view, some)
-                for turn, tensor in zip(some, tensors, strict=True):
-                    if tensor.numel() and _place(tensor) != _place_in_plan(linker, view, turn):
+                for iteration, tensor in zip(some, tensors, strict=True):
+                    if tensor.numel() and _place(tensor) != _place_in_plan(linker, view, iteration):
                         raise ProofError(
-                            f"view {view} is bound to other memory in turn {turn} than the plan says. It is not used. "
-                            "Please report it with the network and the request"
+                            f"view {view} is bound to other memory in iteration {iteration} than the plan says. It is "
+                            "not used. Please report it with the network and the request"
                         )
-            for turn, runs in zip(some, bound, strict=bool(numbers)):
-                yield from (Bound(turn, *each) for each in zip(numbers, runs, strict=True))
+            for iteration, runs in zip(some, bound, strict=bool(numbers)):
+                yield from (Bound(iteration, *each) for each in zip(numbers, runs, strict=True))
 
 
 class _InOrder:
@@ -119,15 +119,15 @@ class _InOrder:
         self._bound = bound
         self.next = next(bound, None)
 
-    def take(self, turn: int, calls: range) -> list[BoundCall]:
-        """Returns the bound calls for given calls in a turn. Raises ProofError if the next call is not given."""
+    def take(self, iteration: int, calls: range) -> list[BoundCall]:
+        """Returns the bound calls for given calls in an iteration. Raises ProofError if the next call is not given."""
         found = []
-        while self.next is not None and self.next.turn == turn and self.next.call in calls:
+        while self.next is not None and self.next.iteration == iteration and self.next.call in calls:
             found.append(self.next.run)
             self.next = next(self._bound, None)
         if not found:
-            due = f"call {self.next.call} in turn {self.next.turn}" if self.next else "nothing"
-            raise ProofError(f"it runs in turn {turn}, where {due} is due")
+            due = f"call {self.next.call} in iteration {self.next.iteration}" if self.next else "nothing"
+            raise ProofError(f"it runs in iteration {iteration}, where {due} is due")
         return found
 
 
@@ -168,13 +168,13 @@ def _place(tensor: Tensor) -> tuple[Any, ...]:
     return tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()
 
 
-def _place_in_plan(linker: Linker, view: int, turn: int) -> tuple[Any, ...]:
-    """Returns `_place` of a view's tensor in a turn, computed from the numbers of the plan."""
+def _place_in_plan(linker: Linker, view: int, iteration: int) -> tuple[Any, ...]:
+    """Returns `_place` of a view's tensor in an iteration, computed from the numbers of the plan."""
     plan: Plan = linker.plan
-    lane, start, column, outer, inner, columns, outer_step, step, turn_step, uneven = plan.views[view].tolist()
-    begin = start + turn * turn_step
+    lane, start, column, outer, inner, columns, outer_step, step, iteration_step, uneven = plan.views[view].tolist()
+    begin = start + iteration * iteration_step
     if uneven:
-        first, inner = plan.uneven[uneven - 1][turn].tolist()
+        first, inner = plan.uneven[uneven - 1][iteration].tolist()
         outer, begin = 0, start + first * step
     if lane >= 0:
         dtype, place, of_row, of_column = LANES[plan.lanes[lane]], linker.arena.storage.data_ptr(), 1, 1

@@ -24,13 +24,13 @@ _TURNS_ATONCE = 256  # of a loop are bound together
 #: A call made ready to run: without arguments.
 BoundCall = Callable[[], object]
 
-#: From a call's integers (mostly numbers of views) and its number to what runs in each turn; None if nothing runs.
+#: From a call's integers (mostly numbers of views) and its number to what runs in each iteration; None if nothing runs.
 CallKind = Callable[["Linker", Sequence[int], float], Iterable[BoundCall] | None]
 
-#: The turns of what is in no loop.
+#: The iterations of what is in no loop.
 ONCE = range(1)
 
-#: Some turns, calls, and what runs for each of these in each turn.
+#: Some iterations, calls, and what runs for each of these in each iteration.
 Part: TypeAlias = tuple[range, list[int], list[Iterable[BoundCall]]]
 
 
@@ -49,7 +49,7 @@ class RunState:
 
 
 class Linker:
-    """Everything that kinds of calls need for binding, once for each of the present `turns`."""
+    """Everything that kinds of calls need for binding, once for each of the present `iterations`."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Linker:
         self.used = set[int]()  # the views that calls are bound to
         self.accepted, self.provided, self.memos = state.accepted, state.provided, state.memos
         self.tensors: Any = ViewTensors(plan, arena, outside)  # or `StandIns`, for a while
-        self.turns, self._steps = ONCE, (0, 0)
+        self.iterations, self._steps = ONCE, (0, 0)
         self._run_forward: dict[int, Callable[..., Any]] = {}
         self._accepts = {port.name: port.bound_name for segment in plan.segments for port in segment.accepts}
         self._provides = {port.name: port.bound_name for segment in plan.segments for port in segment.provides}
@@ -104,17 +104,18 @@ class Linker:
 
     def bind(self, call: int) -> Iterable[BoundCall] | None:
         """Returns what runs for a call outside of loops; None if nothing does."""
-        if self.turns is not ONCE:  # samples of a loop were bound, or it has failed
+        if self.iterations is not ONCE:  # samples of a loop were bound, or it has failed
             self._begin(ONCE, (0, 0))
         return self._bind(call)
 
-    def bind_loop(self, calls: Iterable[int], turns: range, steps: tuple[int, int]) -> Iterator[Part]:
-        """Yields some turns, the calls in them, and the bound calls for each turn, until all turns are bound.
+    def bind_loop(self, calls: Iterable[int], iterations: range, steps: tuple[int, int]) -> Iterator[Part]:
+        """Yields some iterations, the calls in them, and the bound calls for each iteration, until all iterations are
+        bound.
 
         `steps` of memos and of precomputed entries.
         """
-        for start in range(turns.start, turns.stop, _TURNS_ATONCE):
-            some = range(start, min(start + _TURNS_ATONCE, turns.stop))
+        for start in range(iterations.start, iterations.stop, _TURNS_ATONCE):
+            some = range(start, min(start + _TURNS_ATONCE, iterations.stop))
             with many_objects():
                 self._begin(some, steps)
                 bound = {call: each for call in calls if (each := self._bind(call)) is not None}
@@ -134,41 +135,41 @@ class Linker:
             self.tensors = tensors
             self._begin(ONCE, (0, 0))
 
-    def _begin(self, turns: range, steps: tuple[int, int]) -> None:
-        """Bind for these turns from now on."""
-        self.turns, self._steps = turns, steps
-        self.tensors.forget_turns()
+    def _begin(self, iterations: range, steps: tuple[int, int]) -> None:
+        """Bind for these iterations from now on."""
+        self.iterations, self._steps = iterations, steps
+        self.tensors.forget_iterations()
 
     def _bind(self, call: int) -> Iterable[BoundCall] | None:
         kind, number = self._kind_and_number[call]
         return self._kinds[kind](self, self._args[self._starts[call] : self._starts[call + 1]], number)
 
     def each(self, function: Callable[..., Any], *columns: Iterable[Any]) -> Iterable[BoundCall]:
-        """Binds a function to the operands of every turn."""
+        """Binds a function to the operands of every iteration."""
         return map(partial, self.always(function), *columns)
 
-    # ---- operands, for each turn ----
+    # ---- operands, for each iteration ----
 
     def always(self, value: Any) -> Iterable[Any]:
-        """Returns the same value for all turns."""
-        return repeat(value, len(self.turns))
+        """Returns the same value for all iterations."""
+        return repeat(value, len(self.iterations))
 
     def view(self, number: int) -> Iterable[Tensor]:
-        """Returns the tensor of a view for each turn."""
+        """Returns the tensor of a view for each iteration."""
         self.used.add(number)
-        return self.tensors.of(number, self.turns)
+        return self.tensors.of(number, self.iterations)
 
     def views(self, numbers: Sequence[int]) -> Iterable[list[Tensor | None]]:
-        """Returns the tensors of several views for each turn, None for -1."""
+        """Returns the tensors of several views for each iteration, None for -1."""
         self.used.update(numbers)
         fixed = [None if number < 0 else self.tensors.fixed[number] for number in numbers]
         if all(number < 0 or tensor is not None for number, tensor in zip(numbers, fixed, strict=True)):
-            return (fixed.copy() for _ in self.turns)
+            return (fixed.copy() for _ in self.iterations)
         return map(list, zip(*[self.always(None) if n < 0 else self.view(n) for n in numbers], strict=True))
 
     def memo(self, number: int) -> Iterable[int]:
-        """Returns the number of a memo in each turn."""
-        return [number + turn * self._steps[0] for turn in self.turns]
+        """Returns the number of a memo in each iteration."""
+        return [number + iteration * self._steps[0] for iteration in self.iterations]
 
     def index(self, number: int) -> Tensor:
         """Returns a table of row numbers on the device."""
@@ -176,11 +177,11 @@ class Linker:
         return self.constants.index(self.plan, number)
 
     def loaded(self, kernel: int, precomputed: int) -> Iterable[Any]:
-        """Returns a kernel's precomputed arrays for each turn, loaded for the device."""
+        """Returns a kernel's precomputed arrays for each iteration, loaded for the device."""
         step = self._steps[1] if precomputed else 0
         if not step:
             return self.always(self._load(kernel, precomputed))
-        return [self._load(kernel, precomputed + turn * step) for turn in self.turns]
+        return [self._load(kernel, precomputed + iteration * step) for iteration in self.iterations]
 
     def _load(self, kernel: int, precomputed: int) -> Any:
         if self.plan.precomputed[precomputed] is None:
@@ -189,7 +190,8 @@ class Linker:
         return self.constants.load(self.plan, self.kernels, kernel, precomputed)
 
     def forward(self, kernel: int, precomputed: int, output: int, inputs: Sequence[int]) -> tuple[Any, ...]:
-        """Returns a kernel's forward function, and the operands in each turn: inputs, output, precomputed arrays."""
+        """Returns a kernel's forward function, and the operands in each iteration: inputs, output, precomputed
+        arrays."""
         run = self._run_forward.get(kernel)
         if run is None:
             run = self._run_forward[kernel] = self.kernels.find(self.plan.kernels[kernel]).run_forward

@@ -153,37 +153,39 @@ class NativeParts:
         found = on_views(map(operations_of, made.values()), stand_ins)
         self._operations |= {call: [operations] for call, operations in zip(made, found, strict=True)}
 
-    def loop(self, calls: range, turns: range, steps: tuple[int, int], together: bool) -> Iterator[Part]:
+    def loop(self, calls: range, iterations: range, steps: tuple[int, int], together: bool) -> Iterator[Part]:
         """Yields what runs in a loop, as `Linker.bind_loop` does."""
         linker, whole = self._linker, self._loops.get(calls.start) if together else None
         places = linker.tensors.places
-        if whole is not None and whole.run.move(len(turns), places):
+        if whole is not None and whole.run.move(len(iterations), places):
             whole.run.check(self.memory)
-            yield _as_part(whole, turns)
+            yield _as_part(whole, iterations)
             return
         linker.used = set()
         with many_objects():
             stand_ins, bound = linker.bind_stand_ins(calls, steps)
             operations = list(on_views(map(operations_of, bound.values()), stand_ins))
         numbers = list(bound)
-        groups = in_groups(list(bound.values()), operations, places, len(turns), together=together)
+        groups = in_groups(list(bound.values()), operations, places, len(iterations), together=together)
         for group in groups:
             if group.run is not None:
                 group.run.check(self.memory)
         if together and len(groups) == 1 and groups[0].run is not None:
             whole = self._loops[calls.start] = _WholeLoop(numbers[0], groups[0].run, linker.used)
-            yield _as_part(whole, turns)
+            yield _as_part(whole, iterations)
             return
         by_python = [numbers[call] for group in groups if group.run is None for call in group.calls]
         firsts = [numbers[group.calls[0]] for group in groups]
-        for some, _, each in linker.bind_loop(by_python, turns, steps):
+        for some, _, each in linker.bind_loop(by_python, iterations, steps):
             others = iter(each)
             made = [
-                next(others) if group.run is None else [partial(group.run, turn, turn + 1) for turn in some]
+                next(others)
+                if group.run is None
+                else [partial(group.run, iteration, iteration + 1) for iteration in some]
                 for group in groups
             ]
             yield some, firsts, made
 
 
-def _as_part(whole: _WholeLoop, turns: range) -> Part:
-    return ONCE, [whole.first], [[partial(whole.run, turns.start, turns.stop)]]
+def _as_part(whole: _WholeLoop, iterations: range) -> Part:
+    return ONCE, [whole.first], [[partial(whole.run, iterations.start, iterations.stop)]]

@@ -1,4 +1,4 @@
-"""Consecutive calls made by native code: one call of a C function, in a loop one call for all turns."""
+"""Consecutive calls made by native code: one call of a C function, in a loop one call for all iterations."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ _FEWEST_TURNS = 8  # for which weights are packed
 
 
 class NativeRun:
-    """Operations that run in order in each of some turns. Weights are packed before the first turn."""
+    """Operations that run in order in each of some iterations. Weights are packed before the first iteration."""
 
-    def __init__(self, operations: ViewOperations, num_turns: int = 1, places: Places = NO_PLACES) -> None:
+    def __init__(self, operations: ViewOperations, num_iterations: int = 1, places: Places = NO_PLACES) -> None:
         """`places`: the plan's places. Raises ValueError for operations not continued by their tables."""
         found, placed = library(), operations.placed(places)
         assert found is not None
@@ -73,7 +73,7 @@ class NativeRun:
         before = [number for number, _ in packing.values()]
         self._order = np.array([*before, *order], np.int64)
         self._scratch_of = np.array([*(place for _, place in packing.values()), *scratch], np.int64)
-        self._num_before, self._num_rows, self._num_turns = len(before), len(self._order), num_turns
+        self._num_before, self._num_rows, self._num_iterations = len(before), len(self._order), num_iterations
         rows, moves = (each[self._order] for each in placed)
         rows[:, SCRATCH] = self._scratch_of
         pointers = np.array([table.ctypes.data for table in places.tables], np.int64)
@@ -83,8 +83,9 @@ class NativeRun:
         self._ranges = Ranges(rows, moves)
         check_scratch(rows, moves, self._num_floats, width)
 
-    def move(self, num_turns: int, places: Places) -> bool:
-        """Move to `places` and to `num_turns` turns; returns False, and changes nothing, where moving is impossible."""
+    def move(self, num_iterations: int, places: Places) -> bool:
+        """Move to `places` and to `num_iterations` iterations; returns False, and changes nothing, where moving is
+        impossible."""
         placed = self._operations.placed(places)
         if placed is None:
             return False
@@ -98,21 +99,21 @@ class NativeRun:
         for array, own in zip(self._arrays, (rows, moves), strict=False):
             array[:] = own
         self._arrays[2][:] = [table.ctypes.data for table in places.tables]
-        self._arrays[3:], self._num_turns, self._scratch = places.tables, num_turns, None
+        self._arrays[3:], self._num_iterations, self._scratch = places.tables, num_iterations, None
         return True
 
     def check(self, memory: ReachableMemory) -> None:
-        """Check that no turn uses foreign memory. Raises ExecutionError."""
+        """Check that no iteration uses foreign memory. Raises ExecutionError."""
         if self._num_rows:
-            memory.check(self._ranges, self._arrays[0][:, ADDRESSES], self._arrays[3:], self._num_turns)
+            memory.check(self._ranges, self._arrays[0][:, ADDRESSES], self._arrays[3:], self._num_iterations)
 
     @property
     def packed(self) -> np.ndarray:
-        """The operations that pack weights before the first turn."""
+        """The operations that pack weights before the first iteration."""
         return self._arrays[0][: self._num_before]
 
-    def in_turns(self, turns: range) -> list[list[Row]]:
-        """Returns the operations of every turn, as operations.c makes them of rows, moves and tables.
+    def in_iterations(self, iterations: range) -> list[list[Row]]:
+        """Returns the operations of every iteration, as operations.c makes them of rows, moves and tables.
 
         The packing of weights stands before each product with packed weights; panels begin at 0. Raises ProofError for
         tables shorter, or lying elsewhere, than native code expects.
@@ -120,27 +121,27 @@ class NativeRun:
         rows, moves, places, *tables = self._arrays
         used = [each for each in np.unique(moves[:, TABLE.start :]).tolist() if each >= 0]
         are_theirs = places.tolist() == [table.ctypes.data for table in tables]
-        if not are_theirs or any(len(tables[each]) < turns.stop for each in used):
+        if not are_theirs or any(len(tables[each]) < iterations.stop for each in used):
             raise ProofError("native code would take rows from other tables than those of its loop")
         packing = {int(row[SCRATCH]): number for number, row in enumerate(self.packed)}
         order = list[int]()
         for number in range(self._num_before, self._num_rows):
             order += [packing[int(rows[number, SCRATCH])]] if reads_panels(rows[number]) else []
             order.append(number)
-        now, moves = np.repeat(rows[None, order], len(turns), axis=0), moves[order]
-        of_turn, of_row, table, counted = (moves[:, part] for part in (OF_TURN, OF_ROW, TABLE, COUNTED))
-        blocks = np.zeros((len(tables) + 1, len(turns), 2), np.int64)  # the last ones for no table
+        now, moves = np.repeat(rows[None, order], len(iterations), axis=0), moves[order]
+        of_iteration, of_row, table, counted = (moves[:, part] for part in (OF_TURN, OF_ROW, TABLE, COUNTED))
+        blocks = np.zeros((len(tables) + 1, len(iterations), 2), np.int64)  # the last ones for no table
         for each in used:
-            blocks[each] = tables[each][turns.start : turns.stop]
+            blocks[each] = tables[each][iterations.start : iterations.stop]
         first, count = np.moveaxis(blocks, 2, 0)
-        steps = np.array(turns)[:, None, None] * of_turn + np.moveaxis(first[table], 2, 0) * of_row
+        steps = np.array(iterations)[:, None, None] * of_iteration + np.moveaxis(first[table], 2, 0) * of_row
         now[..., ADDRESSES] += np.where(now[..., ADDRESSES], FLOAT_BYTES * steps, 0)
         now[..., SIZES] = np.where(counted < 0, now[..., SIZES], np.moveaxis(count[counted], 2, 0))
         now[..., SCRATCH] = np.where(np.isin(now[..., 0], (Code.PACK, Code.PANELS)), 0, now[..., SCRATCH])
         return [list(map(tuple, each)) for each in now.tolist()]
 
     def __call__(self, start: int, stop: int) -> None:
-        """Run them in turns [start, stop)."""
+        """Run them in iterations [start, stop)."""
         if not self._num_floats:
             self._function(0, self._num_rows, start, stop, None, 1)
             return
@@ -149,12 +150,12 @@ class NativeRun:
             self._function(0, self._num_before, 0, 1, self._scratch.data_ptr(), 1)
         place, threads = self._scratch.data_ptr(), torch.get_num_threads()
         self._function(self._num_before, self._num_rows, start, stop, place, threads)
-        if stop == self._num_turns:
+        if stop == self._num_iterations:
             self._scratch = None
 
 
 class Group(NamedTuple):
-    """Consecutive calls, by place, and the native run that makes them all in a turn; `run` is None for Python."""
+    """Consecutive calls, by place, and the native run that makes them all in an iteration; `run` is None for Python."""
 
     calls: list[int]
     run: NativeRun | None
@@ -173,16 +174,16 @@ def in_groups(
     calls: Sequence[BoundCall],
     operations: Sequence[ViewOperations | None],
     places: Places,
-    num_turns: int = 1,
+    num_iterations: int = 1,
     *,
     together: bool,
 ) -> list[Group]:
     """Groups calls by maker, native code or Python; unless `together`, each call is a separate group.
 
     Native code makes all calls with `operations`, if a kernel's call is among the calls. Weights are packed for many
-    turns in which nothing changes the weights.
+    iterations in which nothing changes the weights.
     """
-    is_native = [_goes(each, places, num_turns) for each in operations]
+    is_native = [_goes(each, places, num_iterations) for each in operations]
     groups: list[Group] = []
     for are_native, places_of_group in groupby(range(len(calls)), lambda place: is_native[place]):
         numbers = list(places_of_group)
@@ -191,16 +192,18 @@ def in_groups(
             continue
         for part in [numbers] if together else [[number] for number in numbers]:
             made = joined([each for number in part if (each := operations[number]) is not None])
-            groups.append(Group(part, NativeRun(made, num_turns, places)))
+            groups.append(Group(part, NativeRun(made, num_iterations, places)))
     return groups
 
 
-def _goes(operations: ViewOperations | None, places: Places, num_turns: int) -> bool:
+def _goes(operations: ViewOperations | None, places: Places, num_iterations: int) -> bool:
     """True if there are operations that go on as their views do, and weights are packed well or not at all."""
     if operations is None or operations.placed(places) is None:
         return False
     packed = operations.rows[:, 0] == Code.PACK
-    return not packed.any() or (num_turns >= _FEWEST_TURNS and is_amd() and operations.packs_constant(packed, places))
+    return not packed.any() or (
+        num_iterations >= _FEWEST_TURNS and is_amd() and operations.packs_constant(packed, places)
+    )
 
 
 def _function(call: BoundCall) -> Any:

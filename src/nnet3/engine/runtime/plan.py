@@ -11,7 +11,7 @@ import numpy as np
 
 from nnet3.errors import ExecutionError
 
-PLAN_VERSION = 4
+PLAN_VERSION = 5
 
 
 @dataclass(frozen=True)
@@ -75,14 +75,16 @@ class Plan:
     """Everything that linking needs of a computation, for one dtype.
 
     * The arena has `num_bytes`; `lanes` are the dtypes of its views.
-    * `views` (views, 10): lane, start, column, outer, inner, columns, outer step, inner step, turn step, unevenness.
+    * `views` (views, 10): lane, start, column, outer, inner, columns, outer step, inner step, iteration step,
+      unevenness.
       Row i * inner + j of a view begins at start + i * outer step + j * inner step; outer 0 is a plain matrix of
       `inner` rows. In lane l >= 0 numbers count elements of `lanes[l]`; lane -1 - k is outside memory `outside[k]`,
-      where numbers count rows. In turn r of a loop the view begins r * turn step later; if its unevenness is u > 0, it
-      has the rows [first, first + count) from its start, given by row r of `uneven[u - 1]`, (turns, 2).
+      where numbers count rows. In iteration r of a loop the view begins r * iteration step later; if its unevenness is
+      u > 0, it has the rows [first, first + count) from its start, given by row r of `uneven[u - 1]`, (iterations, 2).
     * Call c is of kind `kinds[call_kind[c]]` with integers call_args[call_start[c] : call_start[c + 1]] (views, tables,
       kernels, names in `texts`) and `call_number[c]`; it belongs to command `call_command[c]`.
-    * `loops` (loops, 5): calls [first, end) run in so many turns. In turn r memos are numbered r * memo step higher,
+    * `loops` (loops, 5): calls [first, end) run in so many iterations. In iteration r memos are numbered r * memo step
+      higher,
       and precomputed entries r * precomputed step.
     * `indexes`: row numbers, int64. `precomputed`: the kernels' arrays derived from indexes.
     * `places` (places, 4): matrix (negative: its compressed form), first and last command, byte offset.
@@ -122,9 +124,9 @@ class Plan:
         return self.num_calls, self.num_bytes, int(self.views.sum())
 
     def num_runs(self) -> int:
-        """Returns how many calls all turns of all loops make, and those outside of loops."""
-        first, end, turns = self.loops[:, :3].T
-        return self.num_calls + int(((end - first) * (turns - 1)).sum())
+        """Returns how many calls all iterations of all loops make, and those outside of loops."""
+        first, end, iterations = self.loops[:, :3].T
+        return self.num_calls + int(((end - first) * (iterations - 1)).sum())
 
     def changed(self, **parts: Any) -> Plan:
         """Returns a plan with these parts, otherwise equal: `dataclasses.replace`, in a fifth of the time."""

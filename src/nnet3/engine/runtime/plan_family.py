@@ -24,13 +24,13 @@ from nnet3.engine.ir.computation import FamilyMember, NnetComputation
 from nnet3.engine.runtime.lanes import lane_of
 from nnet3.engine.runtime.packing import ALIGNMENT, Stacking
 from nnet3.engine.runtime.plan import PLAN_VERSION, Plan
-from nnet3.engine.runtime.planning import outline, plan
+from nnet3.engine.runtime.planning import plan, unplaced_plan
 from nnet3.engine.runtime.proof import MEANINGS, prove_plan
 from nnet3.engine.runtime.row_plans import RowPlans
-from nnet3.engine.runtime.unplaced_plan import Outline
+from nnet3.engine.runtime.unplaced_plan import UnplacedPlan
 
 _MOST_PROVED = 1 << 26  # bytes of a plan; a proof takes some bytes for each
-_MOST_CALLS = 1000  # of a plan that is proved because of the environment, in all turns
+_MOST_CALLS = 1000  # of a plan that is proved because of the environment, in all iterations
 
 
 class PlanFamily:
@@ -39,22 +39,22 @@ class PlanFamily:
     def __init__(self, dtype: str) -> None:
         self._dtype, self._lock = dtype, threading.Lock()
         self._first_k: int | None = None  # of the first program, which is planned alone
-        self._outlines: _OutlineFamily | None = None
+        self._unplaced_plans: _UnplacedPlanFamily | None = None
         self._refused = False  # their calls differ
         self._stacks: dict[int, _Stack] = {}
 
     def plan(self, member: FamilyMember) -> Plan | None:
         """Returns the plan of a member; None if it must be planned alone."""
         with self._lock, suppress(NotAffineError):
-            if self._outlines is None:
+            if self._unplaced_plans is None:
                 if self._refused or self._first_k in (None, member.k):
                     self._first_k = member.k
                     return None
                 self._refused = True  # unless what follows succeeds
-                self._outlines = _OutlineFamily(*(outline(member.at(k), self._dtype) for k in (0, 1)))
-            made, size = self._outlines.at(member.k), rounded_up(member.k)
+                self._unplaced_plans = _UnplacedPlanFamily(*(unplaced_plan(member.at(k), self._dtype) for k in (0, 1)))
+            made, size = self._unplaced_plans.at(member.k), rounded_up(member.k)
             if size not in self._stacks:
-                self._stacks[size] = _Stack(self._outlines, size)
+                self._stacks[size] = _Stack(self._unplaced_plans, size)
             placed = made.placed(*self._stacks[size].at(member.k))
             return placed.changed(precomputed=tuple(member.entries(member.k)))
         return None
@@ -68,11 +68,11 @@ class _Stack:
     each block makes up for places rounded down to whole units.
     """
 
-    def __init__(self, outlines: _OutlineFamily, size: int) -> None:
+    def __init__(self, unplaced_plans: _UnplacedPlanFamily, size: int) -> None:
         first = next(k for k in range(size + 1) if rounded_up(k) == size)
-        longer = outlines.at(size)
+        longer = unplaced_plans.at(size)
         stacking = Stacking(longer.packed()[0], longer.meet())
-        sizes = [outlines.at(k).num_bytes for k in (first, size)]
+        sizes = [unplaced_plans.at(k).num_bytes for k in (first, size)]
         ends = [np.append(*stacking.packed(each + ALIGNMENT * (each > 0))) // ALIGNMENT for each in sizes]
         self._first, self._steps = first, max(size - first, 1)
         self._places, self._more = ends[0], ends[1] - ends[0]
@@ -83,10 +83,10 @@ class _Stack:
         return places[:-1], int(places[-1])
 
 
-class _OutlineFamily:
-    """Outlines as functions of k."""
+class _UnplacedPlanFamily:
+    """Unplaced plans as functions of k."""
 
-    def __init__(self, *members: Outline) -> None:
+    def __init__(self, *members: UnplacedPlan) -> None:
         """`members`: those for k = 0 and k = 1. Raises NotAffineError."""
         self._first, plan = members[0], members[0].plan
         if _constants_of(members[0]) != _constants_of(members[1]):
@@ -97,7 +97,7 @@ class _OutlineFamily:
         self._slope = after - self._base
         self._indexes = continued([list(map(table_of, member.plan.indexes)) for member in members])
 
-    def at(self, k: int) -> Outline:
+    def at(self, k: int) -> UnplacedPlan:
         first, plan = self._first, self._first.plan
         numbers = self._base + k * self._slope
         views, loops, args, elements, counts = (numbers[part] for part in self._parts)
@@ -113,18 +113,18 @@ class _OutlineFamily:
             segments=plan.segments_with_rows(iter(rows[len(plan.outside) :])),
             indexes=tuple([table.values[:, 0].astype(np.int64) for table in self._indexes.at(k)]),
         )
-        return Outline(result, blocks, first.block_of_view)
+        return UnplacedPlan(result, blocks, first.block_of_view)
 
 
-def _numbers_of(member: Outline) -> np.ndarray:
+def _numbers_of(member: UnplacedPlan) -> np.ndarray:
     """Returns all numbers but those in tables."""
     plan = member.plan
     parts = [plan.views, plan.loops, plan.call_args, member.blocks[:, 3], np.array(_row_counts(plan))]
     return np.concatenate([part.reshape(-1).astype(np.int64) for part in parts])
 
 
-def _constants_of(member: Outline) -> Any:
-    """Returns all of an outline but its numbers."""
+def _constants_of(member: UnplacedPlan) -> Any:
+    """Returns all of an unplaced plan but its numbers."""
     plan = member.plan
     calls = (plan.call_kind, plan.call_start, plan.call_number, plan.call_command)
     memory = member.blocks[:, [0, 1, 2, 4, 5]], member.block_of_view, plan.places

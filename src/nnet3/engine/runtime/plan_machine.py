@@ -38,15 +38,17 @@ class PlannedProgram:
         parts = [args[start:end] for start, end in pairwise(starts)]
         self.calls = list(zip(kinds, parts, plan.call_number.tolist(), plan.call_command.tolist(), strict=True))
         self.loops = {first: loop for first, *loop in plan.loops.tolist()}
-        self.turns: dict[int, int] = {}  # of the loops that use a view
+        self.iterations: dict[int, int] = {}  # of the loops that use a view
         self._starts = plan.places[:, 3]
         self._ends = self._starts + [self._size(key) for key in plan.places[:, 0].tolist()]
         blocks = [SubMatrix(0, 0, 0, 0, 0)] * (1 + len(plan.views))
         self.views_of_call = [self._views_of(*call[:2]) for call in self.calls]
-        turns_of_call = {call: turns for first, (end, turns, *_) in self.loops.items() for call in range(first, end)}
+        iterations_of_call = {
+            call: iterations for first, (end, iterations, *_) in self.loops.items() for call in range(first, end)
+        }
         for number, views in enumerate(self.views_of_call):
             for view in views:
-                self.turns[view] = max(self.turns.get(view, 1), turns_of_call.get(number, 1))
+                self.iterations[view] = max(self.iterations.get(view, 1), iterations_of_call.get(number, 1))
                 if blocks[view + 1].num_cols == 0:
                     blocks[view + 1] = self._block(view, self.calls[number][3])
         outside = [bound._replace(submatrix=len(blocks) + k) for k, bound in enumerate(computation.outside)]
@@ -171,16 +173,16 @@ class PlanMachine(Machine):
     def __init__(self, program: PlannedProgram, randoms: Randoms) -> None:
         super().__init__(program.views, PROGRAM, randoms, _UNDEFINED)
         self.program, self.plan, self.call = program, program.plan, 0
-        used = [*program.turns, *(bound.submatrix - 1 for bound in self.computation.outside)]
+        used = [*program.iterations, *(bound.submatrix - 1 for bound in self.computation.outside)]
         spans = {view: program.span(view) for view in used}
-        self.memory = PlanMemory(self.plan, program.table, spans, program.turns, randoms.columns, self._undefined)
+        self.memory = PlanMemory(self.plan, program.table, spans, program.iterations, randoms.columns, self._undefined)
         self._apart: set[tuple[int, ...]] = set()
         self._repeat_of = {number: repeat for repeat, body in program.computation.repeats() for number in body}
         self._equal_entries: set[tuple[int, int]] = set()
 
     @property
-    def turn(self) -> int:
-        return self._turn
+    def iteration(self) -> int:
+        return self._iteration
 
     @property
     def kind(self) -> str:
@@ -190,7 +192,7 @@ class PlanMachine(Machine):
     # ---- running ----
 
     def run_by(self, meanings: dict[str, Meaning]) -> None:
-        """Run all segments, each loop turn by turn. A ProofError names the call."""
+        """Run all segments, each loop iteration by iteration. A ProofError names the call."""
         plan = self.plan
         for bound in self.computation.outside:
             self.write(bound.submatrix, self._named(("outside", bound.name), bound.submatrix))
@@ -202,14 +204,14 @@ class PlanMachine(Machine):
             }
             number = segment.first_call
             while number < segment.end_call:
-                end, turns, *steps = self.program.loops.get(number, (number + 1, 1, 0, 0))
+                end, iterations, *steps = self.program.loops.get(number, (number + 1, 1, 0, 0))
                 self._steps = steps
-                for turn in range(turns):
-                    self._turn = turn
+                for iteration in range(iterations):
+                    self._iteration = iteration
                     for call in range(number, end):
                         self.call = call
                         self._run_call(meanings)
-                self._turn, number = 0, end
+                self._iteration, number = 0, end
         for bound in self.computation.outside:
             if bound.writable:
                 self.outputs["memory", bound.name, 0] = self.read(bound.submatrix)
@@ -226,11 +228,11 @@ class PlanMachine(Machine):
         command: Any = self.program.command(self.call)
         kind, args, _, owner = self.program.calls[self.call]
         memo_step, precomputed_step = self._steps
-        if command.memo >= 0 and memo_step * self._turn:
-            command = with_values(command, memo=command.memo + memo_step * self._turn)
+        if command.memo >= 0 and memo_step * self._iteration:
+            command = with_values(command, memo=command.memo + memo_step * self._iteration)
         if command.memo >= self.plan.num_memos:
             raise ProofError(f"it has memo {command.memo}, and there are {self.plan.num_memos}")
-        step = precomputed_step * self._turn if command.precomputed else 0
+        step = precomputed_step * self._iteration if command.precomputed else 0
         self._check_precomputed(command.precomputed + step, self.program.computation.commands[owner])
         self._check_kernel(command)
         written = [each.submatrix for each in command.accesses(self.computation) if each.kind != AccessKind.READ]
@@ -244,7 +246,7 @@ class PlanMachine(Machine):
         repeat: Repeat | None = self._repeat_of.get(self.program.calls[self.call][3])
         expected = command.precomputed
         if expected and repeat is not None:
-            expected += repeat.precomputed_step * self._turn
+            expected += repeat.precomputed_step * self._iteration
         if (number, expected) in self._equal_entries:
             return
         one, other = self.plan.precomputed[number], self.program.computation.precomputed[expected]
@@ -302,7 +304,7 @@ class PlanMachine(Machine):
     # ---- memory ----
 
     def _cells(self, number: int) -> Any:
-        return self.memory.cells(number - 1, self._turn)
+        return self.memory.cells(number - 1, self._iteration)
 
     def read(self, submatrix: int) -> Elements:
         """Returns a copy of what lies in a view, (rows, blocks, 2)."""

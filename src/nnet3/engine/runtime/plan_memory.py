@@ -45,14 +45,14 @@ class PlanMemory:
         plan: Plan,
         views: np.ndarray,
         spans: Mapping[int, ColumnSpan],
-        turns: Mapping[int, int],
+        iterations: Mapping[int, int],
         columns: Columns,
         random: field.Drawing,
     ) -> None:
         """Raises ProofError for a view that leaves the memory.
 
-        `views`: as in the plan. `spans`: the columns of each used view; `turns`: the turns of the loops with the view.
-        """
+        `views`: as in the plan. `spans`: the columns of each used view; `iterations`: the iterations of the loops with
+        the view."""
         self._plan, self._views, self._random = plan, views.tolist(), random
         self._sizes = [LANES[name].itemsize for name in plan.lanes]
         self._bases, end = list[int](), plan.num_bytes
@@ -64,42 +64,42 @@ class PlanMemory:
         is_cut = np.zeros(end + 1, bool)
         is_cut[end] = True
         for view, edges in self._edges.items():
-            for turn in range(turns.get(view, 1) if self.moves(view) else 1):
-                is_cut[self._rows(view, turn)[:, None] + edges] = True
+            for iteration in range(iterations.get(view, 1) if self.moves(view) else 1):
+                is_cut[self._rows(view, iteration)[:, None] + edges] = True
         self._cuts = np.flatnonzero(is_cut)
         self._values = np.zeros((len(self._cuts), 2), np.uint64)
         self._marks = np.full(len(self._cuts), _NOBODY, np.int64)
         self._flags = np.zeros(len(self._cuts), bool)
         self._cells: dict[int, ViewCells] = {}
-        self._moved: dict[int, ViewCells] = {}  # of views that move, in the turn that was asked for last
-        self._turn = 0
+        self._moved: dict[int, ViewCells] = {}  # of views that move, in the iteration that was asked for last
+        self._iteration = 0
 
     # ---- where views lie ----
 
     def moves(self, view: int) -> bool:
-        """Tells whether a view lies elsewhere in another turn of a loop."""
+        """Tells whether a view lies elsewhere in another iteration of a loop."""
         return any(self._views[view][-2:])
 
-    def shape(self, view: int, turn: int) -> tuple[int, ...]:
+    def shape(self, view: int, iteration: int) -> tuple[int, ...]:
         """Returns the shape of a view, without its columns."""
         _, _, _, outer, inner, *_, uneven = self._views[view]
         if uneven:
-            return (int(self._plan.uneven[uneven - 1][turn, 1]),)
+            return (int(self._plan.uneven[uneven - 1][iteration, 1]),)
         return (outer, inner) if outer else (inner,)
 
-    def cells(self, view: int, turn: int) -> ViewCells:
-        """Returns the cells of a view in a turn."""
-        if turn != self._turn:
-            self._turn = turn
+    def cells(self, view: int, iteration: int) -> ViewCells:
+        """Returns the cells of a view in an iteration."""
+        if iteration != self._iteration:
+            self._iteration = iteration
             self._moved.clear()
         found = self._cells.get(view) or self._moved.get(view)
         if found is None:
-            found = self._find(view, turn)
+            found = self._find(view, iteration)
             (self._moved if self.moves(view) else self._cells)[view] = found
         return found
 
-    def _find(self, view: int, turn: int) -> ViewCells:
-        edges = np.searchsorted(self._cuts, self._rows(view, turn)[:, None] + self._edges[view])
+    def _find(self, view: int, iteration: int) -> ViewCells:
+        edges = np.searchsorted(self._cuts, self._rows(view, iteration)[:, None] + self._edges[view])
         first, end = edges[:, :-1], edges[:, 1:]
         marks = (first * (len(self._cuts) + 1) + end) * len(self._sizes) + self._views[view][0] % len(self._sizes)
         more = (end - first - 1).ravel()
@@ -118,15 +118,15 @@ class PlanMemory:
         size = LANES[memory.dtype].itemsize
         return begin, begin + memory.num_rows * memory.num_cols * size, size
 
-    def _rows(self, view: int, turn: int) -> np.ndarray:
+    def _rows(self, view: int, iteration: int) -> np.ndarray:
         """Returns the bytes at which the rows of a view begin."""
-        lane, start, col, outer, inner, cols, outer_step, step, turn_step, uneven = self._views[view]
+        lane, start, col, outer, inner, cols, outer_step, step, iteration_step, uneven = self._views[view]
         if uneven:
-            first, count = self._plan.uneven[uneven - 1][turn].tolist()
+            first, count = self._plan.uneven[uneven - 1][iteration].tolist()
             rows = start + (first + np.arange(count)) * step
         else:
             rows = (np.arange(max(outer, 1))[:, None] * outer_step + np.arange(inner) * step).ravel()
-            rows += start + turn * turn_step
+            rows += start + iteration * iteration_step
         begin, end, size = self._lane(view)
         rows = begin + (rows * (self._plan.outside[-1 - lane].num_cols if lane < 0 else 1) + col) * size
         if len(rows) and (rows.min() < begin or rows.max() + cols * size > end):

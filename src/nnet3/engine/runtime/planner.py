@@ -33,14 +33,15 @@ Rule = Callable[[Any, "Planner"], None]
 
 
 class Planner:
-    """Views, tables and scratch memory for the rules. `command` is the one that is being planned, in turn `turn`."""
+    """Views, tables and scratch memory for the rules. `command` is the one that is being planned, in iteration
+    `iteration`."""
 
     #: What plans a class of commands in this planner, where not the rule of `RULES` does.
     own_rules: ClassVar[Mapping[type[Command], Rule]] = {}
     numbers: ClassVar[type[Any]] = np.int64  # what views and sizes of blocks are made of
 
     def __init__(self, computation: NnetComputation, dtype: str) -> None:
-        self.computation, self.dtype, self.command, self.turn = computation, dtype, 0, 0
+        self.computation, self.dtype, self.command, self.iteration = computation, dtype, 0, 0
         self.views, self.indexes, self.uneven = ViewTable(), list[np.ndarray](), list[np.ndarray]()
         self._known_indexes: dict[bytes, int] = {}
         self._known_uneven: dict[int, int] = {}  # by the identity of the table: many sub-matrices share one
@@ -59,7 +60,7 @@ class Planner:
                 self._blocks[key].append((span, len(self.blocks)))
                 self.blocks.append((key, *span, *self._size(key), 0))
         self._known_views: dict[int, tuple[View, int, int]] = {}  # and the first and last command with this view
-        self._scratch_turn = 0
+        self._scratch_iteration = 0
 
     # ---- calls ----
 
@@ -93,21 +94,22 @@ class Planner:
         return self.texts.setdefault(text, len(self.texts))
 
     @contextmanager
-    def in_turn(self, turn: int, scratch: int) -> Iterator[None]:
-        """Within, calls and views are those of one turn of a Repeat alone, and scratch memory begins with a block."""
+    def in_iteration(self, iteration: int, scratch: int) -> Iterator[None]:
+        """Within, calls and views are those of one iteration of a Repeat alone, and scratch memory begins with a
+        block."""
         kept = self.views, self.calls, self._known_views
-        self.turn, self.views, self.calls, self._known_views = turn, ViewTable(), [], {}
-        del self.blocks[scratch:]  # that of the turn before
+        self.iteration, self.views, self.calls, self._known_views = iteration, ViewTable(), [], {}
+        del self.blocks[scratch:]  # that of the iteration before
         yield
-        self.turn = 0
+        self.iteration = 0
         self.views, self.calls, self._known_views = kept
 
     # ---- views ----
 
     def block(self, submatrix: int) -> SubMatrix:
-        """Returns the block of a sub-matrix in this turn."""
+        """Returns the block of a sub-matrix in this iteration."""
         block = self.computation.submatrices[submatrix]
-        return block.at_turn(self.turn) if block.row_step else block
+        return block.at_iteration(self.iteration) if block.row_step else block
 
     def view(self, submatrix: int) -> View:
         """Returns the view of a sub-matrix, (rows, columns); (0, 0) for number 0."""
@@ -116,13 +118,13 @@ class Planner:
             return known[0]
         block = self.block(submatrix)
         space, start, step = self.place(submatrix)
-        turns = self.computation.turns.get(submatrix)
-        if turns is None:
+        iterations = self.computation.iterations.get(submatrix)
+        if iterations is None:
             number = self.rows_view(space, start, block.num_rows, step, block.num_cols)
         else:
-            uneven = self._known_uneven.setdefault(id(turns), len(self.uneven) + 1)
+            uneven = self._known_uneven.setdefault(id(iterations), len(self.uneven) + 1)
             if uneven > len(self.uneven):
-                self.uneven.append(turns)
+                self.uneven.append(iterations)
             origin = start - block.row_offset * step
             lane, col, memory = space
             number = self.views.add((memory, lane, origin, col, 0, 0, block.num_cols, 0, step, 0, uneven))
@@ -183,12 +185,12 @@ class Planner:
         """Returns a matrix for this command, valid up to `release_scratch`."""
         space = lane, 0, len(self.blocks)
         itemsize = LANES[self.lanes[lane]].itemsize
-        self.blocks.append((0, self.command, self.command, rows * cols, itemsize, self._scratch_turn))
+        self.blocks.append((0, self.command, self.command, rows * cols, itemsize, self._scratch_iteration))
         return self.rows_view(space, 0, rows, cols, cols)
 
     def release_scratch(self) -> None:
         """Give back the scratch memory taken so far by the present command."""
-        self._scratch_turn += 1
+        self._scratch_iteration += 1
 
     def converted(self, view: int, lane: int) -> int:
         """Returns a copy of a plain view of the arena in another lane, or the view itself if it is in that lane."""
@@ -228,16 +230,19 @@ class Planner:
 
 
 def _last_memo_users(computation: NnetComputation) -> set[int]:
-    """Returns the last user of each memo; a command of a Repeat only if the command is the last user in every turn."""
+    """Returns the last user of each memo; a command of a Repeat only if the command is the last user in every
+    iteration."""
     last_use: dict[int, tuple[int, int, int]] = {}
     uses = []
-    turns = {number: (body.start, repeat) for repeat, body in computation.repeats() for number in body}
+    iterations = {number: (body.start, repeat) for repeat, body in computation.repeats() for number in body}
     for number, command in enumerate(computation.commands):
         memo = getattr(command, command.form.uses_memo) if command.form.uses_memo else -1
         if memo >= 0:
-            start, repeat = turns.get(number, (number, None))
-            steps = [(0, memo)] if repeat is None else [(i, memo + i * repeat.memo_step) for i in range(repeat.turns)]
-            uses += [(used, (start, turn, number)) for turn, used in steps]
+            start, repeat = iterations.get(number, (number, None))
+            steps = (
+                [(0, memo)] if repeat is None else [(i, memo + i * repeat.memo_step) for i in range(repeat.iterations)]
+            )
+            uses += [(used, (start, iteration, number)) for iteration, used in steps]
     for memo, use in uses:
         last_use[memo] = max(use, last_use.get(memo, use))
     return {use[-1] for _, use in uses} - {use[-1] for memo, use in uses if last_use[memo] != use}

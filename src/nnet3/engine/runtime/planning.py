@@ -1,6 +1,6 @@
 """Planning: every command becomes calls on views of matrices, and matrices are laid out in one arena.
 
-The calls come first, in an `Outline`: views begin relative to a block of memory without a place yet.
+The calls come first, in an `UnplacedPlan`: views begin relative to a block of memory without a place yet.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nnet3.engine.runtime.lanes import lane_of
 from nnet3.engine.runtime.plan import OutsidePlan, Plan, Port, SegmentPlan
 from nnet3.engine.runtime.planner import Call, Planner
 from nnet3.engine.runtime.rules import plan_command
-from nnet3.engine.runtime.unplaced_plan import Outline, View
+from nnet3.engine.runtime.unplaced_plan import UnplacedPlan, View
 
 _Planned = tuple[int, int, tuple[Any, ...], float]  # command and call, with rows of a ViewTable among its integers
 
@@ -30,17 +30,17 @@ def plan(computation: NnetComputation, dtype: str | torch.dtype = "float32") -> 
     Matrices without a dtype of their own have `dtype`. Raises ExecutionError for a command class without a rule,
     for a command that uses a matrix missing from memory, and for unknown dtypes.
     """
-    made = outline(computation, dtype)
+    made = unplaced_plan(computation, dtype)
     return made.placed(*made.packed())
 
 
-def outline(computation: NnetComputation, dtype: str | torch.dtype = "float32") -> Outline:
+def unplaced_plan(computation: NnetComputation, dtype: str | torch.dtype = "float32") -> UnplacedPlan:
     """Decide by which calls each command runs. Raises the errors of `plan`."""
-    return outline_by(Planner(computation, lane_of(dtype)))
+    return unplaced_plan_by(Planner(computation, lane_of(dtype)))
 
 
 @many_objects()
-def outline_by(planner: Planner) -> Outline:
+def unplaced_plan_by(planner: Planner) -> UnplacedPlan:
     """Choose the calls for each command of the planner's computation."""
     computation = planner.computation
     owners: list[int] = []
@@ -50,11 +50,11 @@ def outline_by(planner: Planner) -> Outline:
     while number < len(computation.commands):
         if number in bodies:
             repeat, body = bodies[number]
-            start, calls = len(planner.calls), _repeated(planner, body, repeat.turns)
+            start, calls = len(planner.calls), _repeated(planner, body, repeat.iterations)
             planner.calls += [call for _, call in calls]
             owners += [owner for owner, _ in calls]
             if calls:
-                loops.append((start, len(owners), repeat.turns, repeat.memo_step, repeat.precomputed_step))
+                loops.append((start, len(owners), repeat.iterations, repeat.memo_step, repeat.precomputed_step))
             number = body.stop
             continue
         planner.command = number
@@ -91,44 +91,44 @@ def outline_by(planner: Planner) -> Outline:
         segments=_segments(computation, dtypes, np.array(owners, dtype=np.int64)),
         places=np.pad(spans[spans[:, 0] != 0], ((0, 0), (0, 1))),
     )
-    return Outline(made, blocks, views[:, 0].astype(np.int64))
+    return UnplacedPlan(made, blocks, views[:, 0].astype(np.int64))
 
 
-# ---- turns of a Repeat ----
+# ---- iterations of a Repeat ----
 
 
-def _repeated(planner: Planner, body: range, turns: int) -> list[tuple[int, Call]]:
-    """Returns the calls of a body for all turns, each with its command; views move from turn to turn.
+def _repeated(planner: Planner, body: range, iterations: int) -> list[tuple[int, Call]]:
+    """Returns the calls of a body for all iterations, each with its command; views move from iteration to iteration.
 
-    Turns 0 and 1 are planned: their calls differ in the beginnings of views, as calls of any two turns do.
+    Iterations 0 and 1 are planned: their calls differ in the beginnings of views, as calls of any two iterations do.
     """
     commands = planner.computation.commands[body.start : body.stop]
-    is_uneven = any(s in planner.computation.turns for command in commands for s in command.form.operands(command))
+    is_uneven = any(s in planner.computation.iterations for command in commands for s in command.form.operands(command))
     assert not is_uneven or not any(
-        planner.computation.submatrices[s].row_step and s not in planner.computation.turns
+        planner.computation.submatrices[s].row_step and s not in planner.computation.iterations
         for command in commands
         for s in command.form.operands(command)
     ), "some move evenly, and some do not"
-    looked_at, scratch = (0,) if is_uneven else (0, min(1, turns - 1)), len(planner.blocks)
-    planned = [_in_turn(planner, body, turn, scratch) for turn in looked_at]
+    looked_at, scratch = (0,) if is_uneven else (0, min(1, iterations - 1)), len(planner.blocks)
+    planned = [_in_turn(planner, body, iteration, scratch) for iteration in looked_at]
     found: list[tuple[int, Call]] = []
     for calls in zip(*planned, strict=True):
         command, kind, _, number = calls[0]
         operands = zip(*(args for _, _, args, _ in calls), strict=True)
         moved = [each[0] if is_uneven else _moving(*each) for each in operands]
         args = [planner.views.add(arg) if isinstance(arg, tuple) else arg for arg in moved]
-        assert all(each[:2] == (command, kind) and each[3] == number for each in calls), "turns have other calls"
+        assert all(each[:2] == (command, kind) and each[3] == number for each in calls), "iterations have other calls"
         found.append((command, (kind, args, number)))
     return found
 
 
-def _in_turn(planner: Planner, body: range, turn: int, scratch: int) -> list[_Planned]:
-    """Returns the calls of a body in one turn, with views in the place of their numbers.
+def _in_turn(planner: Planner, body: range, iteration: int, scratch: int) -> list[_Planned]:
+    """Returns the calls of a body in one iteration, with views in the place of their numbers.
 
     Scratch memory begins with block `scratch`.
     """
     found: list[_Planned] = []
-    with planner.in_turn(turn, scratch):
+    with planner.in_iteration(iteration, scratch):
         for number in body:
             planner.command = number
             plan_command(planner.computation.commands[number], planner)
@@ -139,9 +139,9 @@ def _in_turn(planner: Planner, body: range, turn: int, scratch: int) -> list[_Pl
 
 
 def _moving(first: Any, second: Any) -> Any:
-    """Returns an integer or a view's row that stands in a call for all turns, from turns 0 and 1."""
+    """Returns an integer or a view's row that stands in a call for all iterations, from iterations 0 and 1."""
     if not isinstance(first, tuple):
-        assert first == second, "an integer changes from turn to turn"
+        assert first == second, "an integer changes from iteration to iteration"
         return first
     assert second[:2] + second[3:] == first[:2] + first[3:], "a view changes its form"
     return (*first[:-2], second[2] - first[2], 0)

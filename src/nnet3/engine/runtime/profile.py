@@ -35,7 +35,7 @@ _MICROSECONDS = 1e6
 class CommandTime:
     """The time of one command: `begin` and `last_seconds` are of the last repetition, `seconds` is the average.
 
-    A command in the body of a Repeat runs `turns` times; time and bytes are sums over all turns.
+    A command in the body of a Repeat runs `iterations` times; time and bytes are sums over all iterations.
     `num_bytes` counts the matrices and parameters read and written. `type` is the kernel's type.
     """
 
@@ -50,7 +50,7 @@ class CommandTime:
     begin: float
     last_seconds: float
     seconds: float
-    turns: int = 1
+    iterations: int = 1
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class ProfileReport:
             groups.setdefault(tuple([getattr(timing, key) for key in by]), []).append(timing)
         rows = [
             ProfileRow(
-                keys, sum(t.turns for t in group), sum(t.seconds for t in group), sum(t.num_bytes for t in group)
+                keys, sum(t.iterations for t in group), sum(t.seconds for t in group), sum(t.num_bytes for t in group)
             )
             for keys, group in groups.items()
         ]
@@ -197,7 +197,7 @@ class Profiler:
         self.computation = computation
         self._seconds: dict[tuple[int, int], list[float]] = {}
         self._begin: dict[tuple[int, int], float] = {}
-        self._turns: dict[tuple[int, int], int] = {}
+        self._iterations: dict[tuple[int, int], int] = {}
         self._types: dict[str, tuple[str, int]] = {}
 
     def run(self, linked: LinkedComputation, segment: SegmentPlan) -> None:
@@ -212,11 +212,11 @@ class Profiler:
             wait()
             marks.append((begin, time.perf_counter()))
         seconds: dict[int, float] = defaultdict(float)
-        for (number, turn, _), (begin, end) in zip(steps, marks, strict=True):
+        for (number, iteration, _), (begin, end) in zip(steps, marks, strict=True):
             if number not in seconds:
                 self._begin[segment.start, number] = begin
             seconds[number] += end - begin
-            self._turns[segment.start, number] = turn + 1
+            self._iterations[segment.start, number] = iteration + 1
         for number, taken in seconds.items():
             self._seconds.setdefault((segment.start, number), []).append(taken)
         for kernel in linked.plan.kernels:
@@ -244,8 +244,8 @@ class Profiler:
             kernel=name,
             type=kernel_type,
             node=node_of_command(self.computation, command),
-            turns=self._turns[segment, number],
-            num_bytes=self._turns[segment, number] * (self._num_bytes(command) + parameter_bytes),
+            iterations=self._iterations[segment, number],
+            num_bytes=self._iterations[segment, number] * (self._num_bytes(command) + parameter_bytes),
             begin=self._begin[segment, number],
             last_seconds=seconds[-1],
             seconds=float(np.mean(seconds)),

@@ -87,7 +87,7 @@ def _meaning(*kinds: str) -> Callable[[Meaning], Meaning]:
 def _pair(machine: PlanMachine, dest: int, source: int) -> Elements:
     """Returns the elements of view `source`, which go to view `dest` element by element."""
     machine.check_apart([dest + 1], [source + 1], {(source + 1, dest + 1)})
-    shapes = [machine.memory.shape(view, machine.turn) for view in (dest, source)]
+    shapes = [machine.memory.shape(view, machine.iteration) for view in (dest, source)]
     if shapes[0] != shapes[1]:
         raise ProofError(f"view {dest} has the rows {shapes[0]}, view {source} {shapes[1]}")
     return machine.read(source + 1)
@@ -107,7 +107,7 @@ def _fill(machine: PlanMachine, args: Sequence[int], number: float) -> None:
 
 @_meaning("undefined")
 def _undefined(machine: PlanMachine, args: Sequence[int], number: float) -> None:
-    machine.memory.forget(machine.memory.cells(args[0], machine.turn))
+    machine.memory.forget(machine.memory.cells(args[0], machine.iteration))
 
 
 @_meaning("scale")
@@ -145,8 +145,8 @@ def _positive(machine: PlanMachine, args: Sequence[int], number: float) -> None:
 def _sum(machine: PlanMachine, args: Sequence[int], number: float) -> None:
     dest, terms = (each + 1 for each in args)
     machine.check_apart([dest], [terms], set())
-    shape, values = machine.memory.shape(terms - 1, machine.turn), machine.read(terms)
-    if len(shape) != 2 or shape[:1] != machine.memory.shape(dest - 1, machine.turn):
+    shape, values = machine.memory.shape(terms - 1, machine.iteration), machine.read(terms)
+    if len(shape) != 2 or shape[:1] != machine.memory.shape(dest - 1, machine.iteration):
         raise ProofError(f"view {dest - 1} is to have the sums of view {terms - 1}, which has the rows {shape}")
     machine.write(dest, field.total(values.reshape(*shape, *values.shape[1:]).swapaxes(0, 1)))
 
@@ -156,7 +156,9 @@ def _cat(machine: PlanMachine, args: Sequence[int], number: float) -> None:
     dest, *sources = (each + 1 for each in args)
     machine.check_apart([dest], sources, set())
     values = np.concatenate([machine.read(source) for source in sources])
-    if len(values) != machine.num_rows(dest) or any(len(machine.memory.shape(each, machine.turn)) > 1 for each in args):
+    if len(values) != machine.num_rows(dest) or any(
+        len(machine.memory.shape(each, machine.iteration)) > 1 for each in args
+    ):
         raise ProofError(f"view {dest - 1} has {machine.num_rows(dest)} rows for the {len(values)} that are joined")
     machine.write(dest, values)
 

@@ -29,7 +29,7 @@ class Replayed(Protocol):
     kernels: Kernels
 
     def num_runs(self) -> int:
-        """Returns how many calls all turns of all loops make."""
+        """Returns how many calls all iterations of all loops make."""
 
     def calls_of_segment(self, number: int) -> Iterable[BoundCall]:
         """Returns what runs in a segment, in order."""

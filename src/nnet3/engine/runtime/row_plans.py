@@ -15,9 +15,9 @@ from nnet3.engine.families.continued import NotAffineError
 from nnet3.engine.families.polynomial import AffineNumbers
 from nnet3.engine.ir.computation import NnetComputation, RowNumbers
 from nnet3.engine.runtime.plan import Plan
-from nnet3.engine.runtime.planning import outline_by
+from nnet3.engine.runtime.planning import unplaced_plan_by
 from nnet3.engine.runtime.row_planner import RowPlanner, parameters_of
-from nnet3.engine.runtime.unplaced_plan import Outline
+from nnet3.engine.runtime.unplaced_plan import UnplacedPlan
 
 _STEPS = 16  # to which sizes are rounded up between a power of two and the next
 
@@ -28,7 +28,7 @@ class RowPlans:
     def __init__(self, dtype: str) -> None:
         self._dtype, self._lock = dtype, threading.Lock()
         self._first: RowNumbers | None = None  # those of the first program, which is planned alone
-        self._rows: _OutlineOfRows | None = None
+        self._rows: _UnplacedPlanOfRows | None = None
         self._refused = False
 
     def plan(self, computation: NnetComputation) -> Plan | None:
@@ -40,22 +40,22 @@ class RowPlans:
             if self._refused or (self._rows is None and self._first is rows):
                 return None
             try:
-                self._rows = self._rows or _OutlineOfRows(computation, self._dtype)
+                self._rows = self._rows or _UnplacedPlanOfRows(computation, self._dtype)
             except NotAffineError:
                 self._refused = True
                 return None
             return self._rows.plan(rows)
 
 
-class _OutlineOfRows:
-    """An outline as a function of row numbers."""
+class _UnplacedPlanOfRows:
+    """An unplaced plan as a function of row numbers."""
 
     def __init__(self, computation: NnetComputation, dtype: str) -> None:
         """Raises NotAffineError."""
         planner = RowPlanner(computation, dtype)
-        made = outline_by(planner)
+        made = unplaced_plan_by(planner)
         self._plan, self._block_of_view, self._parts = made.plan, made.block_of_view, planner.parts
-        number_of_table = {id(table): number for number, table in computation.turns.items()}
+        number_of_table = {id(table): number for number, table in computation.iterations.items()}
         self._uneven = [number_of_table[id(table)] for table in self._plan.uneven]
         ports = [port.num_rows for each in self._plan.segments for port in (*each.accepts, *each.provides)]
         views, elements = self._plan.views, made.blocks[:, 3]
@@ -69,20 +69,20 @@ class _OutlineOfRows:
     def plan(self, rows: RowNumbers) -> Plan:
         views, elements, ports = np.split(self._numbers.at(parameters_of(rows)), self._ends)
         plan, loops = self._plan, self._plan.loops.copy()
-        loops[:, 2] = rows.num_turns
+        loops[:, 2] = rows.num_iterations
         plan = plan.changed(
             views=views.reshape(plan.views.shape),
             loops=loops,
             indexes=tuple([part.of(rows.index_tables[table]) for table, part in self._parts]),
             precomputed=tuple(rows.precomputed),
-            uneven=tuple([rows.turns[number] for number in self._uneven]),
+            uneven=tuple([rows.iterations[number] for number in self._uneven]),
             segments=plan.segments_with_rows(iter(ports.tolist())),
             are_views_apart=True,
         )
         if (elements > self._blocks[:, 3]).any():
             self._blocks[:, 3] = np.maximum(self._blocks[:, 3], _rounded_up(elements))
-            self._offsets, self._num_bytes = Outline(plan, self._blocks, self._block_of_view).packed()
-        return Outline(plan, self._blocks, self._block_of_view).placed(self._offsets, self._num_bytes)
+            self._offsets, self._num_bytes = UnplacedPlan(plan, self._blocks, self._block_of_view).packed()
+        return UnplacedPlan(plan, self._blocks, self._block_of_view).placed(self._offsets, self._num_bytes)
 
 
 def _rounded_up(sizes: np.ndarray) -> np.ndarray:

@@ -12,13 +12,13 @@ from nnet3.engine.runtime.plan import Plan
 
 
 @dataclass(frozen=True, eq=False)
-class Outline:
+class UnplacedPlan:
     """A plan without the places of matrices.
 
     `blocks` (blocks, 6): matrix (negative: its compressed form; 0: scratch memory), first and last command, elements,
-    bytes of each, turn. Scratch blocks of one command share memory unless they are of one turn. Views of `plan` begin
-    relative to block `block_of_view`, (views,); -1 for views outside of the arena. `plan.places` are without offsets.
-    """
+    bytes of each, iteration. Scratch blocks of one command share memory unless they are of one iteration. Views of
+    `plan` begin relative to block `block_of_view`, (views,); -1 for views outside of the arena. `plan.places` are
+    without offsets."""
 
     plan: Plan
     blocks: np.ndarray
@@ -38,23 +38,23 @@ class Outline:
         offsets[matrices], num_bytes = pack(sizes[matrices], spans[:, 0], spans[:, 1])
         begins, units, before, end = offsets[matrices] // ALIGNMENT, -(-sizes // ALIGNMENT), (-1, -1), 0
         for number in np.flatnonzero(self.blocks[:, 0] == 0).tolist():
-            _, command, _, _, _, turn = self.blocks[number].tolist()
+            _, command, _, _, _, iteration = self.blocks[number].tolist()
             alive = (spans[:, 0] <= command) & (command <= spans[:, 1])
             first, last = begins[alive], begins[alive] + units[matrices[alive]]
-            if before == (command, turn):  # behind what this turn has taken before
+            if before == (command, iteration):  # behind what this iteration has taken before
                 first, last = np.append(first, 0), np.append(last, end)
             start = lowest_gap(first, last, int(units[number]))
-            before, end = (command, turn), start + int(units[number])
+            before, end = (command, iteration), start + int(units[number])
             offsets[number] = start * ALIGNMENT
             num_bytes = max(num_bytes, end * ALIGNMENT)
         return offsets, num_bytes
 
     def meet(self) -> np.ndarray:
         """Returns which blocks must not share memory, (blocks, blocks)."""
-        key, first, last, _, _, turn = self.blocks.T
+        key, first, last, _, _, iteration = self.blocks.T
         both_scratch = (key[:, None] == 0) & (key == 0)
         return np.asarray(
-            (first[:, None] <= last) & (last[:, None] >= first) & ~(both_scratch & (turn[:, None] != turn))
+            (first[:, None] <= last) & (last[:, None] >= first) & ~(both_scratch & (iteration[:, None] != iteration))
         )
 
     def placed(self, offsets: np.ndarray, num_bytes: int) -> Plan:
@@ -72,7 +72,7 @@ class View(int):
 
 
 class ViewTable:
-    """The views of an outline, without repetition: block, then the columns of `Plan.views`."""
+    """The views of an unplaced plan, without repetition: block, then the columns of `Plan.views`."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, ...]] = []

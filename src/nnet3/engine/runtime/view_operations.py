@@ -1,9 +1,8 @@
 """ViewOperations: operations of native code on the views of a plan, at any places and with any moves.
 
 Calls are bound to stand-ins for views, each at a separate address. So the addresses in operations identify
-the view of each matrix, or of some of its columns. The plan tells the place of the view in each turn of a loop, and
-the view's number of rows.
-"""
+the view of each matrix, or of some of its columns. The plan tells the place of the view in each iteration of a loop,
+and the view's number of rows."""
 
 from __future__ import annotations
 
@@ -63,7 +62,7 @@ class ViewOperations:
         expected = np.where(follows, rows[operation, size], num_rows)
         if (is_even & (now != expected)).any():
             return None
-        moves[operation, matrix + OF_TURN.start] = np.where(is_even, places.of_turn[view], 0)
+        moves[operation, matrix + OF_TURN.start] = np.where(is_even, places.of_iteration[view], 0)
         if not is_even.all():
             moves[operation, matrix + OF_ROW.start] = np.where(is_even, 0, places.of_row[view])
             moves[operation, matrix + TABLE.start] = table

@@ -23,14 +23,14 @@ _APART = 64  # bytes; stand-ins begin at multiples
 class Places(NamedTuple):
     """The places of the views of a plan, (views,) each, and their moves in loops.
 
-    `begin`: the address of the first number in the first turn; of an unevenly moving view, of row 0 of its table.
-    `num_rows`: the rows of an evenly moving view. `of_turn` and `of_row`: elements a turn, and from row to row.
-    `table`: the number of its table among `tables` (turns, 2), -1 for none. `is_constant`: nothing changes the view.
-    """
+    `begin`: the address of the first number in the first iteration; of an unevenly moving view, of row 0 of its table.
+    `num_rows`: the rows of an evenly moving view. `of_iteration` and `of_row`: elements an iteration, and from row to
+    row. `table`: the number of its table among `tables` (iterations, 2), -1 for none. `is_constant`: nothing changes
+    the view."""
 
     begin: np.ndarray
     num_rows: np.ndarray
-    of_turn: np.ndarray
+    of_iteration: np.ndarray
     of_row: np.ndarray
     table: np.ndarray
     is_constant: np.ndarray
@@ -54,7 +54,7 @@ class ViewTensors:
         #: By lane: the elements from one of what views count to the next, from column to column, before the first.
         self._memory = np.array([(1, 1, 0)] * len(self._lanes) + [_of_matrix(each) for each in self._bound[::-1]])
         self._plan = plan
-        #: Lane, turn step, unevenness and geometry of each view that moves; found on demand.
+        #: Lane, iteration step, unevenness and geometry of each view that moves; found on demand.
         self._how: dict[int, tuple[list[int], _Geometry]] = {}
         numbers: dict[tuple[int, ...], int] = {}
         places = list(range(len(plan.views)))
@@ -67,20 +67,20 @@ class ViewTensors:
         geometries = zip(views[:, 0].tolist(), self._moves.tolist(), self._geometries(views), strict=True)
         made = [None if moves else self._flat(lane).as_strided(*geometry) for lane, moves, geometry in geometries]
         self.fixed = [made[place] for place in places]
-        self.forget_turns()
+        self.forget_iterations()
 
-    def forget_turns(self) -> None:
-        """Forget the tensors of moving views, before other turns are asked for."""
+    def forget_iterations(self) -> None:
+        """Forget the tensors of moving views, before other iterations are asked for."""
         self._moving: dict[int, Sequence[Tensor]] = {}
         self._cuts: dict[int, _Cuts] = {}
 
-    def of(self, number: int, turns: range) -> Iterable[Tensor]:
-        """Returns the tensor of a view in each of the turns."""
+    def of(self, number: int, iterations: range) -> Iterable[Tensor]:
+        """Returns the tensor of a view in each of the iterations."""
         fixed = self.fixed[number]
         if fixed is not None:
-            return repeat(fixed, len(turns))
+            return repeat(fixed, len(iterations))
         if number not in self._moving:
-            self._moving[number] = self._tensors(number, turns)
+            self._moving[number] = self._tensors(number, iterations)
         return self._moving[number]
 
     def move(self, plan: Plan) -> bool:
@@ -107,7 +107,7 @@ class ViewTensors:
     def places(self) -> Places:
         """The places of all views."""
         views = self._plan.views
-        lane, turn_step, uneven = views[:, [0, 8, 9]].T
+        lane, iteration_step, uneven = views[:, [0, 8, 9]].T
         flats = [*self._lanes, *self._bound[::-1]]
         sizes, begins, before = (
             np.array([getattr(flat, of)() for flat in flats], np.int64)[lane]
@@ -118,10 +118,10 @@ class ViewTensors:
         return Places(
             begins + (start - before) * sizes,
             np.where(uneven > 0, 0, views[:, 4]),
-            turn_step * self._memory[lane, 0],
+            iteration_step * self._memory[lane, 0],
             strides[:, 1],
             uneven - 1,
-            is_read_only[lane] & (turn_step == 0) & (uneven == 0),
+            is_read_only[lane] & (iteration_step == 0) & (uneven == 0),
             [np.ascontiguousarray(table, np.int64) for table in self._plan.uneven],
         )
 
@@ -138,39 +138,39 @@ class ViewTensors:
         return self._lanes[lane] if lane >= 0 else self._bound[-1 - lane]
 
     def _elements(self, views: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns shapes (views, 3), strides (views, 3) and beginnings in turn 0 of rows of `Plan.views`."""
+        """Returns shapes (views, 3), strides (views, 3) and beginnings in iteration 0 of rows of `Plan.views`."""
         lane, start, col, outer, inner, cols, outer_step, step = views.T[:8]
         scale, unit, origin = self._memory[lane].T
         strides = np.stack([outer_step * scale, step * scale, unit], axis=1)
         return np.stack([outer, inner, cols], axis=1), strides, origin + start * scale + col * unit
 
     def _geometries(self, views: np.ndarray) -> Iterator[_Geometry]:
-        """Yields shape, strides and beginning in turn 0 of rows of `Plan.views`."""
+        """Yields shape, strides and beginning in iteration 0 of rows of `Plan.views`."""
         for shape, stride, begin in zip(*(each.tolist() for each in self._elements(views)), strict=True):
             yield (shape, stride, begin) if shape[0] else (shape[1:], stride[1:], begin)
 
-    def _tensors(self, number: int, turns: range) -> Sequence[Tensor]:
-        """Returns the tensors of a moving view, by turn."""
+    def _tensors(self, number: int, iterations: range) -> Sequence[Tensor]:
+        """Returns the tensors of a moving view, by iteration."""
         if not self._how:
             moving = np.flatnonzero(self._plan.views[:, -2:].any(axis=1))
             views = self._plan.views[moving]
             rest = zip(views[:, [0, -2, -1]].tolist(), self._geometries(views), strict=True)
             self._how = dict(zip(moving.tolist(), rest, strict=True))
-        (lane, turn_step, uneven), (shape, strides, start) = self._how[number]
+        (lane, iteration_step, uneven), (shape, strides, start) = self._how[number]
         flat = self._flat(lane)
         if uneven:
             cuts = self._cuts.get(uneven)
             if cuts is None:
-                cuts = self._cuts[uneven] = _Cuts(self._plan.uneven[uneven - 1][turns.start : turns.stop])
+                cuts = self._cuts[uneven] = _Cuts(self._plan.uneven[uneven - 1][iterations.start : iterations.stop])
             return cuts.of(flat, start, (strides[-2], strides[-1]), shape[-1])
-        turn_step *= int(self._memory[lane, 0])
-        start += turns.start * turn_step
-        if len(turns) == 1:
+        iteration_step *= int(self._memory[lane, 0])
+        start += iterations.start * iteration_step
+        if len(iterations) == 1:
             return (flat.as_strided(shape, strides, start),)
-        # All turns are one tensor of one more dimension, whose slices are cheap; strides cannot be negative.
-        start += min(0, turn_step) * (len(turns) - 1)
-        tensors = flat.as_strided((len(turns), *shape), (abs(turn_step), *strides), start).unbind()
-        return tensors[::-1] if turn_step < 0 else tensors
+        # All iterations are one tensor of one more dimension, whose slices are cheap; strides cannot be negative.
+        start += min(0, iteration_step) * (len(iterations) - 1)
+        tensors = flat.as_strided((len(iterations), *shape), (abs(iteration_step), *strides), start).unbind()
+        return tensors[::-1] if iteration_step < 0 else tensors
 
 
 def _of_matrix(outside: Tensor) -> tuple[int, int, int]:
@@ -214,11 +214,11 @@ class StandIns:
         """All of them, for none moves."""
         return self
 
-    def of(self, view: int, turns: range) -> Iterable[Tensor]:
-        return repeat(self[view], len(turns))
+    def of(self, view: int, iterations: range) -> Iterable[Tensor]:
+        return repeat(self[view], len(iterations))
 
-    def forget_turns(self) -> None:
-        """Does nothing: tensors are the same in all turns."""
+    def forget_iterations(self) -> None:
+        """Does nothing: tensors are the same in all iterations."""
 
     def views_at(self, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the view with each address in its first row, -1 for no view, and the bytes before the address."""

@@ -226,7 +226,7 @@ class Component(ComponentForm, ComponentState, PromisesToProofs, abc.ABC):
 
     @property
     def inference_only(self) -> str:
-        """The reason for a missing backward pass, and a remedy; empty for a component with a backward pass."""
+        """The reason for a missing backward pass, and a hint; empty for a component with a backward pass."""
         return ""
 
     def in_low_precision(self, products: torch.dtype) -> Component | None:

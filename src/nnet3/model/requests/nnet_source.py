@@ -47,7 +47,7 @@ class NnetSource(NodeRules):
             return None
         return component.precompute_indexes(inputs, outputs, need_backprop=need_backprop)
 
-    def remedy(self, node: int, indexes: IndexTable) -> str:
+    def hint(self, node: int, indexes: IndexTable) -> str:
         """Advice in terms of descriptors."""
         if not isinstance(self.parts.nodes[node], ComponentNode):
             return "IfDefined or Failover lets it begin"

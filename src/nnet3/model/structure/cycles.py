@@ -190,7 +190,7 @@ def _some_cycle(arcs: list[_Arc]) -> list[int]:
 
 
 def startless_warnings(parts: NetworkParts) -> list[str]:
-    """Returns a line for each recurrence without a possible start, with place and remedy."""
+    """Returns a line for each recurrence without a possible start, with place and hint."""
     stuck = sorted(never_computable(parts))
     if not stuck:
         return []

@@ -102,7 +102,7 @@ class MergeConflicts:
             self._sort()
 
     def _sort(self) -> None:
-        """Sort the rows by variable, command, and turn within a command."""
+        """Sort the rows by variable, command, and iteration within a command."""
         order = np.lexsort((_TURN[self.kind], self.command, self.variable))
         self.variable, self.command, self.kind, self.matrix = (
             part[order] for part in (self.variable, self.command, self.kind, self.matrix)

@@ -7,7 +7,7 @@ import numpy as np
 from nnet3.engine.ir.analysis import analyse
 from nnet3.engine.ir.computation import NnetComputation
 
-_BEFORE, _AT, _AFTER = 0, 1, 2  # a command's turn within the place it moves to
+_BEFORE, _AT, _AFTER = 0, 1, 2  # a command's iteration within the place it moves to
 
 
 def move_sizing(computation: NnetComputation) -> NnetComputation:
@@ -17,17 +17,17 @@ def move_sizing(computation: NnetComputation) -> NnetComputation:
     """
     analysis = analyse(computation)
     place = np.arange(analysis.num_commands)
-    turn = np.full(analysis.num_commands, _AT)
+    iteration = np.full(analysis.num_commands, _AT)
     kept = np.ones(analysis.num_commands, dtype=bool)
     unused = analysis.last_access == -1
     for number, matrix in analysis.accesses.allocations:
-        place[number], turn[number] = analysis.first_access[matrix], _BEFORE
+        place[number], iteration[number] = analysis.first_access[matrix], _BEFORE
         kept[number] = not unused[matrix]
     for number, matrix in analysis.accesses.deallocations:
         kept[number] = not unused[matrix]
         if not analysis.is_provided[matrix]:
-            place[number], turn[number] = analysis.last_access[matrix], _AFTER
-    order = np.lexsort((np.arange(analysis.num_commands), turn, place))
+            place[number], iteration[number] = analysis.last_access[matrix], _AFTER
+    order = np.lexsort((np.arange(analysis.num_commands), iteration, place))
     order = order[kept[order]]
     if len(order) == analysis.num_commands and (order == np.arange(analysis.num_commands)).all():
         return computation

@@ -81,7 +81,7 @@ def optimize(
 ) -> NnetComputation:
     """Run the passes of PIPELINE up to `level`, except those in `disabled`; the argument is not changed.
 
-    Repeats are unrolled first, for passes to see all turns.
+    Repeats are unrolled first, for passes to see all iterations.
     With `check_between` the checker looks at the computation before the first pass and after each pass,
     and its ComputationCheckError names the pass. With `prove` a ProofError names the first pass with a result computing
     something else than the argument. `dump` is called with ("", computation) before the first pass and with the pass's

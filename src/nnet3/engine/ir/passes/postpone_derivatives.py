@@ -103,22 +103,22 @@ class LateSteps:
         """Returns the steps without late columns: each step computes all columns itself."""
         return LateSteps([replace(step, sent_by={}) for step in self.steps])
 
-    def in_turns(self, follows: Mapping[int, set[int]]) -> list[tuple[InputColumns, list[int]]]:
+    def in_iterations(self, follows: Mapping[int, set[int]]) -> list[tuple[InputColumns, list[int]]]:
         """Returns the senders of columns, in an order in which a command comes after all commands it `follows`.
 
         Senders of equal columns are neighbours where possible: neighbouring rows are then sent by one command.
         """
         left = {columns: sorted(step.sent_by[columns] for step in self.steps) for columns in self.steps[0].sent_by}
-        turns, sent = list[tuple[InputColumns, list[int]]](), set[int]()
+        iterations, sent = list[tuple[InputColumns, list[int]]](), set[int]()
         while left:
             ready = {columns: _ready(numbers, sent, follows) for columns, numbers in sorted(left.items())}
             columns = max(ready, key=lambda each: (len(ready[each]) == len(left[each]), len(ready[each])))
-            turns.append((columns, ready[columns]))
+            iterations.append((columns, ready[columns]))
             sent.update(ready[columns])
             left[columns] = left[columns][len(ready[columns]) :]
             if not left[columns]:
                 del left[columns]
-        return turns
+        return iterations
 
     def alike(self) -> list[LateSteps]:
         """Returns the steps with the same late columns together."""
@@ -297,7 +297,7 @@ class _Postponing(Rewriting):
     """Replaces steps by parts of steps, and puts their common product after the last step."""
 
     def postpone(self, steps: LateSteps, follows: Mapping[int, set[int]]) -> None:
-        """Compute and send late columns after the last step; `follows`: see `LateSteps.in_turns`."""
+        """Compute and send late columns after the last step; `follows`: see `LateSteps.in_iterations`."""
         computation = self.computation
         commands = [_step(computation, step) for step in steps.steps]
         outputs = [computation.submatrices[command.output_deriv] for command in commands]
@@ -307,9 +307,9 @@ class _Postponing(Rewriting):
             rows = slice(together.row_offset, together.row_offset + together.num_rows)
             indexes = None if info.indexes is None else info.indexes[rows]
             info = replace(info, node=commands[0].node, indexes=indexes)
-        after, late, turns = self.after[steps.last], dict[InputColumns, int](), steps.in_turns(follows)
-        last_turn = {part: turn for turn, (part, _) in enumerate(turns)}
-        for turn, (part, numbers) in enumerate(turns):
+        after, late, iterations = self.after[steps.last], dict[InputColumns, int](), steps.in_iterations(follows)
+        last_iteration = {part: iteration for iteration, (part, _) in enumerate(iterations)}
+        for iteration, (part, numbers) in enumerate(iterations):
             rows_of = {step.sent_by[part]: block for step, block in zip(steps.steps, outputs, strict=True)}
             self.instead |= {number: [] for number in numbers}
             if part not in late:
@@ -317,7 +317,7 @@ class _Postponing(Rewriting):
                 after.append(AllocMatrix(late[part], zeroed=False))
                 after.append(self._part(commands[0], part, computation.find_or_add(together), late[part]))
             after += self._sent({number: rows_of[number] for number in numbers}, late[part], together.row_offset)
-            if turn == last_turn[part]:
+            if iteration == last_iteration[part]:
                 after.append(DeallocMatrix(late[part]))
 
     def narrow(self, step: LateStep) -> None:

@@ -83,7 +83,7 @@ class KernelCall:
         """Find the links of a command, if programs of several layouts are compared; `shown` begins with the input."""
         looks_at, self.links = self.randoms.looks_at, None
         if looks_at is not None and self.info.needs_indexes and shown:
-            blocks = [self.machine.at_turn(number) for number in (shown[0], output)]
+            blocks = [self.machine.at_iteration(number) for number in (shown[0], output)]
             self.links = links_of(self.machine.computation, self.randoms, looks_at, self.node, blocks, entry)
 
     def value(self, place: int, number: int) -> KernelValue:

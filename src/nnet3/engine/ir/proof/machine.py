@@ -42,7 +42,7 @@ class Machine:
         self._undefined = field.Drawing(randoms.seed, number if undefined is None else undefined)
         self._memory: dict[int, Elements] = {}
         self._blocks: dict[int, tuple[int, slice, slice]] = {}
-        self._turn, self._moving = 0, frozenset[int]()
+        self._iteration, self._moving = 0, frozenset[int]()
         self.memos: dict[int, Memo] = {}
         #: What is the same for all commands of a kernel and a node.
         self.calls: dict[Hashable, Any] = {}
@@ -52,9 +52,9 @@ class Machine:
         self.effects: dict[tuple[str, str, int], Elements] = {}
         self._times: Counter[Hashable] = Counter()
 
-    def at_turn(self, submatrix: int) -> SubMatrix:
+    def at_iteration(self, submatrix: int) -> SubMatrix:
         """Returns where a sub-matrix lies now."""
-        return self.computation.block_at(submatrix, self._turn)
+        return self.computation.block_at(submatrix, self._iteration)
 
     # ---- memory ----
 
@@ -87,7 +87,7 @@ class Machine:
         place[...] = field.reduced(place + values)
 
     def num_rows(self, submatrix: int) -> int:
-        return self.at_turn(submatrix).num_rows
+        return self.at_iteration(submatrix).num_rows
 
     def rows_of_table(self, table: int) -> Elements:
         """Returns the rows named by a multi table, (rows, blocks, 2), zeros for none."""
@@ -115,7 +115,7 @@ class Machine:
     def _place(self, submatrix: int) -> tuple[int, slice, slice]:
         place = self._blocks.get(submatrix)
         if place is None:
-            block = self.at_turn(submatrix)
+            block = self.at_iteration(submatrix)
             if not 0 <= block.row_offset <= self.computation.matrices[block.matrix].num_rows - block.num_rows:
                 raise ProofError(f"rows of sub-matrix {submatrix} are none of matrix m{block.matrix}")
             span = ColumnSpan((self._number, block.matrix), block.col_offset, block.num_cols)

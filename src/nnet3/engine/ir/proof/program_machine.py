@@ -15,10 +15,11 @@ class ProgramMachine(Machine):
     computation: NnetComputation
 
     def run(self) -> None:
-        """Run the program, each Repeat turn by turn."""
+        """Run the program, each Repeat iteration by iteration."""
         computation = self.computation
         self._moving = frozenset(
-            [number for number, block in enumerate(computation.submatrices) if block.row_step] + [*computation.turns]
+            [number for number, block in enumerate(computation.submatrices) if block.row_step]
+            + [*computation.iterations]
         )
         for bound in computation.outside:
             block = computation.submatrices[bound.submatrix]
@@ -31,11 +32,11 @@ class ProgramMachine(Machine):
                 number += 1
                 continue
             repeat, body = bodies[number]
-            for turn in range(repeat.turns):
-                self._turn = turn
+            for iteration in range(repeat.iterations):
+                self._iteration = iteration
                 for each in body:
-                    self._evaluate(with_references_moved(computation.commands[each], repeat, turn))
-            self._turn, number = 0, body.stop
+                    self._evaluate(with_references_moved(computation.commands[each], repeat, iteration))
+            self._iteration, number = 0, body.stop
         for bound in computation.outside:
             if bound.writable:
                 self.outputs["memory", bound.name, 0] = self.read(bound.submatrix)
@@ -64,5 +65,5 @@ class ProgramMachine(Machine):
             and blocks[one.submatrix].matrix == blocks[other.submatrix].matrix
             and (other.submatrix, one.submatrix) not in allowed
             and (other.kind == AccessKind.READ or one.kind == AccessKind.WRITE)
-            and overlap(self.at_turn(one.submatrix), self.at_turn(other.submatrix))
+            and overlap(self.at_iteration(one.submatrix), self.at_iteration(other.submatrix))
         ]

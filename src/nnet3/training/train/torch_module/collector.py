@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nnet3.model.components.base import Component, Properties
-from nnet3.training.train.torch_module.guests import GuestGradients
+from nnet3.training.train.torch_module.replacements import ReplacementGradients
 from nnet3.training.train.torch_module.survey import TensorKind
 from nnet3.training.train.torch_module.views import ComponentView, NetworkView, as_gradient
 
@@ -37,21 +37,21 @@ class GradientCollector:
     """Stands for the network that a computer updates: `components` by name, None for components that learn nothing.
 
     The collector takes the gradients of `wanted` parameters; for a component with wanted and unwanted parameters, all
-    are computed. `slots` gives the place among the wanted parameters by the id of a component's tensor. Guests have
-    slots of their own.
-    """
+    are computed. `slots` gives the place among the wanted parameters by the id of a component's tensor. Replacements
+    have slots of their own."""
 
     _learned: list[bool]  # of each wanted one: see `expect`
 
     def __init__(
-        self, view: NetworkView, wanted: Sequence[TensorKind], slots: Mapping[int, int], guests: Container[str]
+        self, view: NetworkView, wanted: Sequence[TensorKind], slots: Mapping[int, int], replacements: Container[str]
     ) -> None:
         self._wanted = wanted
         self._places: list[tuple[Component, str, int]] = []  # the last: which of the wanted ones, -1 for none
         self._statistics: list[ForwardStatistics] = []
-        self._slots, self._view, self._of_guests = slots, view, GuestGradients()
+        self._slots, self._view, self._of_replacements = slots, view, ReplacementGradients()
         self.components: dict[str, Any] = {
-            name: self._of_guests if name in guests else self._target(c) for name, c in view.components.items()
+            name: self._of_replacements if name in replacements else self._target(c)
+            for name, c in view.components.items()
         }
         self._gradients: list[Tensor] = []
 
@@ -60,7 +60,7 @@ class GradientCollector:
         learned = {
             self._slots.get(id(tensor))
             for name, component in self._view.components.items()
-            if name in names and self.components[name] is not self._of_guests
+            if name in names and self.components[name] is not self._of_replacements
             for tensor in component.original.parameters().values()
         }
         self._learned = [slot in learned for slot in range(len(self._wanted))]
@@ -87,8 +87,8 @@ class GradientCollector:
     def begin(self) -> None:
         """Set all gradients to new zeros."""
         self._gradients = _zeros(self._wanted)
-        self._of_guests.sums = self._gradients
-        self._of_guests.reached.clear()
+        self._of_replacements.sums = self._gradients
+        self._of_replacements.reached.clear()
         for component, name, slot in self._places:
             if slot >= 0:
                 setattr(component, name, self._gradients[slot])
@@ -97,12 +97,12 @@ class GradientCollector:
 
     def take(self) -> list[Tensor | None]:
         """Returns the gradients and forgets them; None for parameters that the outputs do not depend on."""
-        reached = self._of_guests.reached
+        reached = self._of_replacements.reached
         gradients = [
             gradient if self._learned[slot] or slot in reached else None
             for slot, gradient in enumerate(self._gradients)
         ]
-        self._gradients, self._of_guests.sums = [], ()
+        self._gradients, self._of_replacements.sums = [], ()
         for component, name, slot in self._places:
             if slot >= 0:
                 setattr(component, name, None)

@@ -157,8 +157,8 @@ class TorchModule(nn.Module):
         stands in the place of a component (an nn.Linear of equal size may stand for an affine component).
         """
         components = self._network.components
-        for name, guest in self._look().guests.items():
-            write_back(guest.module, name, components[name])
+        for name, replacement in self._look().replacements.items():
+            write_back(replacement.module, name, components[name])
         return self._model
 
     @property
@@ -273,8 +273,8 @@ class TorchModule(nn.Module):
                 features.requires_grad,
                 ivectors is not None and ivectors.requires_grad,
             )
-        # A guest may do with rows what it likes: none may be there that is no frame of a sequence.
-        rows_are_independent = self._rows_are_independent and not found.guests
+        # A replacement may do with rows what it likes: none may be there that is no frame of a sequence.
+        rows_are_independent = self._rows_are_independent and not found.replacements
         exact = lengths is not None and not (rows_are_independent and not found.with_running_statistics())
         present = tuple(lengths.tolist()) if exact and lengths is not None else None
         shape = BatchShape(features.shape[0], features.shape[1], present)

@@ -22,8 +22,8 @@ from nnet3.model.components.base import Component, Properties
 from nnet3.model.nnet import Nnet
 from nnet3.model.requests import ComputationRequest
 from nnet3.training.train.torch_module.collector import GradientCollector
-from nnet3.training.train.torch_module.guests import GuestCall, make_guest
 from nnet3.training.train.torch_module.layout import BatchLayout, BatchShape, specifications
+from nnet3.training.train.torch_module.replacements import ReplacementCall, make_replacement
 from nnet3.training.train.torch_module.survey import Survey, TensorKind
 from nnet3.training.train.torch_module.views import NetworkView
 
@@ -55,7 +55,8 @@ class ProgramWorker:
         network, survey, wanted = program.network, program.survey, program.needs.parameters
         slots = {number: slot for slot, number in enumerate(wanted)}
         self.calls = {
-            name: GuestCall(name, guest, slots, program.needs.backward) for name, guest in survey.guests.items()
+            name: ReplacementCall(name, replacement, slots, program.needs.backward)
+            for name, replacement in survey.replacements.items()
         }
         slot_of = {id(tensor): slots[number] for tensor, number in survey.own if number in slots}
         frozen = [
@@ -65,7 +66,7 @@ class ProgramWorker:
         ]
         self.view = NetworkView(network, training=survey.training, frozen=frozen, reductions=survey.reductions)
         for name, call in self.calls.items():
-            make_guest(self.view.components[name].view, call)
+            make_replacement(self.view.components[name].view, call)
         kinds = [program.kinds[number] for number in wanted]
         self.collector = GradientCollector(self.view, kinds, slot_of, self.calls)
         self.computers = ChangedComputers()
@@ -89,7 +90,8 @@ class ProgramWorker:
             self.collector.expect({kernel.name for kernel in kernels if kernel.is_updated})
 
     def forward(self, inputs: Mapping[str, Tensor], parameters: Sequence[Tensor], *, statistics: bool) -> None:
-        """Run forward, with guests that have these parameters (by number), and running statistics taken or not."""
+        """Run forward, with replacements that have these parameters (by number), and running statistics taken or
+        not."""
         self.collector.take_statistics(statistics)
         for call in self.calls.values():
             call.tensors, call.takes_statistics = parameters, statistics

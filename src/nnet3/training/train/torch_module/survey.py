@@ -15,7 +15,7 @@ from nnet3.model.components.base import Component, Properties
 from nnet3.model.components.row_sums import RowReduction
 from nnet3.training.train.torch_module.batch_norm_module import BatchNormModule
 from nnet3.training.train.torch_module.component_module import ComponentModule, component_modules, is_just
-from nnet3.training.train.torch_module.guests import Guest
+from nnet3.training.train.torch_module.replacements import Replacement
 from nnet3.training.train.torch_module.tree import ModulePath, module_at
 
 
@@ -34,14 +34,14 @@ def kind_of(tensor: Tensor) -> TensorKind:
 @dataclass(frozen=True)
 class Survey:
     """The modules that compute a network: `native` modules as their components do (parts of composites too), and
-    `guests`.
+    `replacements`.
 
     `parameters`: the parameters of all modules without repetition, all that outputs may depend on. `own` has pairs of a
     component's tensor and the number of its parameter.
     """
 
     native: list[ComponentModule]
-    guests: dict[str, Guest]
+    replacements: dict[str, Replacement]
     parameters: list[Tensor]
     own: list[tuple[Tensor, int]]
 
@@ -50,8 +50,10 @@ class Survey:
         """A key for programs of the network: changes with all that changes the program."""
         modes = tuple(module.training for module in self.native if module.has_modes)
         own = tuple((id(tensor), number) for tensor, number in self.own)
-        of_guests = tuple(kind_of(self.parameters[n]) for guest in self.guests.values() for _, n in guest.leaves)
-        return tuple(self.guests.items()), of_guests, modes, own, tuple(self.reductions.values())
+        of_replacements = tuple(
+            kind_of(self.parameters[n]) for replacement in self.replacements.values() for _, n in replacement.leaves
+        )
+        return tuple(self.replacements.items()), of_replacements, modes, own, tuple(self.reductions.values())
 
     def kinds(self) -> list[TensorKind]:
         """Returns shape, dtype and device of all parameters."""
@@ -71,7 +73,7 @@ class Survey:
     @property
     def is_random(self) -> bool:
         """True if a forward may draw random numbers."""
-        return bool(self.guests) or any(
+        return bool(self.replacements) or any(
             module.training and bool(module.component.properties & Properties.RANDOM)
             for module in self.native
             if module.component is not None
@@ -82,8 +84,10 @@ class Survey:
         return [module for module in self.all_modules() if module.stores_statistics]
 
     def all_modules(self) -> list[ComponentModule]:
-        """Returns the modules of components, those inside guests too."""
-        inside = [module for guest in self.guests.values() for module in component_modules(guest.module)]
+        """Returns the modules of components, those inside replacements too."""
+        inside = [
+            module for replacement in self.replacements.values() for module in component_modules(replacement.module)
+        ]
         return list(dict.fromkeys((*self.native, *inside)))
 
     def constants(self) -> list[Tensor]:
@@ -94,13 +98,13 @@ class Survey:
 def survey(root: nn.Module, components: Mapping[str, Component], places: Mapping[str, ModulePath]) -> Survey:
     """Returns a survey of the places of the components. Raises NetworkError for modules that cannot be there."""
     native: list[ComponentModule] = []
-    guests: dict[str, nn.Module] = {}
+    replacements: dict[str, nn.Module] = {}
     for name, component in components.items():
         module = module_at(root, places[name])
         if is_just(module, component):
             native += _with_parts(module)
         else:
-            guests[name] = module
+            replacements[name] = module
     numbers: dict[int, int] = {}
     parameters: list[Tensor] = []
 
@@ -119,8 +123,10 @@ def survey(root: nn.Module, components: Mapping[str, Component], places: Mapping
                 module.tie(parameter, tensors[number])
             own.append((tensors[number], number))
     found = {}
-    for name, guest in guests.items():
-        found[name] = Guest(guest, tuple((leaf, number_of(p)) for leaf, p in guest.named_parameters()))
+    for name, replacement in replacements.items():
+        found[name] = Replacement(
+            replacement, tuple((leaf, number_of(p)) for leaf, p in replacement.named_parameters())
+        )
         found[name].check(name, components[name])
     return Survey(native, found, parameters, own)
 

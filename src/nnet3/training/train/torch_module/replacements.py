@@ -25,7 +25,7 @@ _ONE_CALL = threading.RLock()  # parameters are put into a module for the time o
 
 
 @dataclass(frozen=True)
-class Guest:
+class Replacement:
     """A module in the place of a component. `leaves`: its parameters by name, with numbers among all parameters."""
 
     module: nn.Module
@@ -41,14 +41,14 @@ class Guest:
             )
 
 
-class GuestCall:
-    """Calls a guest in the runs of one computer."""
+class ReplacementCall:
+    """Calls a replacement in the runs of one computer."""
 
-    def __init__(self, name: str, guest: Guest, wanted: Mapping[int, int], with_backward: bool) -> None:
+    def __init__(self, name: str, replacement: Replacement, wanted: Mapping[int, int], with_backward: bool) -> None:
         """`wanted`: numbers of the parameters whose gradients are collected, with their places among the
         wanted parameters.
         """
-        self.name, self.module, self._leaves, self._wanted = name, guest.module, guest.leaves, wanted
+        self.name, self.module, self._leaves, self._wanted = name, replacement.module, replacement.leaves, wanted
         self._with_backward = with_backward
         self.takes_statistics = True
         self.tensors: Sequence[Tensor] = ()  # of all parameters, for the next forward run
@@ -78,7 +78,9 @@ class GuestCall:
         y.copy_(output.detach())
         return (x, output, leaves) if self._with_backward else None
 
-    def backward(self, memo: Any, y_deriv: Tensor, gradients: GuestGradients | None, x_deriv: Tensor | None) -> None:
+    def backward(
+        self, memo: Any, y_deriv: Tensor, gradients: ReplacementGradients | None, x_deriv: Tensor | None
+    ) -> None:
         x, output, leaves = memo
         inputs = [x] if x_deriv is not None else []
         slots = (
@@ -96,8 +98,8 @@ class GuestCall:
             gradients.add(slot, gradient)
 
 
-class GuestGradients:
-    """Collects gradients of guests' parameters; stands for a component to update."""
+class ReplacementGradients:
+    """Collects gradients of replacements' parameters; stands for a component to update."""
 
     def __init__(self) -> None:
         self.sums: Sequence[Tensor] = ()  # of all wanted parameters
@@ -109,16 +111,16 @@ class GuestGradients:
             self.reached.add(slot)
 
 
-def make_guest(view: Component, call: GuestCall) -> None:
+def make_replacement(view: Component, call: ReplacementCall) -> None:
     """Makes a component compute what a module does; its rules of indexes stay."""
-    view.__class__ = _guest_type(type(view))
+    view.__class__ = _replacement_type(type(view))
     view.__dict__["_call"] = call
 
 
 @cache
-def _guest_type(kind: type[_C]) -> type[_C]:
-    class GuestComponent(kind):  # type: ignore[valid-type, misc]
-        _call: GuestCall
+def _replacement_type(kind: type[_C]) -> type[_C]:
+    class ReplacementComponent(kind):  # type: ignore[valid-type, misc]
+        _call: ReplacementCall
         has_parts = False
 
         @property
@@ -136,4 +138,4 @@ def _guest_type(kind: type[_C]) -> type[_C]:
         ) -> None:
             self._call.backward(memo, y_deriv, to_update, x_deriv)
 
-    return GuestComponent
+    return ReplacementComponent
