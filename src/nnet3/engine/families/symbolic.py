@@ -95,7 +95,7 @@ def _alone(rows: list[np.ndarray]) -> tuple[int, int, _Rows]:
 
 @dataclass
 class _Piece:
-    """A piece that repeats in k. `parts`: count, fewest iterations and rows of loops in n; rows alone iteration
+    """A piece that repeats in k. `parts`: count, fewest iterations and rows of loops in n; rows alone come
     once."""
 
     iterations: Any

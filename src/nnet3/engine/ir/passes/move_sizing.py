@@ -7,7 +7,7 @@ import numpy as np
 from nnet3.engine.ir.analysis import analyse
 from nnet3.engine.ir.computation import NnetComputation
 
-_BEFORE, _AT, _AFTER = 0, 1, 2  # a command's iteration within the place it moves to
+_BEFORE, _AT, _AFTER = 0, 1, 2  # a command's order within the place it moves to
 
 
 def move_sizing(computation: NnetComputation) -> NnetComputation:
