@@ -3,7 +3,7 @@
 The rules:
 
 * Operands exist (`references`), with agreeing sizes (the rule beside each command).
-* The body of a Repeat stays inside its matrices. The rules hold in every iteration, checked without writing iterations out.
+* The body of a Repeat stays inside its matrices. The rules hold in every iteration; none is written out.
 * A matrix is allocated once, used only while allocated, and deallocated unless it was handed to the user.
 * A matrix in outside memory is never allocated, and is changed only if it is writable.
 * No command reads undefined elements. Sources and destinations do not overlap.
