@@ -83,7 +83,7 @@ def test_mistakes_that_were_made_are_found(monkeypatch: pytest.MonkeyPatch) -> N
     def unproved(_: CompileTask, program: NnetComputation, length: int) -> RaggedProgram:
         return RaggedProgram(program, lambda info: length - 1 - np.asarray(info.indexes)[:, T].astype(np.int64))
 
-    monkeypatch.setattr(LateSteps, "in_turns", by_columns)
+    monkeypatch.setattr(LateSteps, "in_iterations", by_columns)
     monkeypatch.setattr(cache, "program_of_frames", unproved)
     for seed in (_SPLICES, _LOOKS_AHEAD):
         assert "differs in" in check_seed(seed, [ALL], most=1).different[0]  # by a proof

@@ -41,9 +41,9 @@ ROOMS = (
     ),
     Room(
         "planner",
-        tuple(f"runtime/{name}.py" for name in (
-            "planner", "rules", "row_moves", "row_blocks", "row_planner", "row_plans", "packing", "outline",
-            "plan_family", "affine",
+        tuple(f"engine/runtime/{name}.py" for name in (
+            "planner", "rules", "row_moves", "row_blocks", "row_planner", "row_plans", "packing", "unplaced_plan",
+            "plan_family", "planning",
         )),
         (Stage.PLANS,),
     ),
