@@ -41,7 +41,7 @@ ROOMS = (
     ),
     Room(
         "planner",
-        tuple(f"runtime/{name}.py" for name in (
+        tuple(f"engine/runtime/{name}.py" for name in (
             "planner", "rules", "row_moves", "row_blocks", "row_planner", "row_plans", "packing", "outline",
             "plan_family", "affine",
         )),
