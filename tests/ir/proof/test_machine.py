@@ -169,6 +169,12 @@ def test_an_overlap_that_is_not_allowed_spoils_what_is_written() -> None:
 
     assert "differs in 3 rows: 1, 2, 3" in differ(shifted, shifted)
 
+    def by_table(c: NnetComputation) -> list[Command]:
+        upper, lower = c.new_submatrix(X, 0, 3), c.new_submatrix(X, 1, 3)
+        return [cmd.CopyRowsMulti(lower, multi_table(c, [(upper, row) for row in range(3)])), cmd.MatrixCopy(Y, X)]
+
+    assert "differs in 3 rows: 1, 2, 3" in differ(by_table, by_table)
+
     def through(kernel: int) -> Write:
         return lambda c: [cmd.Propagate(kernel, "k", (X,), X), cmd.MatrixCopy(Y, X)]
 
