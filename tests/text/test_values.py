@@ -144,6 +144,11 @@ def test_what_text_is_read_as(kind: Value, text: str, result: object) -> None:
     assert type(read) is type(result)
 
 
+def test_an_integer_too_large_for_a_number() -> None:
+    with pytest.raises(ValueError, match="a finite number"):
+        Number().checked(10**400)
+
+
 def test_whole_numbers() -> None:
     assert [whole_number(text) for text in ("7", b"012", "9" * 18)] == [7, 12, 10**18 - 1]
     assert {whole_number(text) for text in ("", "-1", "+1", "1_0", " 1", "²", "٣", "1.", "9" * 5000, b"x")} == {None}

@@ -159,7 +159,10 @@ class Number(Value):
     def take(self, value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise ValueError(self.kind)
-        return self._finite(float(value))
+        try:
+            return self._finite(float(value))
+        except OverflowError:
+            raise ValueError("a finite number") from None
 
     def _finite(self, value: float) -> float:
         if self.finite and not math.isfinite(value):
