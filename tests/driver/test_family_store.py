@@ -1,4 +1,4 @@
-"""FamilyShelf: a cache compiles few lengths of a form, and what it continues is what would be compiled."""
+"""FamilyStore: a cache compiles few lengths of a form, and what it continues is what would be compiled."""
 
 from __future__ import annotations
 

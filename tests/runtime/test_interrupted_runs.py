@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import nnet3
-from nnet3.engine.runtime.second_use_cache import KeptAgain
+from nnet3.engine.runtime.second_use_cache import SecondUseCache
 from nnet3.training.train.minibatch import grid
 from tests.interrupts import interrupted, num_moments
 
@@ -37,7 +37,7 @@ class Key:
 
 
 def test_values_are_kept_after_an_interruption() -> None:
-    kept = KeptAgain[int](most=3, once=2)
+    kept = SecondUseCache[int](most=3, once=2)
 
     def use() -> None:
         for number in (1, 2, 1, 3, 4, 1, 5, 3, 2):

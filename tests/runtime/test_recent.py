@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.runtime import NnetComputer
 from nnet3.engine.runtime.recent import ChangedComputers, RecentComputers
-from nnet3.engine.runtime.second_use_cache import KeptAgain
+from nnet3.engine.runtime.second_use_cache import SecondUseCache
 from tests.runtime.scale_program import scale_program
 from tests.runtime.toy_kernels import Scale, net
 
@@ -108,7 +108,7 @@ def test_each_has_its_own_program(keys: str, most: int) -> None:
 @given(st.lists(st.integers(0, 5), max_size=40), st.integers(1, 3), st.integers(1, 3))
 def test_kept_again(keys: list[int], most: int, once: int) -> None:
     """Against lists: what came again, and before that what came once, in the order of their last use."""
-    kept, again, new, seen = KeptAgain[str](most, once), list[int](), list[int](), set[int]()
+    kept, again, new, seen = SecondUseCache[str](most, once), list[int](), list[int](), set[int]()
     for key in keys:
         assert (kept.find(key) or "") == (str(key) if key in again + new else "")
         if key not in again + new:

@@ -18,7 +18,7 @@ from nnet3.cn.source import GRADIENT, PROBE, SEQUENCE
 from nnet3.cn.stepped import SteppedInputs, contexts_of
 from nnet3.engine.ir.kernel import Kernel
 from nnet3.engine.runtime import NnetComputer
-from nnet3.engine.runtime.second_use_cache import KeptAgain
+from nnet3.engine.runtime.second_use_cache import SecondUseCache
 
 _MOST_RUNNERS = 128
 _MOST_SEQUENCES = 32  # for sequences of some lengths: each may take half a megabyte
@@ -241,8 +241,8 @@ class Runners:
         `program_of`: the program of a question, like that of an equal question if one is given.
         """
         self._state, self._program_of, self._runner_of = state, program_of, runner_of
-        self._of_samples = KeptAgain[Runner](_MOST_RUNNERS, _MOST_RUNNERS)
-        self._of_sequences = KeptAgain[Runner](_MOST_SEQUENCES, _MOST_ONCE)
+        self._of_samples = SecondUseCache[Runner](_MOST_RUNNERS, _MOST_RUNNERS)
+        self._of_sequences = SecondUseCache[Runner](_MOST_SEQUENCES, _MOST_ONCE)
         self._last: tuple[Question, tuple[object, ...], Runner] | None = None
 
     def __len__(self) -> int:

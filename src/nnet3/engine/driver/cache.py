@@ -31,7 +31,7 @@ from nnet3.engine.driver.cache_file import (
     to_bundle,
     to_bytes,
 )
-from nnet3.engine.driver.family_store import FamilyShelf
+from nnet3.engine.driver.family_store import FamilyStore
 from nnet3.engine.driver.proving import prove_made_of_others
 from nnet3.engine.driver.ragged_family import RaggedFamily, program_of_frames
 from nnet3.engine.driver.task import CompileTask, RaggedForm, Request, compile_task, key_digest, task_of
@@ -77,7 +77,7 @@ class ComputationCache:
     below `max_bytes`. Damaged and foreign files are ignored with a warning, and written anew. Several
     processes may use one folder, several threads one cache: equal requests are compiled once, further callers wait.
 
-    Programs that differ in length, or in the number of sequences, are one family (see `FamilyShelf`): the few
+    Programs that differ in length, or in the number of sequences, are one family (see `FamilyStore`): the few
     members are kept like all programs. Programs continued from members are not written, and only the last are kept.
 
     Programs from a cache are shared: take a `copy()` to change a program.
@@ -94,7 +94,7 @@ class ComputationCache:
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._pending: dict[str, Future[NnetComputation]] = {}
         self._lock = threading.Lock()
-        self._families, self._families_lock = FamilyShelf(self._member), threading.Lock()
+        self._families, self._families_lock = FamilyStore(self._member), threading.Lock()
         self._continued: OrderedDict[str, _Entry] = OrderedDict()
         self._ragged: OrderedDict[str, Any] = OrderedDict()  # CheckedLengths, RaggedFamily, or why there is none
         #: The reasons why some requests were compiled for their lengths.
@@ -301,7 +301,7 @@ class ComputationCache:
             self._continued.clear()
             self._ragged.clear()
             self._not_restricted.clear()
-            self._families = FamilyShelf(self._member)
+            self._families = FamilyStore(self._member)
 
     @property
     def refusals(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""FamilyShelf: the families of programs made by a cache, by the form of their tasks."""
+"""FamilyStore: the families of programs made by a cache, by the form of their tasks."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ class SequencesPlace:
         return _member_of(self.rows.at(n), k, *others.member(k, n))
 
 
-class FamilyShelf:
+class FamilyStore:
     """Continues programs to further lengths and further numbers of sequences.
 
     The first program of a form is compiled. For a second length, or at once for a recurrence that is long or serves

@@ -8,7 +8,7 @@ from typing import Any
 
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.runtime.computer import NnetComputer
-from nnet3.engine.runtime.second_use_cache import KeptAgain
+from nnet3.engine.runtime.second_use_cache import SecondUseCache
 
 
 class RecentComputers:
@@ -45,7 +45,7 @@ class ChangedComputers:
     """
 
     def __init__(self, most: int = 32) -> None:
-        self._kept = KeptAgain[NnetComputer](most)
+        self._kept = SecondUseCache[NnetComputer](most)
 
     def get(
         self, key: Hashable, program: Callable[[], NnetComputation], make: Callable[[NnetComputation], NnetComputer]

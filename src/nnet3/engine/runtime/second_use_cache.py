@@ -1,4 +1,4 @@
-"""KeptAgain: values kept from their second request on."""
+"""SecondUseCache: values kept from their second request on."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _MOST_SEEN = 1000  # keys of which it is known that they were asked for
 V = TypeVar("V")
 
 
-class KeptAgain(Generic[V]):
+class SecondUseCache(Generic[V]):
     """Values by key, kept so that ever new keys take no memory.
 
     Of the values requested once only the last `once` are kept. Of all further values at most
     `most` are kept; the least recently used value goes first.
 
-    >>> kept = KeptAgain(most=2)
+    >>> kept = SecondUseCache(most=2)
     >>> [kept.find(key) or kept.keep(key, key.upper()) for key in "abcada"]
     ['A', 'B', 'C', 'A', 'D', 'A']
     >>> list(kept)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnet3.base.index import N, distinct
 from nnet3.base.options.compiling import CompileOptions
-from nnet3.engine.driver import CompiledFamily, FamilyShelf, compile_task, prove_made_of_others, task_of
+from nnet3.engine.driver import CompiledFamily, FamilyStore, compile_task, prove_made_of_others, task_of
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.lowering import (
     ComputationGraph,
@@ -51,7 +51,7 @@ def compile(nnet: Nnet, request: ComputationRequest, options: CompileOptions | N
     Raises RequestError or NotComputableError.
     """
     task = task_of(nnet, request, options)
-    program = FamilyShelf().program(task)
+    program = FamilyStore().program(task)
     if program is None:
         return compile_task(task)
     shape = [len(rows) for rows in task.rows()]
