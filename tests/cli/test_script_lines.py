@@ -1,6 +1,7 @@
 """The lines that Kaldi's scripts run, with their options: align.sh, decode.sh, train_dnn.py, train_raw_dnn.py and
 chain/train.py, from features and alignments to a final model."""
 
+# ruff: noqa: E501 (lines as the scripts have them)
 from __future__ import annotations
 
 import shutil
@@ -36,8 +37,7 @@ nnet3-latgen-faster --frames-per-chunk=50 --extra-left-context=0 --extra-right-c
   --extra-left-context-initial=-1 --extra-right-context-final=-1 --minimize=false --max-active=7000 --min-active=200 \\
   --beam=11.0 --lattice-beam=4.0 --acoustic-scale=0.1 --allow-partial=true --word-symbol-table=words.txt \\
   final.mdl HCLG.fst "{FEATURES}" "ark:|lattice-scale --acoustic-scale=10.0 ark:- ark:- | gzip -c >lat.1.gz"
-lattice-scale --inv-acoustic-scale=100 "ark:gunzip -c lat.1.gz|" ark:- | lattice-add-penalty --word-ins-penalty=0.0
-ark:- ark:- | \\
+lattice-scale --inv-acoustic-scale=100 "ark:gunzip -c lat.1.gz|" ark:- | lattice-add-penalty --word-ins-penalty=0.0 ark:- ark:- | \\
   lattice-best-path --word-symbol-table=words.txt ark:- ark,t:10.tra
 """
 
@@ -60,21 +60,23 @@ nnet3-get-egs --compress=true --num-pdfs=$num_pdfs --left-context=1 --right-cont
   nnet3-copy-egs --random=true --srand=1 ark:- ark:egs.1.ark ark:egs.2.ark
 nnet3-subset-egs --n=20 ark:egs.1.ark ark:valid_diagnostic.egs
 cp valid_diagnostic.egs combine.egs
-for JOB in 1 2; do nnet3-acc-lda-stats --rand-prune=4.0 init.raw "ark:nnet3-copy-egs  ark:egs.$JOB.ark ark:- |"
-$JOB.lda_stats; done sum-lda-accs lda_stats 1.lda_stats 2.lda_stats nnet-get-feature-transform  lda.mat lda_stats cp
-lda.mat configs/lda.mat ali-to-post "ark:gunzip -c ali.1.gz|" ark:- | post-to-tacc --per-pdf=true final.mdl ark:-
-pdf_counts.1 vector-sum --binary=false pdf_counts.* pdf_counts nnet3-init --srand=-2 init.raw configs/final.config 0.raw
-copy-transition-model final.mdl 0.trans_mdl nnet3-am-init 0.trans_mdl 0.raw - | nnet3-am-train-transitions - "ark:gunzip
--c ali.1.gz|" 0.mdl nnet3-compute-prob "0.mdl" "ark,bg:nnet3-copy-egs  ark:valid_diagnostic.egs ark:- | nnet3-merge-egs
---minibatch-size=1:64 ark:- ark:- |" for iter in 0 1; do
+for JOB in 1 2; do nnet3-acc-lda-stats --rand-prune=4.0 init.raw "ark:nnet3-copy-egs  ark:egs.$JOB.ark ark:- |" $JOB.lda_stats; done
+sum-lda-accs lda_stats 1.lda_stats 2.lda_stats
+nnet-get-feature-transform  lda.mat lda_stats
+cp lda.mat configs/lda.mat
+ali-to-post "ark:gunzip -c ali.1.gz|" ark:- | post-to-tacc --per-pdf=true final.mdl ark:- pdf_counts.1
+vector-sum --binary=false pdf_counts.* pdf_counts
+nnet3-init --srand=-2 init.raw configs/final.config 0.raw
+copy-transition-model final.mdl 0.trans_mdl
+nnet3-am-init 0.trans_mdl 0.raw - | nnet3-am-train-transitions - "ark:gunzip -c ali.1.gz|" 0.mdl
+nnet3-compute-prob "0.mdl" "ark,bg:nnet3-copy-egs  ark:valid_diagnostic.egs ark:- | nnet3-merge-egs --minibatch-size=1:64 ark:- ark:- |"
+for iter in 0 1; do
   for job in 1 2; do
-    nnet3-train --use-gpu=no $([ $iter -gt 0 ] && echo --read-cache=cache.$iter) $([ $job -eq 1 ] && echo
-    --write-cache=cache.$[iter+1]) \\
+    nnet3-train --use-gpu=no $([ $iter -gt 0 ] && echo --read-cache=cache.$iter) $([ $job -eq 1 ] && echo --write-cache=cache.$[iter+1]) \\
       --print-interval=10 --momentum=0.0 --max-param-change=1.4142135623730951 --backstitch-training-scale=0.0 \\
       --l2-regularize-factor=0.5 --backstitch-training-interval=1 --srand=$iter \\
-      "nnet3-copy --learning-rate=0.002 --scale=1.0 $iter.mdl - |nnet3-copy --edits='set-dropout-proportion name=*
-      proportion=0.1' - - |" \\ "ark,bg:nnet3-copy-egs --frame=$job  ark:egs.$job.ark ark:- | nnet3-shuffle-egs
-      --buffer-size=5000 --srand=$iter ark:- ark:- | nnet3-merge-egs --minibatch-size=16 ark:- ark:- |" \\
+      "nnet3-copy --learning-rate=0.002 --scale=1.0 $iter.mdl - |nnet3-copy --edits='set-dropout-proportion name=* proportion=0.1' - - |" \\
+      "ark,bg:nnet3-copy-egs --frame=$job  ark:egs.$job.ark ark:- | nnet3-shuffle-egs --buffer-size=5000 --srand=$iter ark:- ark:- | nnet3-merge-egs --minibatch-size=16 ark:- ark:- |" \\
       $[iter+1].$job.raw 2> train.$iter.$job.log
     grep -q "Overall average objective function for 'output' is" train.$iter.$job.log
   done
@@ -85,11 +87,9 @@ nnet3-show-progress --use-gpu=no 1.mdl 2.mdl
 nnet3-combine --max-objective-evaluations=30 --verbose=3 2.mdl 1.mdl \\
   "ark,bg:nnet3-copy-egs  ark:combine.egs ark:- | nnet3-merge-egs --minibatch-size=1:16 ark:- ark:- |" \\
   "| nnet3-am-copy --set-raw-nnet=- 2.mdl combined.mdl"
-nnet3-compute-from-egs --use-gpu=no --apply-exp=true "nnet3-am-copy --raw=true --prepare-for-test=true combined.mdl -|"
-\\
-  "ark,bg:nnet3-copy-egs  ark:egs.1.ark ark:- | nnet3-subset-egs --n=100 ark:- ark:- | nnet3-merge-egs
-  --minibatch-size=128,64,16 ark:- ark:- |" ark:- | \\ matrix-sum-rows ark:- ark:- | vector-sum ark:-
-  post.combined.1.vec
+nnet3-compute-from-egs --use-gpu=no --apply-exp=true "nnet3-am-copy --raw=true --prepare-for-test=true combined.mdl -|" \\
+  "ark,bg:nnet3-copy-egs  ark:egs.1.ark ark:- | nnet3-subset-egs --n=100 ark:- ark:- | nnet3-merge-egs --minibatch-size=128,64,16 ark:- ark:- |" ark:- | \\
+  matrix-sum-rows ark:- ark:- | vector-sum ark:- post.combined.1.vec
 vector-sum post.combined.*.vec post.combined.vec
 nnet3-am-adjust-priors combined.mdl post.combined.vec final_trained.mdl
 """
@@ -103,22 +103,21 @@ nnet3-combine --max-objective-evaluations=30 1.raw 0.raw "ark,bg:nnet3-copy-egs 
 """
 
 CHAIN = """
-gunzip -c ali.1.gz | ali-to-phones mono/0.trans_mdl ark:- ark:- | chain-est-phone-lm --num-extra-lm-states=10 ark:-
-phone_lm.fst copy-transition-model mono/0.trans_mdl 0.trans_mdl chain-make-den-fst mono/tree 0.trans_mdl phone_lm.fst
-den.fst normalization.fst nnet3-am-init 0.trans_mdl mono/start.raw 0.mdl nnet3-chain-compute-prob --l2-regularize=0.0
---leaky-hmm-coefficient=0.1 --xent-regularize=0.1 0.mdl mono/den.fst \\
+gunzip -c ali.1.gz | ali-to-phones mono/0.trans_mdl ark:- ark:- | chain-est-phone-lm --num-extra-lm-states=10 ark:- phone_lm.fst
+copy-transition-model mono/0.trans_mdl 0.trans_mdl
+chain-make-den-fst mono/tree 0.trans_mdl phone_lm.fst den.fst normalization.fst
+nnet3-am-init 0.trans_mdl mono/start.raw 0.mdl
+nnet3-chain-compute-prob --l2-regularize=0.0 --leaky-hmm-coefficient=0.1 --xent-regularize=0.1 0.mdl mono/den.fst \\
   "ark,bg:nnet3-chain-copy-egs  ark:mono/egs.ark ark:- | nnet3-chain-merge-egs --minibatch-size=1:64 ark:- ark:- |"
 nnet3-chain-train --use-gpu=no --apply-deriv-weights=False --l2-regularize=0.0 --leaky-hmm-coefficient=0.1 \\
-  --write-cache=cache.1 --xent-regularize=0.1 --optimization.min-deriv-time=-8 --optimization.max-deriv-time-relative=14
-  \\ --print-interval=10 --momentum=0.0 --max-param-change=1.4142135623730951 --backstitch-training-scale=0.0 \\
-  --backstitch-training-interval=1 --l2-regularize-factor=1.0 --srand=0 \\ "nnet3-am-copy --raw=true
-  --learning-rate=0.0001 --scale=1.0 0.mdl - |" mono/den.fst \\ "ark,bg:nnet3-chain-copy-egs --frame-shift=1
-  ark:mono/egs.ark ark:- | nnet3-chain-shuffle-egs --buffer-size=5000 --srand=0 ark:- ark:- | nnet3-chain-merge-egs
-  --minibatch-size=8 ark:- ark:- |" 1.1.raw
+  --write-cache=cache.1 --xent-regularize=0.1 --optimization.min-deriv-time=-8 --optimization.max-deriv-time-relative=14 \\
+  --print-interval=10 --momentum=0.0 --max-param-change=1.4142135623730951 --backstitch-training-scale=0.0 \\
+  --backstitch-training-interval=1 --l2-regularize-factor=1.0 --srand=0 \\
+  "nnet3-am-copy --raw=true --learning-rate=0.0001 --scale=1.0 0.mdl - |" mono/den.fst \\
+  "ark,bg:nnet3-chain-copy-egs --frame-shift=1 ark:mono/egs.ark ark:- | nnet3-chain-shuffle-egs --buffer-size=5000 --srand=0 ark:- ark:- | nnet3-chain-merge-egs --minibatch-size=8 ark:- ark:- |" 1.1.raw
 nnet3-copy 1.1.raw - | nnet3-am-copy --set-raw-nnet=- 0.mdl 1.mdl
 nnet3-am-info 1.mdl && nnet3-show-progress --use-gpu=no 0.mdl 1.mdl
-nnet3-chain-combine --max-objective-evaluations=30 --l2-regularize=0.0 --leaky-hmm-coefficient=0.1 --verbose=3
-mono/den.fst 1.mdl 0.mdl \\
+nnet3-chain-combine --max-objective-evaluations=30 --l2-regularize=0.0 --leaky-hmm-coefficient=0.1 --verbose=3 mono/den.fst 1.mdl 0.mdl \\
   "ark,bg:nnet3-chain-copy-egs  ark:mono/egs.ark ark:- | nnet3-chain-merge-egs --minibatch-size=16 ark:- ark:- |" - | \\
   nnet3-am-copy --set-raw-nnet=- 1.mdl chain_final.mdl
 """
