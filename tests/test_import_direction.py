@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -18,23 +17,9 @@ import numpy as np
 import nnet3
 from nnet3.components import COMPONENT_TYPES
 from nnet3.engine.schedule import DirectedGraph, strongly_connected_components
+from tests.wings import ROOMS, WINGS, room_of
 
 ROOT = Path(nnet3.__file__).parent
-#: Each wing with its rooms; a wing without rooms is a room itself.
-WINGS = {
-    "base": ("text", "options", "drawing", "index", "kaldi_io", "native"),
-    "engine": ("ir", "schedule", "lowering", "families", "driver", "runtime"),
-    "model": ("components", "hmm", "structure", "xconfig", "nnet", "edits", "requests"),
-    "inference": (),
-    "training": ("examples", "train", "chain", "runs"),
-    "speech": ("asr", "tuning", "serve"),
-    "export": (),
-    "cn": (),
-    "explore": (),
-    "cli": (),
-}
-FOR_ALL = ("stubs", "errors", "version")  # files beside the wings that every file may import
-ROOMS = [*FOR_ALL, *(room for wing, rooms in WINGS.items() for room in rooms or (wing,))]
 RANK = {room: number for number, room in enumerate(ROOMS)}
 FORBIDDEN = {
     "asr": {"train", "runs"},
@@ -76,19 +61,9 @@ def _imports(path: Path) -> list[Import]:
     return [each for each in found if each.module.split(".")[0] == "nnet3"]
 
 
-def _room(parts: Sequence[str]) -> str:
-    """Returns the room of a module of the package, given by the parts of its name; "" for a public file."""
-    if parts[0] in FOR_ALL:
-        return parts[0]
-    rooms = WINGS.get(parts[0])
-    if rooms is None:
-        return ""
-    return parts[0] if not rooms else parts[1] if len(parts) > 1 else ""
-
-
 def _files() -> dict[Path, str]:
     """The files in wings, and those that all may import, with their rooms."""
-    rooms = {path: _room(path.relative_to(ROOT).with_suffix("").parts) for path in sorted(ROOT.rglob("*.py"))}
+    rooms = {path: room_of(path.relative_to(ROOT).with_suffix("").parts) for path in sorted(ROOT.rglob("*.py"))}
     files = {path: room for path, room in rooms.items() if room not in ("", "__init__")}
     assert len(files) > 50
     return files
@@ -99,14 +74,14 @@ def test_imports_point_left() -> None:
     for path, room in _files().items():
         for line, name, names, _ in _imports(path):
             parts = name.split(".")[1:] or [""]
-            targets = [_room([*parts, each]) for each in names] if names and len(parts) == 1 else [_room(parts)]
+            targets = [room_of([*parts, each]) for each in names] if names and len(parts) == 1 else [room_of(parts)]
             for target in targets:
                 if target not in RANK or RANK[target] > RANK[room] or target in FORBIDDEN.get(room, ()):
                     wrong.append(f"{path.relative_to(ROOT)}:{line} imports {name}")
     assert not wrong
 
 
-def test_every_folder_is_a_wing_or_a_room() -> None:
+def test_every_folder_is_a_wing_or_aroom_of() -> None:
     folders = {wing: tuple(sorted(WINGS[wing])) for wing in WINGS}
     found = {
         wing.name: tuple(sorted(room.name for room in wing.iterdir() if (room / "__init__.py").exists()))

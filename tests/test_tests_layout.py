@@ -10,10 +10,10 @@ import pytest
 
 from tests.distribution import LONG
 from tests.effort import QUICK
+from tests.wings import WINGS
 
 TESTS = Path(__file__).parent
 SOURCES = TESTS.parent / "src/nnet3"
-WINGS = ("base", "engine", "model", "training", "speech")  # with rooms; the others are rooms
 _SMALL = 100  # lines of a file that needs no test of its own
 _IMPORT = re.compile(r"^ *((?:from|import) +(?:tests\b|\.)(?:[^(\n]*\([^)]*\)|.*))", re.MULTILINE)
 
@@ -31,7 +31,7 @@ def _imports(path: Path) -> list[str]:
 
 def _without_wing(path: Path) -> Path:
     """Returns the path of a file of the package without its wing, if the wing has rooms."""
-    return path.relative_to(path.parts[0]) if path.parts[0] in WINGS and len(path.parts) > 2 else path
+    return path.relative_to(path.parts[0]) if WINGS.get(path.parts[0]) and len(path.parts) > 2 else path
 
 
 def test_no_file_imports_a_test() -> None:

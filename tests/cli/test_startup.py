@@ -17,6 +17,7 @@ from nnet3.cli import later
 from nnet3.cli.verb_table import FAMILIES, VERBS
 from tests.cli.run_command import Cli
 from tests.patience import PATIENCE
+from tests.wings import room_of
 
 CLI = Path(nnet3.__file__).parent / "cli"
 PROGRAM = [sys.executable, "-m", "nnet3"]
@@ -43,7 +44,7 @@ def _imports(arguments: list[str], before: str) -> tuple[int, set[str]]:
 
 
 def _rooms(modules: Iterable[str]) -> set[str]:
-    return {name.split(".")[1] for name in modules if name.startswith("nnet3.")}
+    return {room_of(name.split(".")[1:]) for name in modules if name.startswith("nnet3.")} - {""}
 
 
 # The same for a line of commands, run one after the other in a child of one process that has imported what others
@@ -130,7 +131,7 @@ MODEL_ROOMS = {
         (["init", "net.config", "out.raw"], MODEL_ROOMS),
         (
             ["compute", "net.raw", "ark:feats.ark", "ark:out.ark"],
-            MODEL_ROOMS | {"compiler", "decode", "driver", "families", "runtime"},
+            MODEL_ROOMS | {"requests", "inference", "driver", "families", "runtime"},
         ),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",

@@ -40,7 +40,7 @@ def loop() -> NnetComputation:
 def copied(c: NnetComputation, *operands: dict[int, bool]) -> NnetComputation:
     """With copies of these operands of each command of the body; False for those of which no copy can be made."""
     whole = unrolled(c)
-    unlike = {id(command): each for command, each in zip(whole.commands, operands, strict=False)}
+    unlike = dict(enumerate(operands))
     asked = SimpleNamespace(computation=whole, unlike=unlike, can_copy=bool)
     return with_copied_operands(c, asked)  # type: ignore[arg-type]
 
