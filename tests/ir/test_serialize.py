@@ -95,7 +95,7 @@ def _damage(header: dict[str, Any], arrays: dict[str, np.ndarray], key: str, val
 
 DAMAGE = {
     "format": ("format", "something else", "this is no stored computation"),
-    "version": ("version", 0, "has version 0, expected 7: compile it again"),
+    "version": ("version", 0, "has version 0, expected 8: compile it again"),
     "unknown command": ("classes", [["Explode", 1]], "damaged .KeyError"),
     "counts": ("classes", [], "damaged"),
     "order": ("commands.order", np.full(33, 99), "damaged"),
