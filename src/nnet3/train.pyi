@@ -1,4 +1,5 @@
 # The public names of nnet3.train, and where each lives.
+from nnet3.base.options.training import TrainerOptions as TrainerOptions
 from nnet3.training.train.evaluation import Evaluator as Evaluator, evaluate as evaluate
 from nnet3.training.train.minibatch import (
     MatrixTarget as MatrixTarget,
@@ -13,4 +14,4 @@ from nnet3.training.train.objectives import (
     TorchLoss as TorchLoss,
 )
 from nnet3.training.train.schedules import exponential_rate as exponential_rate
-from nnet3.training.train.trainer import StepResult as StepResult, Trainer as Trainer, TrainerOptions as TrainerOptions
+from nnet3.training.train.trainer import StepResult as StepResult, Trainer as Trainer

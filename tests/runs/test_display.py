@@ -129,5 +129,7 @@ def test_who_cannot_see_the_lines_loses_nothing_else() -> None:
             display = Display(Console(file=full, force_terminal=terminal))
             display.line("epoch", "epoch step=3")
             display.line("epoch", "epoch step=4")
+            display.update(0.5, 100, "1", -1.0)
+            assert display.seconds_left(0.5) is not None
             with contextlib.suppress(OSError):
                 full.close()

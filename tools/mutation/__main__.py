@@ -1,6 +1,6 @@
 """Put small bugs into one room, one at a time, and say which no test notices.
 
-    python -m tools.mutation lowering --sample 50 --seed 1
+    python -m tools.mutation engine/lowering --sample 50 --seed 1
 
 The room is a folder of src/nnet3 or one file in it. Everything happens in a copy of the working tree in `--folder`.
 Which tests execute which lines is measured once (`--measure` does it again); results are kept, so that a run that was
