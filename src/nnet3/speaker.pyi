@@ -1,12 +1,4 @@
 # The public names of nnet3.speaker, and where each lives.
-from nnet3.base.options.speaker import (
-    ClusteringOptions as ClusteringOptions,
-    DiarizationOptions as DiarizationOptions,
-    PldaAdaptationOptions as PldaAdaptationOptions,
-    PldaScoringOptions as PldaScoringOptions,
-    SpeakerLdaOptions as SpeakerLdaOptions,
-    VadOptions as VadOptions,
-)
 from nnet3.speech.speaker.clustering import clusters_of as clusters_of
 from nnet3.speech.speaker.diarizing import diarize as diarize, scores_of_pairs as scores_of_pairs
 from nnet3.speech.speaker.error_rates import detection_cost as detection_cost, equal_error_rate as equal_error_rate

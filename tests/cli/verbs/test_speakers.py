@@ -1,10 +1,9 @@
-"""Verbs of speakers: wrong usage, and what help says."""
+"""Verbs of speakers: wrong usage."""
 
 from __future__ import annotations
 
 import pytest
 
-from nnet3.cli.verb_table import VERBS
 from tests.cli.run_command import Cli
 
 
@@ -26,8 +25,3 @@ def test_wrong_usage_is_said(cli: Cli, command: tuple[str, ...], why: str) -> No
     outcome = cli(*command)
     assert outcome.status == 2
     assert why in outcome.err
-
-
-@pytest.mark.parametrize("name", [name for name, row in VERBS.items() if row.family == "speakers"])
-def test_help_has_an_example(cli: Cli, name: str) -> None:
-    assert f"nnet3 {name} " in cli.good(name, "--help").out.split("Example", 1)[1]

@@ -65,12 +65,13 @@ def plda_log_likelihood(stats: SpeakerStats, model: Plda) -> float:
     return -0.5 * (around + of_means) / stats.total
 
 
-def adapted_plda(model: Plda, vectors: npt.NDArray[np.floating], options: PldaAdaptationOptions) -> Plda:
+def adapted_plda(model: Plda, vectors: npt.NDArray[np.floating], options: PldaAdaptationOptions | None = None) -> Plda:
     """Returns the model with the mean of vectors (n, dim), and with wider covariances where the vectors vary more.
 
     In the space where the model's total variance is unit, each principal axis of the vectors' variance beyond 1 goes to
     the covariances within and between speakers by the options' shares. Raises Nnet3Error for vectors that do not fit.
     """
+    options = options or PldaAdaptationOptions()
     if vectors.ndim != 2 or vectors.shape[1] != model.dim:
         raise Nnet3Error(f"the PLDA model is of vectors of {model.dim} numbers, got an array {vectors.shape}")
     if not len(vectors) or not np.isfinite(vectors).all():
