@@ -214,7 +214,8 @@ def ivector_mean(names: tuple[str, ...], binary: bool) -> int:
     if len(names) == 2:
         later.speaker_tables.write_mean(*names, binary)
         return 0
-    return later.speaker_tables.write_speaker_means(*names[:3], names[3] if len(names) == 4 else "")
+    spk2utt, vectors, output, *counts = names
+    return later.speaker_tables.write_speaker_means(spk2utt, vectors, output, counts[0] if counts else "")
 
 
 @verb()
@@ -272,7 +273,8 @@ def ivector_subtract_global_mean(names: tuple[str, ...], subtract: bool) -> int:
     """
     if not 2 <= len(names) <= 3:
         raise click.UsageError("give a table and the table to write, or a mean, a table and the table to write")
-    return later.speaker_tables.subtract_mean(*([""] * (3 - len(names))), *names, subtract)
+    *mean, vectors, output = names
+    return later.speaker_tables.subtract_mean(mean[0] if mean else "", vectors, output, subtract)
 
 
 @verb()

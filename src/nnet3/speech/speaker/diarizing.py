@@ -56,11 +56,12 @@ def diarize(
     vectors = model.prepared(model.vectors(features[first:end] for first, end in windows.tolist()))
     scores = scores_of_pairs(model.plda, vectors, options.target_energy)
     labels = clusters_of(-scores.astype(np.float32), ClusteringOptions(threshold=-options.threshold), num_speakers)
-    start, end, first = turns_of(windows[:, 0] * seconds, windows[:, 1] * seconds, labels)
+    times = np.asarray(windows * seconds, np.float64)
+    start, end, first = turns_of(times[:, 0], times[:, 1], labels)
     names: dict[int, int] = {}
     speakers = [names.setdefault(label, len(names) + 1) for label in labels[first].tolist()]
-    times = (np.round(side, _DIGITS).tolist() for side in (start, end))
-    return [Turn(*each) for each in zip(*times, speakers, strict=True)]
+    sides = (np.round(side, _DIGITS).tolist() for side in (start, end))
+    return [Turn(*each) for each in zip(*sides, speakers, strict=True)]
 
 
 def scores_of_pairs(

@@ -34,7 +34,7 @@ class SpeakerStats:
 
         Raises Nnet3Error for no speakers, vectors of several dimensions, and vectors that are not finite.
         """
-        means, counts, scatter = [], [], np.zeros((0, 0))
+        means, counts, scatter = list[Doubles](), list[int](), np.zeros((0, 0))
         for rows in speakers:
             vectors = np.asarray(rows, np.float64)
             if not np.isfinite(vectors).all():
