@@ -61,6 +61,15 @@ from nnet3.base.options.recognizer import (
     SpliceOptions as SpliceOptions,
 )
 from nnet3.base.options.serve import HearingOptions as HearingOptions, ServeOptions as ServeOptions
+from nnet3.base.options.speaker import (
+    ClusteringOptions as ClusteringOptions,
+    DiarizationOptions as DiarizationOptions,
+    PldaAdaptationOptions as PldaAdaptationOptions,
+    PldaScoringOptions as PldaScoringOptions,
+    SlidingCmvnOptions as SlidingCmvnOptions,
+    SpeakerLdaOptions as SpeakerLdaOptions,
+    VadOptions as VadOptions,
+)
 from nnet3.base.options.training import (
     FeatureTransformOptions as FeatureTransformOptions,
     LdaStatsOptions as LdaStatsOptions,

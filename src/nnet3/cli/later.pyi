@@ -37,8 +37,11 @@ from nnet3.cli import (
     scoring as scoring,
     shared_tables as shared_tables,
     show_stages as show_stages,
+    speaker_scores as speaker_scores,
+    speaker_tables as speaker_tables,
     transcribing as transcribing,
     tuning as tuning,
+    voice_tables as voice_tables,
     word_times as word_times,
 )
 from nnet3.cli.demo import run_demo as run_demo
