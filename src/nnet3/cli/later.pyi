@@ -16,6 +16,7 @@ from nnet3.cli import (
     audio_features as audio_features,
     caches as caches,
     chain_get_egs_tables as chain_get_egs_tables,
+    chain_posteriors as chain_posteriors,
     compute_tables as compute_tables,
     device as device,
     egs_tables as egs_tables,
