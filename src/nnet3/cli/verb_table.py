@@ -17,6 +17,7 @@ FAMILIES = {
     "aligning": "Alignments",
     "graphs": "Lexicons, graphs and words",
     "lattices": "Lattices",
+    "sounds": "Recordings and pitch",
     "tables": "Tables of vectors and matrices",
 }
 
@@ -134,6 +135,12 @@ _TABLE = (
     ("lattice-scale", "lattices", "lattice-scale", "scale the costs of lattices"),
     ("lattice-to-nbest", "lattices", "lattice-to-nbest", "write the best paths of each lattice as lattices"),
     ("nbest-to-linear", "lattices", "nbest-to-linear", "write the parts of lattices of one path"),
+    ("compute-and-process-kaldi-pitch-feats", "sounds", "compute-and-process-kaldi-pitch-feats",
+     "features of the pitch of recordings"),
+    ("compute-kaldi-pitch-feats", "sounds", "compute-kaldi-pitch-feats", "the pitch of recordings, frame by frame"),
+    ("process-kaldi-pitch-feats", "sounds", "process-kaldi-pitch-feats", "features of pitches"),
+    ("wav-copy", "sounds", "wav-copy", "copy recordings as WAV files"),
+    ("wav-to-duration", "sounds", "wav-to-duration", "how long recordings last"),
     ("add-deltas", "tables", "add-deltas", "add differences in time to features"),
     ("apply-cmvn", "tables", "apply-cmvn", "normalise means and variances of features"),
     ("apply-cmvn-online", "tables", "apply-cmvn-online", "normalise features by what came before"),
