@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from nnet3.base.options.pitch import PitchFeatureOptions, PitchOptions
-from nnet3.errors import ArgumentError, Nnet3Error
+from nnet3.errors import Nnet3Error
 from nnet3.speech.asr.arrays import Rows
 from nnet3.speech.asr.pitch import PitchTracker, pieces
-from nnet3.speech.asr.pitch_features import PitchFeatures, PitchFeatureStream, voiced_probability
+from nnet3.speech.asr.pitch_features import PitchFeatures, PitchFeatureStream, WithPitch, voiced_probability
 from nnet3.training.examples.c_random import CRandom
 from tests.asr.voice import voice
 
@@ -102,5 +102,26 @@ def test_what_is_no_pitch() -> None:
     ):
         with pytest.raises(Nnet3Error, match=message):
             features.of(rows, np.arange(3))
-    with pytest.raises(ArgumentError, match="the audio has 8000 Hz, the options of pitch say 16000 Hz"):
-        PitchFeatureStream(PitchOptions(), PitchFeatureOptions(), 8000)
+
+
+def test_audio_of_another_rate_is_resampled() -> None:
+    options, features = PitchOptions(sample_frequency=8000), PitchFeatureOptions(add_raw_log_pitch=True)
+    of_16000 = PitchFeatureStream(PitchOptions(), features, 16000).accept(voice(), last=True)
+    assert of_16000.shape == (48, 4)
+    resampled = PitchFeatureStream(options, features, 16000).accept(voice(), last=True)
+    assert np.median(np.abs(resampled - of_16000)[:, 3]) < 0.006
+
+
+def test_frames_wait_for_their_pitch() -> None:
+    samples, features = voice(), np.arange(150, dtype=np.float32).reshape(50, 3)
+    stream = PitchFeatureStream(PitchOptions(), PitchFeatureOptions(normalization_right_context=5), 16000)
+    both, found, given = WithPitch(stream, 3), list[Rows](), 0
+    for number in range(10):
+        found.append(both.accept(features[given : given + 5], samples[800 * number :][:800]))
+        given += 5
+    found.append(both.accept(features[:0], samples[:0], last=True))
+    rows = np.concatenate(found)
+    assert rows.shape == (48, 6)
+    assert np.array_equal(rows[:, :3], features[:48])
+    assert len(found[0]) == 0
+    assert np.isfinite(rows).all()

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from nnet3.base.options.pitch import PitchFeatureOptions, PitchOptions
-from nnet3.errors import ArgumentError, Nnet3Error
+from nnet3.errors import Nnet3Error
 from nnet3.speech.asr.arrays import Doubles, Integers, Rows
-from nnet3.speech.asr.audio import Samples
+from nnet3.speech.asr.audio import Resampler, Samples
 from nnet3.speech.asr.feature_changes import with_deltas
 from nnet3.speech.asr.pitch import PitchTracker
 
@@ -83,10 +83,9 @@ def _check(pitches: Rows) -> None:
 
 
 class PitchFeatureStream:
-    """Makes features of pitch of samples at `rate`, which come in pieces.
+    """Makes features of pitch of samples at `rate`, which come in pieces, resampled where the options say another rate.
 
-    A frame is given out as soon as the frames behind it that its mean needs are there, with what is known then. Raises
-    ArgumentError for samples of another rate than the options'.
+    A frame is given out as soon as the frames behind it that its mean needs are there, with what is known then.
     """
 
     def __init__(
@@ -99,8 +98,8 @@ class PitchFeatureStream:
         forgets: bool = True,
     ):
         """`forgets`: frames that were given out are kept for a while only, so `at` does not take old ones."""
-        if rate != options.sample_frequency:
-            raise ArgumentError(f"the audio has {rate:g} Hz, the options of pitch say {options.sample_frequency:g} Hz")
+        wanted = options.sample_frequency
+        self._resampler = None if rate == wanted else Resampler(rate, wanted)
         self._tracker, self._features = PitchTracker(options), PitchFeatures(features, noise)
         self._wait, self._delay = features.normalization_right_context, features.delay
         self._reach = max(features.normalization_left_context, 2 * features.delta_window) + features.delay
@@ -108,6 +107,8 @@ class PitchFeatureStream:
 
     def accept(self, samples: Samples, last: bool = False) -> Rows:
         """Returns the features, (frames, dim), completed by `samples`, (n,)."""
+        if self._resampler is not None:
+            samples = self._resampler.accept(samples, last)
         self._tracker.accept(samples, last)
         ready = self._tracker.num_ready
         if ready:
@@ -130,3 +131,20 @@ class PitchFeatureStream:
     def num_frames(self) -> int:
         """The frames given out."""
         return self._done
+
+
+class WithPitch:
+    """Puts the features of pitch of each frame behind its other features; a frame waits until both are there."""
+
+    def __init__(self, pitch: PitchFeatureStream, dim: int):
+        """`dim`: the number of other features."""
+        self._pitch = pitch
+        self._parts = np.zeros((0, dim), np.float32), pitch.at(np.arange(0))
+
+    def accept(self, features: Rows, samples: Samples, last: bool = False) -> Rows:
+        """Returns frames, (frames, columns), for new features (n, dim) and the samples that gave them, (m,)."""
+        new = features, self._pitch.accept(samples, last)
+        parts = [np.concatenate(each) for each in zip(self._parts, new, strict=True)]
+        count = min(map(len, parts))
+        self._parts = parts[0][count:], parts[1][count:]
+        return np.concatenate([part[:count] for part in parts], axis=1)
