@@ -52,6 +52,7 @@ class AcousticStream:
         self.front, self.rate = front, rate
         self.num_rows = 0  # that were given out
         self._reader, self._features = PcmReader(channels, channel), FeatureStream(front.features, rate)
+        self._pitch = None if front.pitch is None else front.pitch.columns(front.features.dim, rate)
         self._cmvn = None if front.cmvn is None else OnlineCmvn(*front.cmvn)
         self._piece = int(_PIECE_SECONDS * rate)
         self._num_frames, self._num_chunks = 0, 0
@@ -107,13 +108,13 @@ class AcousticStream:
     def _feed(self, samples: Samples, last: bool = False) -> tuple[Rows, npt.NDArray[np.float32] | None]:
         """Returns the frames that a piece of audio gives, and a new ivector or None."""
         plain = self._features.accept(samples, last)
-        frames = plain
+        frames = plain if self._pitch is None else self._pitch.accept(plain, samples, last)
         if self._cmvn is not None:
-            self._cmvn.accept(plain)
-            numbers = np.arange(self._num_frames, self._num_frames + len(plain))
+            self._cmvn.accept(frames)
+            numbers = np.arange(self._num_frames, self._num_frames + len(frames))
             frames = self._cmvn.at(numbers)
-            self._cmvn.forget(self._num_frames + len(plain))
-        self._num_frames += len(plain)
+            self._cmvn.forget(self._num_frames + len(frames))
+        self._num_frames += len(frames)
         if self._ivectors is None:
             return frames, None
         self._ivectors.accept(plain, last)
