@@ -13,7 +13,14 @@ import pytest
 from nnet3.errors import ModelFormatError, TableError
 from nnet3.kaldi_io import Reader, Writer
 from nnet3.speech.asr.wav_file import read_wav
-from nnet3.speech.asr.wave_table import Wave, open_wave_table, random_access_waves, read_wave, wave_writer, write_wave
+from nnet3.speech.asr.wave_table import (
+    WaveData,
+    open_wave_table,
+    random_access_waves,
+    read_wave,
+    wave_writer,
+    write_wave,
+)
 from tests.seeds import RANDOM
 from tests.shared_data import SHARED
 
@@ -105,7 +112,7 @@ def test_a_table_is_written_and_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     with wave_writer("ark,scp:a.ark,a.scp") as writer:
         for key in KEYS:
-            writer.write(key, Wave(8000, SAMPLES[: len(key) * 20]))
+            writer.write(key, WaveData(8000, SAMPLES[: len(key) * 20]))
     for name in ("ark:a.ark", "scp:a.scp", "ark:cat a.ark |"):
         with open_wave_table(name) as table:
             assert [(key, wave.rate, len(wave.samples)) for key, wave in table] == [
@@ -115,7 +122,7 @@ def test_a_table_is_written_and_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
         with random_access_waves(name) as waves:
             assert np.array_equal(waves["two"].samples, SAMPLES[:60])
     with pytest.raises(ModelFormatError, match="without channels"):
-        write_wave(Writer(True), Wave(8000, SAMPLES[:, :0]))
+        write_wave(Writer(True), WaveData(8000, SAMPLES[:, :0]))
     (tmp_path / "b.scp").write_text("one a.ark:4\nbad b.scp\n")
     assert "bad" not in random_access_waves("p,scp:b.scp")
     table = random_access_waves("scp:b.scp")

@@ -21,14 +21,14 @@ _HEADER_BYTES = 36  # of a plain file, behind its first 8 and before its samples
 
 
 @dataclass(frozen=True, eq=False)
-class Wave:
+class WaveData:
     """A recording: samples per second, and samples (samples, channels) int16."""
 
     rate: int
     samples: npt.NDArray[np.int16]
 
 
-def read_wave(reader: Reader) -> Wave:
+def read_wave(reader: Reader) -> WaveData:
     """Reads a file or an entry of a table by the rules of Kaldi's reader (rescoring.md 11), with its warnings.
 
     Raises ModelFormatError for anything but PCM of 16 bits, and for a file without samples.
@@ -51,10 +51,10 @@ def read_wave(reader: Reader) -> Wave:
         _LOG.warning("%s: the file is cut: %d of %d bytes of samples are there", reader.source, len(contents), wanted)
     whole = contents[: len(contents) - len(contents) % form.block]
     samples = np.frombuffer(whole, f"{form.order}i2").reshape(-1, form.channels)
-    return Wave(form.rate, samples.astype(np.int16))
+    return WaveData(form.rate, samples.astype(np.int16))
 
 
-def write_wave(writer: Writer, wave: Wave) -> None:
+def write_wave(writer: Writer, wave: WaveData) -> None:
     """Writes a plain WAV file. Raises ModelFormatError for a recording without channels."""
     frames, channels = wave.samples.shape
     if channels == 0:
