@@ -54,6 +54,7 @@ from nnet3.base.options.recognizer import (
     LatticeOptions as LatticeOptions,
     MfccOptions as MfccOptions,
     OnlineCmvnOptions as OnlineCmvnOptions,
+    OnlineDecodingOptions as OnlineDecodingOptions,
     OnlineFeatureOptions as OnlineFeatureOptions,
     SearchOptions as SearchOptions,
     SilenceOptions as SilenceOptions,

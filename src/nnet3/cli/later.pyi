@@ -30,6 +30,7 @@ from nnet3.cli import (
     looped_tables as looped_tables,
     network_tables as network_tables,
     number_tables as number_tables,
+    online_tables as online_tables,
     outputs_of_egs as outputs_of_egs,
     priors as priors,
     profile_network as profile_network,

@@ -17,6 +17,7 @@ FAMILIES = {
     "aligning": "Alignments",
     "graphs": "Lexicons, graphs and words",
     "lattices": "Lattices",
+    "online": "Audio as it comes",
     "tables": "Tables of vectors and matrices",
 }
 
@@ -125,6 +126,8 @@ _TABLE = (
     ("lattice-scale", "lattices", "lattice-scale", "scale the costs of lattices"),
     ("lattice-to-nbest", "lattices", "lattice-to-nbest", "write the best paths of each lattice as lattices"),
     ("nbest-to-linear", "lattices", "nbest-to-linear", "write the parts of lattices of one path"),
+    ("online2-wav-nnet3-latgen-faster", "online", "online2-wav-nnet3-latgen-faster",
+     "decode recordings as streams to lattices"),
     ("add-deltas", "tables", "add-deltas", "add differences in time to features"),
     ("apply-cmvn", "tables", "apply-cmvn", "normalise means and variances of features"),
     ("apply-cmvn-online", "tables", "apply-cmvn-online", "normalise features by what came before"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from ctypes import c_float
 from dataclasses import dataclass
 from typing import ClassVar
@@ -320,6 +320,22 @@ class ExtractorFileOptions(Options):
 
 
 @dataclass(frozen=True)
+class OnlineDecodingOptions(Options):
+    """Decoding recordings as if they came from a microphone."""
+
+    chunk_length: float = option(0.18, Number(), "Audio taken at a time (<= 0: all at once).", unit="s")
+    online: bool = option(
+        True, _BOOLEAN, "Estimate ivectors while audio comes (false: from the whole utterance, in one piece)."
+    )
+    do_endpointing: bool = option(False, _BOOLEAN, "End an utterance where its speaker pauses; the rest is lost.")
+
+    @property
+    def seconds_at_once(self) -> float:
+        """Seconds of audio taken at a time; not above 0 for all."""
+        return self.chunk_length if self.online else -1.0
+
+
+@dataclass(frozen=True)
 class EndpointRule(Options):
     """A rule by which an utterance has ended: silence at its end, length, and the cost of ending now, all of these."""
 
@@ -329,6 +345,16 @@ class EndpointRule(Options):
         math.inf, Number(bounds(minimum=0), finite=False), "Cost of ending now less that of the best path."
     )
     min_utterance_length: float = option(0.0, _SECONDS, "Length.", unit="s")
+
+
+#: The rules of Kaldi's, one of which suffices.
+ENDPOINT_RULES: Mapping[str, EndpointRule] = {
+    "rule1": EndpointRule(must_contain_nonsilence=False, min_trailing_silence=5.0),
+    "rule2": EndpointRule(min_trailing_silence=0.5, max_relative_cost=2.0),
+    "rule3": EndpointRule(min_trailing_silence=1.0, max_relative_cost=8.0),
+    "rule4": EndpointRule(min_trailing_silence=2.0),
+    "rule5": EndpointRule(must_contain_nonsilence=False, min_trailing_silence=0.0, min_utterance_length=20.0),
+}
 
 
 @dataclass(frozen=True)

@@ -126,9 +126,9 @@ def _native_options(options: MfccOptions | FbankOptions) -> Any:
     return theirs
 
 
-def read_feature_options(path: str | os.PathLike[str], kind: str) -> MfccOptions | FbankOptions:
+def read_feature_options(path: str | os.PathLike[str], kind: str, **defaults: Any) -> MfccOptions | FbankOptions:
     """Returns what a config file such as mfcc.conf says, of kind "mfcc" or "fbank". Raises as `read_conf` does."""
-    return cast("MfccOptions | FbankOptions", read_conf(path, {"": FEATURE_KINDS[kind]()}, _IGNORED)[""])
+    return cast("MfccOptions | FbankOptions", read_conf(path, {"": FEATURE_KINDS[kind](**defaults)}, _IGNORED)[""])
 
 
 class OnlineCmvn:

@@ -116,6 +116,24 @@ class FrontModel:
             acoustic_scale=self.decoding.acoustic_scale,
         )
 
+    def check_dims(self, source: str) -> None:
+        """Raises ModelFormatError, with the model's file `source`, if features, ivectors and network do not fit."""
+        nnet, dim = self.acoustic_model.nnet, self.features.dim
+        pairs = [("the network's input 'input'", nnet.node_dim("input"))]
+        if self.ivectors is not None:
+            pairs.append(("the ivector extractor", self.ivectors.feature_dim))
+        if self.cmvn is not None:
+            pairs.append(("the statistics for CMVN", self.cmvn[1].shape[1] - 1))
+        for what, wanted in pairs:
+            if wanted != dim:
+                raise ModelFormatError(f"{what} has dimension {wanted}, but the features have {dim}", source)
+        if self.ivectors is not None and nnet.node_dim("ivector") != self.ivectors.dim:
+            raise ModelFormatError(
+                f"the network wants ivectors of {nnet.node_dim('ivector')}, the extractor makes such of "
+                f"{self.ivectors.dim}",
+                source,
+            )
+
 
 class ModelFolder:
     """A directory with a model: its files and its settings. Large files are loaded on demand.
@@ -184,7 +202,7 @@ class ModelFolder:
         front = FrontModel(
             *(model.pack(), self.features, self.decoding, self.silence_weighting, ivectors, self._load_cmvn())
         )
-        self._check_dims(front, path)
+        front.check_dims(str(path))
         return front
 
     # ---- settings, and the files that they name ----
@@ -284,23 +302,6 @@ class ModelFolder:
             )
         except ModelFormatError as error:
             raise error if error.source else ModelFormatError(error.message, str(paths[0].parent)) from None
-
-    def _check_dims(self, front: FrontModel, path: Path) -> None:
-        nnet, dim = front.acoustic_model.nnet, front.features.dim
-        pairs = [("the network's input 'input'", nnet.node_dim("input"))]
-        if front.ivectors is not None:
-            pairs.append(("the ivector extractor", front.ivectors.feature_dim))
-        if front.cmvn is not None:
-            pairs.append(("the statistics for CMVN", front.cmvn[1].shape[1] - 1))
-        for what, wanted in pairs:
-            if wanted != dim:
-                raise ModelFormatError(f"{what} has dimension {wanted}, but the features have {dim}", str(path))
-        if front.ivectors is not None and nnet.node_dim("ivector") != front.ivectors.dim:
-            raise ModelFormatError(
-                f"the network wants ivectors of {nnet.node_dim('ivector')}, the extractor makes such of "
-                f"{front.ivectors.dim}",
-                str(path),
-            )
 
 
 def _name(said: str, default: str) -> str:
