@@ -43,6 +43,7 @@ from nnet3.base.options.examples import (
     XvectorMakingOptions as XvectorMakingOptions,
 )
 from nnet3.base.options.onnx import NetworkOnnxOptions as NetworkOnnxOptions, OnnxOptions as OnnxOptions
+from nnet3.base.options.online import OnlineDecodingOptions as OnlineDecodingOptions, TcpOptions as TcpOptions
 from nnet3.base.options.recognizer import (
     CmvnOptions as CmvnOptions,
     DecodingOptions as DecodingOptions,
@@ -54,7 +55,6 @@ from nnet3.base.options.recognizer import (
     LatticeOptions as LatticeOptions,
     MfccOptions as MfccOptions,
     OnlineCmvnOptions as OnlineCmvnOptions,
-    OnlineDecodingOptions as OnlineDecodingOptions,
     OnlineFeatureOptions as OnlineFeatureOptions,
     SearchOptions as SearchOptions,
     SilenceOptions as SilenceOptions,
@@ -79,3 +79,4 @@ from nnet3.base.options.utterances import (
     UtteranceOptions as UtteranceOptions,
     XvectorOptions as XvectorOptions,
 )
+from nnet3.base.options.waves import TrailingSilenceOptions as TrailingSilenceOptions

@@ -13,6 +13,7 @@ from nnet3.asr import FeatureStream, Model, OnlineIvectors
 from nnet3.errors import ArgumentError, ExecutionError
 from nnet3.options import EndpointRule, LatticeOptions, OnlineCmvnOptions, SilenceWeightingOptions
 from nnet3.speech.asr.acoustic_stream import UNKNOWN_SPEAKER, SpeakerKnown
+from nnet3.speech.asr.audio import samples_at_once
 from nnet3.speech.asr.endpoints import Endpointing
 from nnet3.speech.asr.online_decoder import OnlineDecoder, OnlineStream
 from nnet3.speech.asr.utterance_decoder import UtteranceDecoder, UtteranceSearch
@@ -133,7 +134,7 @@ def test_without_any_path_the_lattice_is_empty(model: Model) -> None:
     assert search.found().lattice.fst.num_states == 0
 
 
-def test_the_samples_of_a_piece_are_counted_in_float32(model: Model) -> None:
+def test_the_samples_of_a_piece_are_counted_in_float32() -> None:
     sizes = {(8000, 0.06): 480, (16000, 0.18): 2880, (8000, 1e-6): 1, (8000, -1.0): 0, (8000, 0.0): 0}
     for (rate, seconds), samples in sizes.items():
-        assert _decoder(model, seconds).samples_at_once(rate) == samples
+        assert samples_at_once(rate, seconds) == samples

@@ -40,6 +40,7 @@ from nnet3.cli import (
     show_stages as show_stages,
     transcribing as transcribing,
     tuning as tuning,
+    wave_tables as wave_tables,
     word_times as word_times,
 )
 from nnet3.cli.demo import run_demo as run_demo

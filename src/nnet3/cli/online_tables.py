@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-
-import numpy as np
+from typing import NoReturn
 
 from nnet3.base.kaldi_io.graph_file import read_graph
 from nnet3.base.kaldi_io.lattice_file import lattice_writer
 from nnet3.base.kaldi_io.load import open_rxfilename
 from nnet3.base.kaldi_io.symbols import SymbolTable, load_symbols
-from nnet3.base.kaldi_io.table_values import open_words_table
+from nnet3.base.options.online import OnlineDecodingOptions, TcpOptions
 from nnet3.base.options.recognizer import (
     DecodingOptions,
     EndpointRule,
     LatticeOptions,
-    OnlineDecodingOptions,
     OnlineFeatureOptions,
     SilenceOptions,
     SilenceWeightingOptions,
 )
 from nnet3.cli.files import load_acoustic_model
 from nnet3.cli.messages import say, say_words
+from nnet3.cli.wave_tables import SpeakersRecordings
 from nnet3.errors import Nnet3Error
 from nnet3.speech.asr.acoustic_stream import UNKNOWN_SPEAKER
 from nnet3.speech.asr.endpoints import Endpointing
@@ -34,10 +33,8 @@ from nnet3.speech.asr.graph_words import check_words
 from nnet3.speech.asr.online_decoder import OnlineDecoder
 from nnet3.speech.asr.online_front import load_online_features, online_front
 from nnet3.speech.asr.search_graph import SearchGraph
+from nnet3.speech.asr.tcp_server import TcpServer
 from nnet3.speech.asr.utterance_decoder import DecodedUtterance, UtteranceDecoder, UtteranceSearch
-from nnet3.speech.asr.wave_table import WaveData, random_access_waves
-
-FATAL = 255  # the exit status of Kaldi's online2 programs after an error
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ class OnlineSettings:
     rules: dict[str, EndpointRule]
     online: OnlineDecodingOptions
 
-    def decoder(self, model: str, graph: str, always_endpoints: bool = False) -> OnlineDecoder:
+    def decoder(self, model: str, graph: str) -> OnlineDecoder:
         """Loads a model and a graph. Raises Nnet3Error for files that cannot be read, or do not fit."""
         features = load_online_features(self.features, greedy=not self.online.online)
         acoustic = load_acoustic_model(model)
@@ -63,9 +60,8 @@ class OnlineSettings:
             *(transitions, self.decoding, self.lattices, self.decoding.acoustic_scale), allow_partial=True
         )
         endpoints = None
-        if always_endpoints or self.online.do_endpointing:
-            seconds = self.decoding.frame_subsampling_factor * front.features.frame_shift / 1000
-            endpoints = Endpointing(self.rules, seconds)
+        if self.online.do_endpointing:
+            endpoints = Endpointing(self.rules, front.seconds_per_row)
         begin = partial(UtteranceSearch, utterances, search)
         return OnlineDecoder(front, begin, self.online.seconds_at_once, endpoints, self.silence.silence_phones)
 
@@ -83,46 +79,49 @@ def decode_waves(
     symbols = load_symbols(word_symbol_table) if word_symbol_table else None
     if word_symbol_table and os.path.isfile(graph):
         check_words(Path(graph), Path(word_symbol_table))
-    tally = _Tally(symbols)
+    tally, recordings = _Tally(symbols), SpeakersRecordings(spk2utt, waves)
     decoder = settings.decoder(model, graph)
-    with random_access_waves(waves) as recordings:
-        writer = lattice_writer(lattices)
-        try:
-            for key, found in _decoded(spk2utt, recordings.get, decoder, tally):
-                tally.add(key, found)
-                writer.write(key, found.lattice)
-                say(f"Decoded utterance {key}")
-        except BaseException:
-            with suppress(Nnet3Error):  # the first error is told
-                writer.keep()
-            raise
-        writer.close()
-    return tally.status()
+    writer = lattice_writer(lattices)
+    try:
+        for key, found in _decoded(recordings, decoder):
+            tally.add(key, found)
+            writer.write(key, found.lattice)
+            say(f"Decoded utterance {key}")
+    except BaseException:
+        with suppress(Nnet3Error):  # the first error is told
+            writer.keep()
+        raise
+    writer.close()
+    return tally.status(recordings.missing)
 
 
-def _decoded(
-    spk2utt: str, recording: Callable[[str], WaveData | None], decoder: OnlineDecoder, tally: _Tally
-) -> Iterator[tuple[str, DecodedUtterance]]:
-    """Yields what the utterances of each speaker say, in the order of `spk2utt`."""
-    with open_words_table(spk2utt) as speakers:
-        for _, utterances in speakers:
-            known = UNKNOWN_SPEAKER
-            for key in utterances:
-                wave = recording(key)
-                if wave is None:
-                    say(f"warning: Did not find audio for utterance {key}")
-                    tally.failed += 1
-                    continue
-                first = wave.samples[:, 0].astype(np.float32)
-                found, known = decoder.decode(wave.rate, first, known)
-                yield key, found
+def serve_tcp(model: str, graph: str, words: str, settings: OnlineSettings, options: TcpOptions) -> NoReturn:
+    """Hears clients of a port, one after the other, until it is interrupted."""
+    symbols = load_symbols(words)
+    if os.path.isfile(graph):
+        check_words(Path(graph), Path(words))
+    decoder = settings.decoder(model, graph)
+    decoder.computer.prepare()
+    with TcpServer(decoder, symbols.names, options, decoder.front.seconds_per_row) as server:
+        say(f"TcpServer: Listening on port: {server.port}")
+        while True:
+            server.serve_client()
+
+
+def _decoded(recordings: SpeakersRecordings, decoder: OnlineDecoder) -> Iterator[tuple[str, DecodedUtterance]]:
+    """Yields what the utterances of each speaker say."""
+    for utterances in recordings:
+        known = UNKNOWN_SPEAKER
+        for key, wave in utterances:
+            found, known = decoder.decode(wave.rate, wave.channel(0), known)
+            yield key, found
 
 
 class _Tally:
     """Says what each utterance says, and counts."""
 
     def __init__(self, symbols: SymbolTable | None):
-        self._symbols, self.done, self.failed, self._cost, self._rows = symbols, 0, 0, 0.0, 0
+        self._symbols, self._done, self._cost, self._rows = symbols, 0, 0.0, 0
 
     def add(self, key: str, found: DecodedUtterance) -> None:
         for notice in found.notices:
@@ -131,21 +130,12 @@ class _Tally:
             say(f"warning: utterance '{key}': Empty lattice.")
         elif self._symbols is not None:
             say_words(key, found.words, self._symbols)
-        self.done, self._cost, self._rows = self.done + 1, self._cost + found.cost, self._rows + len(found)
+        self._done, self._cost, self._rows = self._done + 1, self._cost + found.cost, self._rows + len(found)
 
-    def status(self) -> int:
+    def status(self, missing: int) -> int:
         """Says how many utterances there were, and returns the exit status."""
-        say(f"Decoded {self.done} utterances, {self.failed} with errors.")
+        say(f"Decoded {self._done} utterances, {missing} with errors.")
         if self._rows:
             mean = -self._cost / self._rows
             say(f"Overall likelihood per frame was {mean:g} per frame over {self._rows} frames.")
-        return int(self.done == 0)
-
-
-def as_kaldi_ends(work: Callable[[], int]) -> int:
-    """Returns the status of some work, or says its error and returns Kaldi's status after errors."""
-    try:
-        return work()
-    except Nnet3Error as error:
-        say(str(error))
-        return FATAL
+        return int(self._done == 0)

@@ -320,22 +320,6 @@ class ExtractorFileOptions(Options):
 
 
 @dataclass(frozen=True)
-class OnlineDecodingOptions(Options):
-    """Decoding recordings as if they came from a microphone."""
-
-    chunk_length: float = option(0.18, Number(), "Audio taken at a time (<= 0: all at once).", unit="s")
-    online: bool = option(
-        True, _BOOLEAN, "Estimate ivectors while audio comes (false: from the whole utterance, in one piece)."
-    )
-    do_endpointing: bool = option(False, _BOOLEAN, "End an utterance where its speaker pauses; the rest is lost.")
-
-    @property
-    def seconds_at_once(self) -> float:
-        """Seconds of audio taken at a time; not above 0 for all."""
-        return self.chunk_length if self.online else -1.0
-
-
-@dataclass(frozen=True)
 class EndpointRule(Options):
     """A rule by which an utterance has ended: silence at its end, length, and the cost of ending now, all of these."""
 

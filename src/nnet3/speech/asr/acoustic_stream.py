@@ -128,12 +128,7 @@ class AcousticStream:
     def _feed(self, samples: Samples, last: bool = False) -> tuple[Rows, npt.NDArray[np.float32] | None]:
         """Returns the frames that a piece of audio gives, and a new ivector or None."""
         plain = self._features.accept(samples, last)
-        frames = plain
-        if self._cmvn is not None:
-            self._cmvn.accept(plain)
-            numbers = np.arange(self._num_frames, self._num_frames + len(plain))
-            frames = self._cmvn.at(numbers)
-            self._cmvn.forget(self._num_frames + len(plain))
+        frames = plain if self._cmvn is None else self._cmvn.next_rows(plain)
         self._num_frames += len(plain)
         if self._ivectors is None:
             return frames, None

@@ -190,6 +190,14 @@ class OnlineCmvn:
         for buffer in (self._features, self._sums, self._counts):
             buffer.forget(first)
 
+    def next_rows(self, features: Rows) -> Rows:
+        """Takes frames in, (n, dim), and returns them normalised; only this method may look at frames then."""
+        first = len(self._features)
+        self.accept(features)
+        rows = self.at(np.arange(first, first + len(features)))
+        self.forget(first + len(features))
+        return rows
+
     def _smoothed(self, sums: Doubles, counts: Doubles, times: Integers) -> Doubles:
         """Returns means of numbers and squares, (n, 2 dim), after borrowing from other statistics so many times."""
         window, step, is_open = self.options.cmn_window, 0, np.ones(len(counts), bool)

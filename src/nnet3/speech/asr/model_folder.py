@@ -103,6 +103,11 @@ class FrontModel:
     ivectors: IvectorModel | None = None
     cmvn: tuple[OnlineCmvnOptions, Doubles] | None = None  # of the network's input, if that is normalised online
 
+    @property
+    def seconds_per_row(self) -> float:
+        """The time between rows of scores."""
+        return self.decoding.frame_subsampling_factor * self.features.frame_shift / 1000
+
     def computer(self, num_streams: int = 1, device: str | torch.device | None = None) -> StreamComputer:
         """Returns a computer of scores for `AcousticStream`, as many at a time; chunks are those of the settings."""
         return StreamComputer(

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
-
-import numpy as np
 
 from nnet3.errors import ExecutionError
 from nnet3.inference.stream import StreamComputer
 from nnet3.speech.asr.acoustic_stream import UNKNOWN_SPEAKER, AcousticStream, Scores, SpeakerKnown, compute_scores
 from nnet3.speech.asr.arrays import Integers
-from nnet3.speech.asr.audio import Samples
+from nnet3.speech.asr.audio import Samples, pieces, samples_at_once
 from nnet3.speech.asr.beam_search import BeamSearch
 from nnet3.speech.asr.endpoints import Endpointing, silent_rows
 from nnet3.speech.asr.model_folder import FrontModel
@@ -55,12 +54,6 @@ class OnlineDecoder:
         """The computer of the scores of one stream."""
         return self.front.computer()
 
-    def samples_at_once(self, rate: float) -> int:
-        """Returns the samples of a piece, 0 for all."""
-        if self.chunk_seconds <= 0:
-            return 0
-        return max(int(np.float32(rate) * np.float32(self.chunk_seconds)), 1)
-
     def decode(
         self, rate: float, samples: Samples, speaker: SpeakerKnown = UNKNOWN_SPEAKER
     ) -> tuple[DecodedUtterance, SpeakerKnown]:
@@ -70,7 +63,7 @@ class OnlineDecoder:
         row, ArgumentError for a rate that the features do not take.
         """
         with OnlineStream(self, rate, speaker) as stream:
-            for piece, is_last in _pieces(samples, self.samples_at_once(rate)):
+            for piece, is_last in pieces(samples, samples_at_once(rate, self.chunk_seconds)):
                 stream.accept(piece, is_last)
                 if self.endpoints is not None and stream.has_paused():
                     break
@@ -92,7 +85,8 @@ class OnlineStream:
 
     def __exit__(self, *error: object) -> None:
         if self._is_open:
-            self._acoustic.close()
+            with suppress(ExecutionError):  # a stream whose scores are not finite has ended
+                self._acoustic.close()
 
     @property
     def num_rows(self) -> int:
@@ -102,8 +96,9 @@ class OnlineStream:
     def accept(self, piece: Samples, is_last: bool = False) -> None:
         """Takes samples, (n,), and searches as far as they allow; the last samples end the stream."""
         if is_last:
+            rows = self._acoustic.finish(piece)
             self._is_open = False
-            self.hearing.accept(self._acoustic.finish(piece))
+            self.hearing.accept(rows)
         else:
             self.hearing.accept(compute_scores([self._acoustic.feed(piece)])[self._acoustic])
 
@@ -127,10 +122,3 @@ class OnlineStream:
 
     def _trace(self, first: int) -> tuple[Integers, Integers] | None:
         return self.hearing.search.newest(first)
-
-
-def _pieces(samples: Samples, size: int) -> Iterator[tuple[Samples, bool]]:
-    """Yields pieces of so many samples, 0 for all, and whether each is the last."""
-    size = size or max(len(samples), 1)
-    for first in range(0, max(len(samples), 1), size):
-        yield samples[first : first + size], first + size >= len(samples)

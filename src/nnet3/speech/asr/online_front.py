@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, cast
 
+import numpy as np
+
 from nnet3.base.options.recognizer import (
     DecodingOptions,
     ExtractorFileOptions,
@@ -18,11 +20,12 @@ from nnet3.base.options.recognizer import (
 )
 from nnet3.errors import ArgumentError
 from nnet3.model.nnet import AcousticModel
-from nnet3.speech.asr.arrays import Doubles
+from nnet3.speech.asr.arrays import Doubles, Rows, Singles
+from nnet3.speech.asr.audio import Samples, pieces, samples_at_once
 from nnet3.speech.asr.conf_file import read_conf
-from nnet3.speech.asr.features import FEATURE_KINDS, read_feature_options
+from nnet3.speech.asr.features import FEATURE_KINDS, FeatureStream, OnlineCmvn, read_feature_options
 from nnet3.speech.asr.ivector_files import load_cmvn_stats
-from nnet3.speech.asr.ivectors import IvectorFiles, IvectorModel
+from nnet3.speech.asr.ivectors import IvectorFiles, IvectorModel, OnlineIvectors, SpeakerState
 from nnet3.speech.asr.model_folder import FrontModel
 from nnet3.speech.asr.model_settings import read_extractor_settings
 
@@ -38,6 +41,29 @@ class OnlineFeatures(NamedTuple):
     features: MfccOptions | FbankOptions
     ivectors: IvectorModel | None
     cmvn: tuple[OnlineCmvnOptions, Doubles] | None
+
+    def rows(
+        self, rate: float, samples: Samples, chunk_seconds: float, speaker: SpeakerState | None = None
+    ) -> tuple[Rows, SpeakerState | None]:
+        """Returns frames with ivectors of an utterance, (frames, dim), and what is known of the speaker afterwards.
+
+        The input of a network's frame is asked for as soon as the frame and its ivector can be had, which matters if
+        ivectors are greedy.
+        """
+        stream, parts, vectors = FeatureStream(self.features, rate), list[Rows](), list[Singles]()
+        cmvn = None if self.cmvn is None else OnlineCmvn(*self.cmvn)
+        ivectors = None if self.ivectors is None else OnlineIvectors(self.ivectors, speaker)
+        for piece, is_last in pieces(samples, samples_at_once(rate, chunk_seconds)):
+            plain = stream.accept(piece, is_last)
+            parts.append(plain if cmvn is None else cmvn.next_rows(plain))
+            if ivectors is not None:
+                ivectors.accept(plain, is_last)
+                vectors += [ivectors.at(frame) for frame in range(len(vectors), ivectors.ready)]
+        frames = np.concatenate(parts)
+        if ivectors is None:
+            return frames, None
+        known = ivectors.speaker_state()
+        return np.concatenate([frames, np.array(vectors, np.float32).reshape(-1, ivectors.model.dim)], axis=1), known
 
 
 def load_online_features(said: OnlineFeatureOptions, greedy: bool = False) -> OnlineFeatures:

@@ -51,8 +51,7 @@ class Model:
                 f"the network has {outputs} outputs, but its transition model {self.transition_model.num_pdfs} pdfs",
                 str(self.folder.path),
             )
-        factor = self.front.decoding.frame_subsampling_factor
-        self.seconds_per_row = factor * self.front.features.frame_shift / 1000
+        self.seconds_per_row = self.front.seconds_per_row
         self.endpointing = Endpointing(self.folder.endpoint_rules, self.seconds_per_row)
         self._device = device
         self._idle: list[StreamComputer] = []

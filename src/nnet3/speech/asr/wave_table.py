@@ -13,6 +13,7 @@ from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.table_values import TableKind
 from nnet3.base.kaldi_io.writer import Writer
 from nnet3.errors import ModelFormatError
+from nnet3.speech.asr.audio import Samples
 from nnet3.speech.asr.wav_file import WavFormat, WavHeader, read_header
 
 _LOG = logging.getLogger("nnet3")
@@ -26,6 +27,19 @@ class WaveData:
 
     rate: int
     samples: npt.NDArray[np.int16]
+
+    @classmethod
+    def of(cls, rate: int, samples: npt.NDArray[np.float32]) -> WaveData:
+        """Cuts off the fractions of samples (samples, channels), and what is beyond 16 bits, with a warning."""
+        whole = np.clip(np.trunc(samples), -(1 << 15), (1 << 15) - 1)
+        clipped = int((np.abs(np.trunc(samples) - whole) > 0).sum())
+        if clipped:
+            _LOG.warning("%d of %d samples are beyond 16 bits, and were cut: reduce the volume", clipped, whole.size)
+        return cls(rate, whole.astype(np.int16))
+
+    def channel(self, number: int) -> Samples:
+        """Returns a channel, (samples,) float32."""
+        return self.samples[:, number].astype(np.float32)
 
 
 def read_wave(reader: Reader) -> WaveData:
