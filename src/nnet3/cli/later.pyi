@@ -31,6 +31,7 @@ from nnet3.cli import (
     looped_tables as looped_tables,
     network_tables as network_tables,
     number_tables as number_tables,
+    online_tables as online_tables,
     outputs_of_egs as outputs_of_egs,
     pitch_tables as pitch_tables,
     priors as priors,
@@ -45,6 +46,7 @@ from nnet3.cli import (
     transcribing as transcribing,
     tuning as tuning,
     voice_tables as voice_tables,
+    wave_tables as wave_tables,
     word_times as word_times,
 )
 from nnet3.cli.demo import run_demo as run_demo

@@ -19,6 +19,7 @@ FAMILIES = {
     "lattices": "Lattices",
     "speakers": "Speakers",
     "sounds": "Recordings and pitch",
+    "online": "Audio as it comes",
     "tables": "Tables of vectors and matrices",
 }
 
@@ -165,6 +166,13 @@ _TABLE = (
     ("process-kaldi-pitch-feats", "sounds", "process-kaldi-pitch-feats", "features of pitches"),
     ("wav-copy", "sounds", "wav-copy", "copy recordings as WAV files"),
     ("wav-to-duration", "sounds", "wav-to-duration", "how long recordings last"),
+    ("extend-wav-with-silence", "online", "extend-wav-with-silence", "add silence to the end of recordings"),
+    ("online2-tcp-nnet3-decode-faster", "online", "online2-tcp-nnet3-decode-faster",
+     "decode audio that comes to a port"),
+    ("online2-wav-dump-features", "online", "online2-wav-dump-features",
+     "features and ivectors of recordings as they come"),
+    ("online2-wav-nnet3-latgen-faster", "online", "online2-wav-nnet3-latgen-faster",
+     "decode recordings as streams to lattices"),
     ("add-deltas", "tables", "add-deltas", "add differences in time to features"),
     ("apply-cmvn", "tables", "apply-cmvn", "normalise means and variances of features"),
     ("apply-cmvn-online", "tables", "apply-cmvn-online", "normalise features by what came before"),

@@ -110,6 +110,11 @@ class FrontModel:
         """The columns of the network's input."""
         return self.features.dim + (0 if self.pitch is None else self.pitch.features.dim)
 
+    @property
+    def seconds_per_row(self) -> float:
+        """The time between rows of scores."""
+        return self.decoding.frame_subsampling_factor * self.features.frame_shift / 1000
+
     def computer(self, num_streams: int = 1, device: str | torch.device | None = None) -> StreamComputer:
         """Returns a computer of scores for `AcousticStream`, as many at a time; chunks are those of the settings."""
         return StreamComputer(
@@ -122,6 +127,24 @@ class FrontModel:
             use_priors=len(self.acoustic_model.priors) > 0,
             acoustic_scale=self.decoding.acoustic_scale,
         )
+
+    def check_dims(self, source: str) -> None:
+        """Raises ModelFormatError, with the model's file `source`, if features, ivectors and network do not fit."""
+        nnet = self.acoustic_model.nnet
+        pairs = [("the network's input 'input'", nnet.node_dim("input"), self.input_dim)]
+        if self.ivectors is not None:
+            pairs.append(("the ivector extractor", self.ivectors.feature_dim, self.features.dim))
+        if self.cmvn is not None:
+            pairs.append(("the statistics for CMVN", self.cmvn[1].shape[1] - 1, self.input_dim))
+        for what, wanted, dim in pairs:
+            if wanted != dim:
+                raise ModelFormatError(f"{what} has dimension {wanted}, but the features have {dim}", source)
+        if self.ivectors is not None and nnet.node_dim("ivector") != self.ivectors.dim:
+            raise ModelFormatError(
+                f"the network wants ivectors of {nnet.node_dim('ivector')}, the extractor makes such of "
+                f"{self.ivectors.dim}",
+                source,
+            )
 
 
 class ModelFolder:
@@ -192,7 +215,7 @@ class ModelFolder:
             *(model.pack(), self.features, self.decoding, self.silence_weighting, ivectors, self._load_cmvn()),
             pitch=self._read_pitch(),
         )
-        self._check_dims(front, path)
+        front.check_dims(str(path))
         return front
 
     # ---- settings, and the files that they name ----
@@ -302,23 +325,6 @@ class ModelFolder:
             )
         except ModelFormatError as error:
             raise error if error.source else ModelFormatError(error.message, str(paths[0].parent)) from None
-
-    def _check_dims(self, front: FrontModel, path: Path) -> None:
-        nnet = front.acoustic_model.nnet
-        pairs = [("the network's input 'input'", nnet.node_dim("input"), front.input_dim)]
-        if front.ivectors is not None:
-            pairs.append(("the ivector extractor", front.ivectors.feature_dim, front.features.dim))
-        if front.cmvn is not None:
-            pairs.append(("the statistics for CMVN", front.cmvn[1].shape[1] - 1, front.input_dim))
-        for what, wanted, dim in pairs:
-            if wanted != dim:
-                raise ModelFormatError(f"{what} has dimension {wanted}, but the features have {dim}", str(path))
-        if front.ivectors is not None and nnet.node_dim("ivector") != front.ivectors.dim:
-            raise ModelFormatError(
-                f"the network wants ivectors of {nnet.node_dim('ivector')}, the extractor makes such of "
-                f"{front.ivectors.dim}",
-                str(path),
-            )
 
 
 def _name(said: str, default: str) -> str:
