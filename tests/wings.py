@@ -12,6 +12,8 @@ WINGS = {
     "inference": (),
     "training": ("examples", "train", "chain", "runs"),
     "speech": ("asr", "speaker", "tuning", "serve"),
+    "training": ("examples", "train", "chain", "rnnlm", "runs"),
+    "speech": ("asr", "tuning", "serve"),
     "export": (),
     "cn": (),
     "explore": (),
