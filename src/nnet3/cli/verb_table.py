@@ -108,6 +108,7 @@ _TABLE = (
      "make training graphs of acceptors of words"),
     ("post-to-tacc", "aligning", "post-to-tacc", "sum posteriors by transition-id or pdf"),
     ("show-alignments", "aligning", "show-alignments", "print alignments phone by phone"),
+    ("arpa-to-const-arpa", "graphs", "arpa-to-const-arpa", "make a const-arpa model of a language model of integers"),
     ("arpa2fst", "graphs", "arpa2fst", "make an FST of a language model in the ARPA format"),
     ("compute-wer", "graphs", "compute-wer", "count word errors"),
     ("init-tree", "graphs", "", "make a tree of phones or of pairs of phones"),
