@@ -31,7 +31,7 @@ from nnet3.speech.asr.integer_arpa import read_integer_arpa
 from nnet3.speech.asr.lang_folder import LISTS_OF_PHONES, Dictionary, write_lang
 from nnet3.training.chain.denominator_graph import DenominatorGraph
 from nnet3.training.chain.graphs.denominator_fst import make_denominator_fst
-from nnet3.training.chain.graphs.fst_changes import sorted_by_label
+from nnet3.training.chain.graphs.fst_changes import sorted_by_label, with_labels
 from nnet3.training.chain.graphs.normalization import make_normalization_fst
 from nnet3.training.chain.graphs.phone_hmms import PhoneHmms
 from nnet3.training.chain.graphs.phone_lm import estimate_phone_lm
@@ -102,6 +102,12 @@ def arpa_to_const_arpa(model: str, output: str, bos: int, eos: int, unk: int) ->
         raise Nnet3Error(str(error) if getattr(error, "source", "") else f"{model}: {error}") from None
     save(output, True, partial(write_const_arpa, made))
     say(f"a model of {len(made.states)} numbers, with n-grams of up to {made.order} words")
+
+
+def project(fst: str, output: str, side: str) -> None:
+    """Copies the labels of one side of an FST to the other."""
+    read = load_fst(fst)
+    save_fst(with_labels(read, read.olabel if side == "output" else read.ilabel), output)
 
 
 def init_tree(topology: str, tree: str, model: str, sequences: str, min_count: int, binary: bool) -> None:

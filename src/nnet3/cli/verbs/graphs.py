@@ -65,6 +65,19 @@ def compute_wer(said: str, heard: str, text: bool, mode: str) -> None:
 
 
 @verb()
+@click.option("--project-type", "side", type=click.Choice(["input", "output"]), default="input", show_default=True,
+              help="The side whose labels are kept.")  # fmt: skip
+@arguments(fst="[FST", output="[FST]]")
+def fstproject(fst: str, output: str, side: str) -> None:
+    """Copy the labels of one side of an FST to the other side, as OpenFst's program does: G.fst gets an acceptor of
+    words, without #0, by its output side.
+
+    nnet3 fstproject --project_type=output G.fst G_words.fst
+    """
+    later.graph_making.project(fst or "-", output or "-", side)
+
+
+@verb()
 @binary_option
 @text_option("--phones", "sequences", metavar="RSPECIFIER", help="Sequences of phones whose pairs count.")
 @whole_number("--min-count", least=1, default=100, help="Pairs of phones that come as often have pdfs of their own.")
