@@ -174,7 +174,7 @@ def serve(model: str, options: ServeOptions, graph: str | None) -> None:
 
     nnet3 serve vosk-model-small-ko-0.22
     """
-    later.serve.serve(later.asr.Model(model, graph), options, say)
+    later.serve.serve(later.asr.Model(model, graph=graph), options, say)
 
 
 @verb(program_defaults={"batchnorm_test_mode": False, "dropout_test_mode": False})

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from nnet3.errors import ExecutionError
 from nnet3.inference.stream import StreamComputer
 from nnet3.speech.asr.arrays import Rows
-from nnet3.speech.asr.audio import Audio, PcmReader, Samples
+from nnet3.speech.asr.audio import Audio, PcmReader, Samples, whole_rate
 from nnet3.speech.asr.features import FeatureStream, OnlineCmvn
 from nnet3.speech.asr.ivectors import OnlineIvectors
 from nnet3.speech.asr.model_folder import FrontModel
@@ -51,7 +51,7 @@ class AcousticStream:
     ):
         self.front, self.rate = front, rate
         self.num_rows = 0  # that were given out
-        self._reader, self._features = PcmReader(channels, channel), FeatureStream(front.features, rate)
+        self._reader, self._features = PcmReader(channels, channel), FeatureStream(front.features, whole_rate(rate))
         self._cmvn = None if front.cmvn is None else OnlineCmvn(*front.cmvn)
         self._piece = int(_PIECE_SECONDS * rate)
         self._num_frames, self._num_chunks = 0, 0
@@ -75,6 +75,11 @@ class AcousticStream:
                 *(model, options.silence_phones, factor, factor * self.num_rows),
                 *(options.silence_weight, options.max_state_duration),
             )
+
+    @property
+    def num_weighted_rows(self) -> int:
+        """The rows of the segment whose frames have weights in ivectors; 0 without weights."""
+        return 0 if self._silence is None else self._silence.num_rows
 
     def accept(self, audio: Audio) -> Iterator[Scores]:
         """Yields the rows of scores, (rows, pdfs), made available by each piece of the audio."""

@@ -96,6 +96,13 @@ def _in_16_bits(samples: npt.NDArray[np.generic]) -> Samples:
     )
 
 
+def whole_rate(rate: float) -> int:
+    """Returns a sample rate without the part behind its point, which Kaldi's resampler drops. Raises ArgumentError."""
+    if not isinstance(rate, Real) or isinstance(rate, bool) or not _RATES[0] <= rate <= _RATES[1]:
+        raise ArgumentError(f"a sample rate must be a number from {_RATES[0]} to {_RATES[1]}, got {rate!r:.80}")
+    return int(rate)
+
+
 class Resampler:
     """Changes the rate of samples, which come in pieces, by Kaldi's windowed sinc.
 
