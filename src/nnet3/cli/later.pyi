@@ -27,6 +27,7 @@ from nnet3.cli import (
     get_egs_tables as get_egs_tables,
     graph_making as graph_making,
     lattice_reading as lattice_reading,
+    lattice_rescoring as lattice_rescoring,
     lattice_tables as lattice_tables,
     looped_tables as looped_tables,
     network_tables as network_tables,

@@ -27,7 +27,7 @@ def factored(lattice: Lattice) -> Lattice:
     lengths = np.bincount(head, weights=ids.lengths, minlength=fst.num_arcs).astype(np.int64)
     strings = Strings.of(lengths[kept], ids[np.lexsort((place, head))].values)
     chained = Fst.from_arcs(fst.start, fst.final, fst.src[kept], dst[kept], fst.ilabel[kept], cost[kept])
-    states = _upwards(chained)
+    states = upwards(chained)
     states = states[~inner[states]]
     number_of = np.full(fst.num_states, -1)
     number_of[states] = np.arange(len(states))
@@ -61,7 +61,7 @@ def _chains(fst: Fst, inside: npt.NDArray[np.bool_]) -> tuple[Integers, Integers
     return head, place
 
 
-def _upwards(fst: Fst) -> Integers:
+def upwards(fst: Fst) -> Integers:
     """Returns the states in OpenFst's order: in the reverse postorder of a depth-first search."""
     next_arc, ends, dst = fst.offsets[:-1].tolist(), fst.offsets[1:].tolist(), fst.dst.tolist()
     seen, left = [False] * fst.num_states, []

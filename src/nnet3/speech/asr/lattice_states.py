@@ -1,0 +1,106 @@
+"""Chooses and orders the states of lattices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnet3.base.kaldi_io.fst import NO_STATE, Fst
+from nnet3.base.kaldi_io.fst_reach import accessible, arcs_on_cycles, coaccessible, goes_up
+from nnet3.base.kaldi_io.lattice import Lattice, Strings, no_strings
+from nnet3.base.kaldi_io.lattice_factoring import upwards
+from nnet3.errors import ModelFormatError
+from nnet3.speech.asr.arrays import Integers
+from nnet3.speech.asr.label_lattice import LabelLattice
+from nnet3.speech.asr.levels import longest_paths
+
+
+def with_states(lattice: Lattice, states: Integers) -> Lattice:
+    """Returns the lattice of some states, numbered in the order given, and the arcs between them; the start is one of
+    the states, or there are none.
+    """
+    fst = lattice.fst
+    number = np.full(fst.num_states, NO_STATE)
+    number[states] = np.arange(len(states))
+    arcs = np.flatnonzero((number[fst.src] >= 0) & (number[fst.dst] >= 0))
+    arcs = arcs[np.argsort(number[fst.src[arcs]], kind="stable")]
+    made = Fst.from_arcs(
+        int(number[fst.start]) if len(states) else NO_STATE,
+        *(fst.final[states], number[fst.src[arcs]], number[fst.dst[arcs]], fst.ilabel[arcs], fst.cost[arcs]),
+        None if fst.is_acceptor else fst.olabel[arcs],
+    )
+    return Lattice(
+        made,
+        *(lattice.acoustic_cost[arcs], lattice.final_acoustic_cost[states], lattice.transition_ids[arcs]),
+        *(lattice.final_transition_ids[states], lattice.is_plain),
+    )
+
+
+def with_arcs(lattice: Lattice, fst: Fst, arcs: Integers, states: Integers) -> Lattice:
+    """Returns the lattice that an FST is by the acoustic costs and transition-ids of arcs and ends of another lattice.
+
+    arcs: the other lattice's arc in each arc of the FST, -1 for none; states: its state in each state.
+    """
+    ends, none, free = fst.final < np.inf, no_strings(1), np.zeros(1, np.float32)
+    last = np.where(ends, states, lattice.fst.num_states)
+    return Lattice(
+        fst,
+        np.append(lattice.acoustic_cost, free)[arcs],
+        np.where(ends, lattice.final_acoustic_cost[states], np.float32(np.inf)),
+        Strings.joined([lattice.transition_ids, none])[np.where(arcs < 0, lattice.fst.num_arcs, arcs)],
+        Strings.joined([lattice.final_transition_ids, none])[last],
+    )
+
+
+def connected(lattice: Lattice) -> Lattice:
+    """Returns the lattice without states that lie on no path from the start to an end; itself if there are none."""
+    kept = accessible(lattice.fst) & coaccessible(lattice.fst)
+    if kept.all():
+        return lattice
+    is_empty = lattice.fst.start == NO_STATE or not kept[lattice.fst.start]
+    return with_states(lattice, np.zeros(0, np.int64) if is_empty else np.flatnonzero(kept))
+
+
+def check_acyclic(lattice: Lattice) -> None:
+    """Raises ModelFormatError for a lattice with a cycle."""
+    if arcs_on_cycles(lattice.fst).any():
+        raise ModelFormatError("the lattice has a cycle")
+
+
+def sorted_upwards(lattice: Lattice) -> Lattice:
+    """Returns the lattice with arcs that lead to states of higher numbers, as OpenFst numbers them; itself if they do.
+
+    Raises ModelFormatError for a cycle.
+    """
+    if goes_up(lattice.fst):
+        return lattice
+    check_acyclic(lattice)
+    return with_states(lattice, upwards(lattice.fst))
+
+
+def sorted_by_label(lattice: Lattice) -> Lattice:
+    """Returns the lattice with the arcs of each state in the order of their labels."""
+    fst = lattice.fst
+    order = np.lexsort((fst.ilabel, fst.src))
+    made = Fst(fst.start, fst.final, fst.offsets, fst.ilabel[order], fst.olabel[order], fst.cost[order], fst.dst[order])
+    return Lattice(
+        made,
+        *(lattice.acoustic_cost[order], lattice.final_acoustic_cost, lattice.transition_ids[order]),
+        *(lattice.final_transition_ids, lattice.is_plain),
+    )
+
+
+def label_lattice(lattice: Lattice) -> LabelLattice:
+    """Returns a lattice with a path from each state to an end by levels. Raises ModelFormatError for a cycle."""
+    check_acyclic(lattice)
+    fst = lattice.fst
+    level = longest_paths(fst.num_states, fst.src, fst.dst)
+    order = np.argsort(level, kind="stable")
+    number = np.argsort(order)
+    arcs = np.argsort(number[fst.src], kind="stable")
+    return LabelLattice(
+        *(level[order], number[fst.src[arcs]], number[fst.dst[arcs]], fst.ilabel[arcs].astype(np.int64)),
+        *(fst.cost[arcs].astype(np.float64), lattice.acoustic_cost[arcs].astype(np.float64)),
+        lattice.transition_ids[arcs],
+        *(fst.final[order].astype(np.float64), lattice.final_acoustic_cost[order].astype(np.float64)),
+        lattice.final_transition_ids[order],
+    )
