@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from nnet3.base.kaldi_io.fst import NO_STATE, Fst
-from nnet3.base.kaldi_io.fst_reach import accessible, arcs_on_cycles, coaccessible, goes_up
+from nnet3.base.kaldi_io.fst_reach import accessible, arcs_on_cycles, coaccessible, goes_up, topological_order
 from nnet3.base.kaldi_io.lattice import Lattice, Strings, no_strings
-from nnet3.base.kaldi_io.lattice_factoring import upwards
 from nnet3.errors import ModelFormatError
 from nnet3.speech.asr.arrays import Integers
 from nnet3.speech.asr.label_lattice import LabelLattice
@@ -74,7 +73,7 @@ def sorted_upwards(lattice: Lattice) -> Lattice:
     if goes_up(lattice.fst):
         return lattice
     check_acyclic(lattice)
-    return with_states(lattice, upwards(lattice.fst))
+    return with_states(lattice, topological_order(lattice.fst))
 
 
 def sorted_by_label(lattice: Lattice) -> Lattice:
