@@ -16,7 +16,7 @@ from nnet3.cn.node import Node
 from nnet3.cn.program import Question
 from nnet3.cn.runners import Runner
 from nnet3.cn.samples import SampleLayout
-from nnet3.cn.steps import FrameStep, StepProgram, FrameSteps
+from nnet3.cn.steps import FrameStep, FrameSteps, StepProgram
 from nnet3.cn.whole_sequences import SampleRows, WholeOperation
 from nnet3.errors import ArgumentError, NetworkError, check_kind, shown
 

@@ -1,4 +1,4 @@
-"""FrameSteps: a network frame by frame, as programs of one frame; what later frames look at is a state between programs.
+"""FrameSteps: a network as programs of one frame each; what later frames look at is a state between programs.
 
 The programs of the first frames may differ, for there the state is not complete; then the programs come round. They are
 those that `find_carried` gives for chunks of one frame.
