@@ -21,7 +21,15 @@ from nnet3.base.text.html import folded, table
 from nnet3.errors import ArgumentError, NetworkError
 from nnet3.model.components.base import Component
 from nnet3.model.components.random_source import RandomSource
-from nnet3.model.nnet.conversion import check_number, convert, packed, parse_target, quantized, widest_type
+from nnet3.model.nnet.conversion import (
+    check_number,
+    convert,
+    for_inference,
+    packed,
+    parse_target,
+    quantized,
+    widest_type,
+)
 from nnet3.model.nnet.fingerprint import ComponentDigests, nodes_digest
 from nnet3.model.nnet.flat_parameters import FlatParameters, flatten, sent_by_value
 from nnet3.model.nnet.from_torch.known import parts_of
@@ -404,14 +412,13 @@ class Nnet(RunsUtterances):
             component.zero_stats()
 
     def in_test_mode(self) -> Self:
-        """A network with shared parameter tensors whose batch-norm and dropout components are in test mode.
+        """A network to read: shared parameter tensors, batch-norm and dropout in test mode, native code in recurrences.
 
         The original stays as it is. The new network has the original's present structure and statistics.
         """
         twin = copy.copy(self)
         twin.warnings = list(self.warnings)
-        twin.replace_parts(replace(self._parts, components={n: c.shared_copy() for n, c in self.components.items()}))
-        twin.set_test_mode()
+        twin.replace_parts(replace(self._parts, components=for_inference(self._parts)))
         return twin
 
     def quantize(self, dtype: torch.dtype | str = torch.int8) -> Self:
@@ -431,9 +438,10 @@ class Nnet(RunsUtterances):
     def pack(self) -> Self:
         """A copy for inference, as by `quantize`, in faster forms:
 
-        on processors of AMD with AVX-512, the weights of large affine, linear and TDNN components outside recurrences
-        lie in the order of the fastest multiplication. With a C compiler, native code runs the steps of recurrences on
-        the CPU in float32; the code is built at the first call. NNET3_NATIVE=0 in the environment forbids it.
+        where products with packed weights are faster than PyTorch's, which is measured at the first call, the weights
+        of large affine, linear and TDNN components outside recurrences are packed. With a C compiler, native code runs
+        the steps of recurrences on the CPU in float32; the code is built at the first call. NNET3_NATIVE=0 in the
+        environment forbids it.
         """
         return type(self)(self.nodes, packed(self.parts), self.warnings)
 
