@@ -177,7 +177,7 @@ def shown(times: dict[str, float], notes: dict[str, str]) -> list[str]:
 
 
 def chain_row(sequences: int, device: torch.device, budget: Budget, *, small: bool) -> list[str]:
-    graph = make_graph("phones", *((50, 400, 30) if small else ()))
+    graph = make_graph("phones", *((200, 4_000, 40) if small else ()))
     supervision = make_supervision(sequences, _FRAMES, graph.num_pdfs)
     output = torch.randn(sequences * _FRAMES, graph.num_pdfs, device=device)
     denominator, options = Denominator(graph, 0.1), ChainOptions()
