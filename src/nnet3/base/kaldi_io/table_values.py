@@ -207,7 +207,7 @@ _POSTERIORS = TableKind(read_posterior, write_posterior)
 
 open_matrix_table, random_access_matrices, matrix_writer = _MATRICES.open, _MATRICES.by_key, _MATRICES.writer
 finished_matrices = _GENERAL.finished
-open_general_matrix_table = _GENERAL.open
+open_general_matrix_table, random_access_general_matrices = _GENERAL.open, _GENERAL.by_key
 open_vector_table, random_access_vectors, vector_writer = _VECTORS.open, _VECTORS.by_key, _VECTORS.writer
 open_int_vector_table, random_access_int_vectors = _INT_VECTORS.open, _INT_VECTORS.by_key
 int_vector_writer = _INT_VECTORS.writer
