@@ -42,8 +42,8 @@ from nnet3.base.options.examples import (
     SubsetOptions as SubsetOptions,
     XvectorMakingOptions as XvectorMakingOptions,
 )
-from nnet3.base.options.onnx import NetworkOnnxOptions as NetworkOnnxOptions, OnnxOptions as OnnxOptions
 from nnet3.base.options.online import OnlineDecodingOptions as OnlineDecodingOptions, TcpOptions as TcpOptions
+from nnet3.base.options.onnx import NetworkOnnxOptions as NetworkOnnxOptions, OnnxOptions as OnnxOptions
 from nnet3.base.options.recognizer import (
     CmvnOptions as CmvnOptions,
     DecodingOptions as DecodingOptions,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from nnet3.speech.asr.model_folder import FrontModel
 from nnet3.speech.asr.model_settings import read_extractor_settings
 
 _LOG = logging.getLogger("nnet3")
-_RATES = {"allow_downsample": False, "allow_upsample": False}  # Kaldi's defaults
+_RATES: dict[str, Any] = {"allow_downsample": False, "allow_upsample": False}  # Kaldi's defaults
 _NEEDED = ("ivector_extractor", "diag_ubm", "lda_matrix", "global_cmvn_stats")
 
 
@@ -109,7 +109,7 @@ def _load_ivectors(conf: str, greedy: bool) -> IvectorModel:
 
 
 def _files(said: ExtractorFileOptions) -> IvectorFiles:
-    return IvectorFiles(*(getattr(said, name) for name in _NEEDED), said.splice_config, said.cmvn_config)
+    return IvectorFiles._make((*(getattr(said, name) for name in _NEEDED), said.splice_config, said.cmvn_config))
 
 
 def _load_cmvn(said: OnlineFeatureOptions) -> tuple[OnlineCmvnOptions, Doubles] | None:
