@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from nnet3.base.options.declaring import Option, Options, declared
-from nnet3.cli.options import Decorator, all_of, click_type
+from nnet3.cli.options import Decorator, all_of, click_type, ignored
 
 
 def takes(
@@ -53,6 +53,12 @@ def one(options: type[Options], name: str, parameter: str = "", *names: str, **c
     """
     item = next(item for item in declared(options) if item.name == name)
     return _click_option(dataclasses.replace(item, name=parameter or name, **changes), *names)
+
+
+def unused(*classes: type[Options]) -> Decorator:
+    """Decorator: adds the options that classes declare, which change nothing here and which help does not show."""
+    items = {item.flag: item for options in classes for item in _all_declared(options)}
+    return all_of(*(ignored(f"--{flag}", kind=click_type(item.kind)) for flag, item in items.items()))
 
 
 def _click_option(item: Option, *names: str) -> Decorator:

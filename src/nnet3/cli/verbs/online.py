@@ -32,7 +32,7 @@ def _rule(name: str) -> Decorator:
 
 _feature_options: Decorator = all_of(
     takes("features", OnlineFeatureOptions, omit=("frame_subsampling_factor",)),
-    ignored("--plp-config", "--online-pitch-config", kind=click.STRING),
+    ignored("--plp-config", kind=click.STRING),
     takes("weighting", SilenceWeightingOptions, prefix="ivector-silence-weighting."),
     ignored("--num-threads-startup", kind=integer()),
 )

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from nnet3.errors import ExecutionError
 from nnet3.inference.stream import StreamComputer
 from nnet3.speech.asr.arrays import Doubles, Rows
-from nnet3.speech.asr.audio import Audio, PcmReader, Samples
+from nnet3.speech.asr.audio import Audio, PcmReader, Samples, whole_rate
 from nnet3.speech.asr.features import FeatureStream, OnlineCmvn
 from nnet3.speech.asr.ivectors import OnlineIvectors, SpeakerState
 from nnet3.speech.asr.model_folder import FrontModel
@@ -63,7 +63,8 @@ class AcousticStream:
     ):
         self.front, self.rate, self._speaker = front, rate, speaker
         self.num_rows = 0  # that were given out
-        self._reader, self._features = PcmReader(channels, channel), FeatureStream(front.features, rate)
+        self._reader, self._features = PcmReader(channels, channel), FeatureStream(front.features, whole_rate(rate))
+        self._pitch = None if front.pitch is None else front.pitch.columns(front.features.dim, whole_rate(rate))
         self._cmvn = None if front.cmvn is None else OnlineCmvn(*front.cmvn, speaker.input_stats)
         self._piece = int(_PIECE_SECONDS * rate)
         self._num_frames, self._num_chunks = 0, 0
@@ -89,6 +90,11 @@ class AcousticStream:
                 *(model, options.silence_phones, factor, factor * self.num_rows),
                 *(options.silence_weight, options.max_state_duration),
             )
+
+    @property
+    def num_weighted_rows(self) -> int:
+        """The rows of the segment whose frames have weights in ivectors; 0 without weights."""
+        return 0 if self._silence is None else self._silence.num_rows
 
     def accept(self, audio: Audio) -> Iterator[Scores]:
         """Yields the rows of scores, (rows, pdfs), made available by each piece of the audio."""
@@ -128,8 +134,10 @@ class AcousticStream:
     def _feed(self, samples: Samples, last: bool = False) -> tuple[Rows, npt.NDArray[np.float32] | None]:
         """Returns the frames that a piece of audio gives, and a new ivector or None."""
         plain = self._features.accept(samples, last)
-        frames = plain if self._cmvn is None else self._cmvn.next_rows(plain)
-        self._num_frames += len(plain)
+        frames = plain if self._pitch is None else self._pitch.accept(plain, samples, last)
+        if self._cmvn is not None:
+            frames = self._cmvn.next_rows(frames)
+        self._num_frames += len(frames)
         if self._ivectors is None:
             return frames, None
         self._ivectors.accept(plain, last)
@@ -149,17 +157,20 @@ class AcousticStream:
 
     def _ivector(self) -> npt.NDArray[np.float32]:
         assert self._ivectors is not None
-        ready = self._ivectors.ready
+        ready = min(self._ivectors.ready, self._num_frames)
         return self._ivectors.at(ready - 1) if ready else np.zeros(self._ivectors.model.dim, np.float32)
 
     def _weigh(self) -> None:
-        if self._silence is None or self._ivectors is None or self._best_path is None or not self._ivectors.ready:
+        if self._silence is None or self._ivectors is None or self._best_path is None:
+            return
+        ready = min(self._ivectors.ready, self._num_frames)
+        if not ready:
             return
         first = self._silence.first_row
         path = self._best_path(first)
         if path is not None:
             self._silence.trace(*path, first)
-        self._ivectors.weigh(*self._silence.changes(self._ivectors.ready))
+        self._ivectors.weigh(*self._silence.changes(ready))
         self._ivectors.settle(min(self._silence.first_open, self._silence.factor * self.num_rows))
 
 
