@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 #: Each wing with its rooms; a wing without rooms is a room itself.
 WINGS = {
-    "base": ("text", "options", "drawing", "index", "kaldi_io", "native"),
+    "base": ("text", "options", "index", "kaldi_io", "drawing", "native"),
     "engine": ("ir", "schedule", "lowering", "families", "driver", "runtime"),
     "model": ("components", "hmm", "structure", "xconfig", "nnet", "edits", "requests"),
     "inference": (),
-    "training": ("examples", "train", "chain", "runs"),
-    "speech": ("asr", "tuning", "serve"),
+    "training": ("examples", "train", "chain", "rnnlm", "runs"),
+    "speech": ("asr", "speaker", "tuning", "serve"),
     "export": (),
     "cn": (),
     "explore": (),

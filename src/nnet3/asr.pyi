@@ -1,4 +1,5 @@
 # The public names of nnet3.asr, and where each lives.
+from nnet3.base.options.rnnlm import RnnlmOptions as RnnlmOptions
 from nnet3.speech.asr import decoding as decoding, language_model as language_model
 from nnet3.speech.asr.acoustic_stream import AcousticStream as AcousticStream, accept_pieces as accept_pieces
 from nnet3.speech.asr.batch_recognizer import BatchModel as BatchModel, BatchRecognizer as BatchRecognizer
@@ -25,6 +26,8 @@ from nnet3.speech.asr.recognizer import (
     Model as Model,
     Recognizer as Recognizer,
 )
+from nnet3.speech.asr.rnnlm import Rnnlm as Rnnlm
+from nnet3.speech.asr.rnnlm_acceptor import RnnlmAcceptor as RnnlmAcceptor
 from nnet3.speech.asr.search_graph import SearchGraph as SearchGraph
 from nnet3.speech.asr.silence import SilenceWeighting as SilenceWeighting
 from nnet3.speech.asr.speakers import SpkModel as SpkModel

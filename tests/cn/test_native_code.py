@@ -16,6 +16,7 @@ from torch import Tensor
 
 from nnet3 import cn
 from nnet3.base.native import operations
+from nnet3.base.native.fastest import Fastest
 from nnet3.engine.runtime import native_runs
 from nnet3.errors import NetworkError
 from tests.cn.random_graphs import networks
@@ -97,7 +98,7 @@ def assert_same(found: tuple[float, dict[str, np.ndarray]], expected: tuple[floa
 @pytest.fixture
 def _panels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Panels are used on every processor, and for every size."""
-    monkeypatch.setattr(native_runs, "is_amd", lambda: True)
+    monkeypatch.setattr(native_runs, "fastest", lambda: Fastest("panels", True))
     monkeypatch.setattr(operations, "_SMALL", 0)
 
 
@@ -234,7 +235,7 @@ def test_what_is_large_stays_with_pytorch() -> None:
 @pytest.mark.parametrize("make", [lstm, *at_night(gated)])
 def test_whatever_is_done_to_a_network(make: Callable[[int], cn.Node], monkeypatch: pytest.MonkeyPatch) -> None:
     (net, batch), (twin, _) = network(make, 20), network(make, 20)
-    monkeypatch.setattr(native_runs, "is_amd", lambda: True)
+    monkeypatch.setattr(native_runs, "fastest", lambda: Fastest("panels", True))
     monkeypatch.setattr(operations, "_SMALL", 0)
     names = list(net.parameters())
 

@@ -11,6 +11,7 @@ import torch
 import nnet3
 from nnet3 import cn
 from nnet3.base.native import operations
+from nnet3.base.native.fastest import Fastest
 from nnet3.base.native.panels import product
 from nnet3.model.components import large_products
 from nnet3.model.components.large_products import add_product
@@ -32,7 +33,7 @@ def by_native_code(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
         product(y, *given)
 
     monkeypatch.setattr(large_products.panels, "product", counted)
-    monkeypatch.setattr(large_products, "is_amd", lambda: True)
+    monkeypatch.setattr(large_products, "fastest", lambda: Fastest("panels", True))
     for bound in ("_MANY_ROWS", "_LONG", "_LARGE"):
         monkeypatch.setattr(large_products, bound, 1)
     return shapes
@@ -66,7 +67,7 @@ def test_results_that_lie_by_columns() -> None:
 
 
 @needs_native_code
-def test_only_large_ones_and_only_on_amd(
+def test_only_large_ones_and_only_where_native_code_is_faster(
     by_native_code: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for bound, number in (("_MANY_ROWS", 7), ("_LONG", 6), ("_LARGE", 8**3)):
@@ -77,7 +78,7 @@ def test_only_large_ones_and_only_on_amd(
 
     for sizes in ((8, 8, 8), (8, 8, 7), (6, 8, 16), (8, 5, 16)):
         multiply(*sizes)
-    monkeypatch.setattr(large_products, "is_amd", lambda: False)
+    monkeypatch.setattr(large_products, "fastest", lambda: Fastest("panels", False))
     multiply(8, 8, 8)
     assert by_native_code == [(8, 8)]
 

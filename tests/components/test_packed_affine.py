@@ -12,11 +12,12 @@ from torch import Tensor
 
 from nnet3 import components
 from nnet3.base.index import NO_TIME
+from nnet3.base.native import onednn
+from nnet3.base.native.onednn import OneDnnWeights
 from nnet3.base.native.panels import Panels
 from nnet3.components import Component
 from nnet3.errors import ComponentError
-from nnet3.model.components import inference_affine, large_products
-from nnet3.model.components.large_products import OneDnnWeights
+from nnet3.model.components import inference_affine
 from tests.components.finite_differences import strided
 from tests.components.index_harness import ROW_SETS, index_case, table
 from tests.native.native_code import needs_native_code
@@ -73,7 +74,7 @@ def test_products_are_those_of_the_component_and_rows_do_not_mix(kind: str, conf
 def test_times_are_summed_on_all_kinds_of_rows(
     rows: np.ndarray, at_once: int, offsets: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(large_products, "_ROWS_AT_ONCE", at_once)
+    monkeypatch.setattr(onednn, "_ROWS_AT_ONCE", at_once)
     for dims in ("input-dim=3 output-dim=11", "input-dim=9 output-dim=4 use-bias=false"):
         component, packed = pair("TdnnComponent", f"time-offsets={offsets} {dims}")
         case = index_case(component, rows, ALL)

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from nnet3.base.drawing import Arc, Box, Graph, draw, graphviz, to_svg
-from nnet3.errors import DrawingError
+from nnet3.base.drawing import Arc, Box, Graph, Picture, draw, graphviz, to_svg
+from nnet3.errors import DrawingError, Nnet3Error
 from tests.drawing.pictures import random_graph, small_graph
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -136,3 +136,18 @@ def test_failures_of_graphviz_are_errors(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_other_forms_are_refused() -> None:
     with pytest.raises(DrawingError, match="svg, png, dot, not as 'gif'"):
         draw(small_graph(), "gif")
+
+
+def test_a_picture_is_saved_whole_or_not_at_all(tmp_path: Path) -> None:
+    """A name without a form leaves the old file; a folder that is not there is said in one line."""
+    picture = Picture(small_graph())
+    picture.save(tmp_path / "graph.dot")
+    kept = (tmp_path / "graph.dot").read_bytes()
+    assert kept == draw(small_graph(), "dot")
+    (tmp_path / "graph.odd").write_bytes(kept)
+    with pytest.raises(DrawingError):
+        picture.save(tmp_path / "graph.odd")
+    assert (tmp_path / "graph.odd").read_bytes() == kept
+    with pytest.raises(Nnet3Error, match="cannot write this file"):
+        picture.save(tmp_path / "absent" / "graph.dot")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["graph.dot", "graph.odd"]

@@ -21,11 +21,11 @@ def at(path: str, text: str) -> Mutant:
 
 def test_lines_know_their_cases() -> None:
     covering = Covering([LANES, LIBRARY])
-    for number, call in enumerate([partial(lane_of, "float32"), library.is_amd] * 2):
+    for number, call in enumerate([partial(lane_of, "float32"), library.library] * 2):
         with covering.of(number):
             call()
     covering.settle()
-    inside = at(LIBRARY, "return _CPU_INFO.exists()")
+    inside = at(LIBRARY, "return _found[0]")
     assert covering.cases_of(inside) == [1, 3]
     assert covering.cases_of(at(LIBRARY, "raise RuntimeError")) == []
     before = (ROOT / LANES).read_text().splitlines()

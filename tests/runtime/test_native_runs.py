@@ -81,6 +81,13 @@ def as_native(nnet: Nnet) -> Nnet:
     return twin
 
 
+def by_pytorch(nnet: Nnet, rows: Tensor) -> Tensor:
+    """Returns the outputs of a network without native code."""
+    with pytest.MonkeyPatch.context() as context:
+        context.setattr(native_runs, "library", lambda: None)
+        return nnet.copy().compute(rows)
+
+
 def features(frames: int, sequences: int = 1) -> Tensor:
     return torch.randn(sequences * frames, 6, generator=torch.Generator().manual_seed(frames))
 
@@ -119,7 +126,7 @@ def test_a_loop_is_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
             found = computer.compute({"input": features(50)})["output"]
         assert max(stop - start for start, stop in iterations) >= 40
         assert len(iterations) <= 10
-        assert_close(found, nnet.compute(features(50)))
+        assert_close(found, by_pytorch(nnet, features(50)))
 
 
 def test_memory_is_checked_once_for_each_link() -> None:
@@ -186,16 +193,15 @@ def test_new_lengths_streams_and_minibatches_of_any_lengths() -> None:
     nnet = network(LSTM)
     native = as_native(nnet)
     whole = UtteranceComputer(native)
-    expected = UtteranceComputer(nnet)
     for frames in (30, 31, 64, 30, 5, 97):
-        assert_close(whole.compute(features(frames)), expected.compute(features(frames)))
+        assert_close(whole.compute(features(frames)), by_pytorch(nnet, features(frames)))
     stream = nnet3.StreamComputer(native, frames_per_chunk=7, frame_subsampling_factor=1).open()
     parts = [stream.accept(features(64)[:10]), stream.accept(features(64)[10:]), stream.finish()]
-    assert_close(torch.cat(parts), expected.compute(features(64)))
+    assert_close(torch.cat(parts), by_pytorch(nnet, features(64)))
     batch = nnet3.BatchComputer(native, frame_subsampling_factor=1)
     utterances = [(str(frames), features(frames), None) for frames in (40, 33, 52)]
     for key, rows in batch.compute(utterances):
-        assert_close(rows, expected.compute(features(int(key))))
+        assert_close(rows, by_pytorch(nnet, features(int(key))))
 
 
 def test_backward_recurrences_of_several_lengths() -> None:
@@ -203,7 +209,7 @@ def test_backward_recurrences_of_several_lengths() -> None:
     batch = nnet3.BatchComputer(as_native(nnet), frame_subsampling_factor=1)
     utterances = [(str(frames), features(frames), None) for frames in (40, 33, 52, 41)]
     for key, rows in batch.compute(utterances):
-        assert_close(rows, nnet.compute(features(int(key))))
+        assert_close(rows, by_pytorch(nnet, features(int(key))))
 
 
 def test_parameters_that_change_or_move_are_followed() -> None:
@@ -213,7 +219,7 @@ def test_parameters_that_change_or_move_are_followed() -> None:
 
     def check() -> None:
         for _ in range(3):
-            assert_close(computer.compute({"input": features(40)})["output"], nnet.compute(features(40)))
+            assert_close(computer.compute({"input": features(40)})["output"], by_pytorch(nnet, features(40)))
 
     check()
     for change in (
@@ -256,7 +262,7 @@ def test_other_dtypes_are_computed_by_pytorch(monkeypatch: pytest.MonkeyPatch) -
     with counted(monkeypatch) as iterations:
         found = as_native(nnet).compute(features(40))
     assert not iterations
-    torch.testing.assert_close(found, nnet.compute(features(40)))
+    torch.testing.assert_close(found, by_pytorch(nnet, features(40)))
 
 
 def test_without_native_code_all_is_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,14 +270,22 @@ def test_without_native_code_all_is_as_before(monkeypatch: pytest.MonkeyPatch) -
     native = as_native(nnet)
     monkeypatch.setattr(native_runs, "library", lambda: None)
     with counted(monkeypatch) as iterations:
-        assert_close(native.compute(features(40)), nnet.compute(features(40)))
+        assert_close(native.compute(features(40)), by_pytorch(nnet, features(40)))
     assert not iterations
 
 
-def test_networks_that_nobody_has_packed_are_not_native(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_networks_are_native_where_they_are_only_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`compute` reads a network; a computer made of it may train it. Changed parameters are seen."""
+    nnet = network()
     with counted(monkeypatch) as iterations:
-        network().compute(features(40))
-    assert not iterations
+        computer_of(nnet, 40).compute({"input": features(40)})
+        assert not iterations
+        for _ in range(3):
+            assert_close(nnet.compute(features(40)), by_pytorch(nnet, features(40)))
+            for component in nnet.components.values():
+                for value in component.parameters().values():
+                    value.mul_(0.9)
+    assert iterations
 
 
 def test_debug_mode_and_profiles_see_each_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from nnet3.base.drawing.dot import Graph, to_dot
+from nnet3.base.kaldi_io.files import write_atomically
 from nnet3.errors import DrawingError
 
 _MOST_SECONDS = 120
@@ -106,8 +107,8 @@ class Picture:
         return to_svg(self.graph)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write an .svg, .png or .dot file. Raises DrawingError for other names."""
-        Path(path).write_bytes(draw(self.graph, Path(path).suffix.removeprefix(".")))
+        """Write an .svg, .png or .dot file, whole or not at all. Raises DrawingError for other names."""
+        write_atomically(path, draw(self.graph, Path(path).suffix.removeprefix(".")))
 
     def _repr_svg_(self) -> str:
         return self.svg

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from functools import cache
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from nnet3.base.native.own_files import own_folder, private_path, read_own, writ
 
 _LOG = logging.getLogger("nnet3")
 _SOURCES = tuple(Path(__file__).with_name(name) for name in ("operations.c", "panels.c", "elements.c"))
+_HEADER = Path(__file__).with_name("vectors.h")
 _COMPILERS = ("cc", "gcc", "clang")
 _FLAGS = ("-O3", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", *DEFINITIONS)
 #: Flags that a compiler may not know; the first set that it takes is used. Without the last of the first set GCC rounds
@@ -66,10 +67,22 @@ def library(*, warns: bool = True) -> ctypes.CDLL | None:
         return _found[0]
 
 
-@cache
-def is_amd() -> bool:
-    """True on processors of AMD, on which products by panels are faster than products by MKL."""
-    return _CPU_INFO.exists() and "AuthenticAMD" in _CPU_INFO.read_text(errors="replace")
+def kept_beside_library(name: str, make: Callable[[], bytes]) -> bytes:
+    """Returns bytes that depend on the library and the processor, from the cache folder; made and kept if they lack.
+
+    A folder that cannot be written to keeps nothing, and nothing is said.
+    """
+    try:
+        compiler, program = _compiler_found()
+        name = f"{name}-{_digest(compiler, program)}.measured"
+        with own_folder(_folder()) as folder:
+            kept = read_own(folder, name)
+            if kept is None:
+                kept = make()
+                write_own(folder, name, kept)
+            return kept
+    except (OSError, RuntimeError, ValueError):
+        return make()
 
 
 def _kept_or_built() -> ctypes.CDLL:
@@ -77,10 +90,7 @@ def _kept_or_built() -> ctypes.CDLL:
 
     Raises OSError, SubprocessError, RuntimeError or, for a wrong CC, ValueError if no library can be had.
     """
-    compiler = shlex.split(os.environ.get("CC", "")) or _compiler()
-    program = shutil.which(compiler[0])
-    if program is None:
-        raise RuntimeError(f"there is no C compiler '{compiler[0]}': install one, or pip install 'nnet3[native]'")
+    compiler, program = _compiler_found()
     name = f"operations-{_digest(compiler, program)}.library"
     with own_folder(_folder()) as folder:
         kept = read_own(folder, name)
@@ -90,6 +100,18 @@ def _kept_or_built() -> ctypes.CDLL:
         found = _load(made)
         write_own(folder, name, made)  # whoever builds at the same time puts the same there
         return found
+
+
+def _compiler_found() -> tuple[list[str], str]:
+    """Returns the compiler's command and the path of its program.
+
+    Raises RuntimeError without a compiler, ValueError for a wrong CC.
+    """
+    compiler = shlex.split(os.environ.get("CC", "")) or _compiler()
+    program = shutil.which(compiler[0])
+    if program is None:
+        raise RuntimeError(f"there is no C compiler '{compiler[0]}': install one, or pip install 'nnet3[native]'")
+    return compiler, program
 
 
 def _compiler() -> list[str]:
@@ -118,7 +140,7 @@ def _digest(compiler: list[str], program: str) -> str:
     # Its frequency changes all the time.
     about = b"\n".join(line for line in about.splitlines()[:-1] if not line.startswith((b"cpu MHz", b"bogomips")))
     settings = repr((_FLAGS, _FLAGS_OF_CPU, compiler, os.path.realpath(program), status.st_mtime_ns, status.st_size))
-    sources = [source.read_bytes() for source in _SOURCES]
+    sources = [source.read_bytes() for source in (*_SOURCES, _HEADER)]
     parts = (*sources, settings.encode(), f"{sys.platform} {platform.machine()}".encode(), about)
     return hashlib.blake2b(b"\0".join(parts), digest_size=16).hexdigest()
 

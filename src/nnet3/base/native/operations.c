@@ -4,9 +4,8 @@
    which lies where a matrix that it reads lies, or nowhere near. nnet3/native/operations.py makes the tables. Panels of
    PACK and PANELS lie in scratch memory, from `stride[SCRATCH]` on. */
 
+#include "vectors.h"
 #include <math.h>
-#include <stdint.h>
-#include <string.h>
 
 #define MATRICES 6
 #define SCRATCH 5
@@ -76,37 +75,33 @@ static inline float hyperbolic_tangent(float x) {
 
 /* ---- products ---- */
 
-#define LANES 16
-typedef float Lanes __attribute__((vector_size(64)));
-typedef float Half __attribute__((vector_size(32)));
 typedef float Quarter __attribute__((vector_size(16)));
-#define INLINED static inline __attribute__((always_inline))
 
-INLINED Lanes load(const float *from) {
-    Lanes lanes;
-    memcpy(&lanes, from, sizeof lanes);
-    return lanes;
-}
-
-INLINED float sum_of(Lanes lanes) {
-    const union { Lanes whole; Half parts[2]; } all = {lanes};
-    const union { Half whole; Quarter parts[2]; } half = {all.parts[0] + all.parts[1]};
-    const Quarter four = half.parts[0] + half.parts[1];
+INLINED float sum_of(Vector vector) {
+    union { Vector whole; Quarter parts[LANES / 4]; } all = {vector};
+    for (int count = LANES / 8; count > 0; count /= 2)
+        for (int part = 0; part < count; part++) all.parts[part] += all.parts[part + count];
+    const Quarter four = all.parts[0];
     return (four[0] + four[2]) + (four[1] + four[3]);
 }
 
-/* sums[row] = x_row . w for so many rows of x, in so many chains of additions that do not wait for each other; both are
-   constants, so that all of `chain` are registers. */
+/* Chains of additions that do not wait for each other; as many as four rows of x have registers for, and one row needs. */
+#define CHAINS (32 / LANES)
+
+/* sums[row] = x_row . w for so many rows of x, in so many chains; both are constants, so that all of `chain` are
+   registers. */
 INLINED void dots(const int rows, const int chains, const float *x, int64_t stride, const float *w, int64_t count,
                   float *sums) {
-    Lanes chain[4][2] = {{{0.0f}}};
+    Vector chain[4][CHAINS] = {{{0.0f}}};
     int64_t i = 0;
     for (; i + LANES * chains <= count; i += LANES * chains)
         for (int c = 0; c < chains; c++)
             for (int row = 0; row < rows; row++)
                 chain[row][c] += load(x + row * stride + i + LANES * c) * load(w + i + LANES * c);
     for (int row = 0; row < rows; row++) {
-        sums[row] = sum_of(chains == 2 ? chain[row][0] + chain[row][1] : chain[row][0]);
+        for (int c = chains / 2; c > 0; c /= 2)
+            for (int part = 0; part < c; part++) chain[row][part] += chain[row][part + c];
+        sums[row] = sum_of(chain[row][0]);
         for (int64_t rest = i; rest < count; rest++) sums[row] += x[row * stride + rest] * w[rest];
     }
 }
@@ -117,7 +112,7 @@ INLINED void combine(int64_t columns, int64_t inner, float n, float *y, const fl
                      const float *w, int64_t of_w) {
     int64_t j = 0;
     for (; j + 2 * LANES <= columns; j += 2 * LANES) {
-        Lanes left = {0.0f}, right = {0.0f};
+        Vector left = {0.0f}, right = {0.0f};
         for (int64_t i = 0; i < inner; i++) {
             left += x[i * of_x] * load(w + i * of_w + j);
             right += x[i * of_x] * load(w + i * of_w + j + LANES);
@@ -128,8 +123,8 @@ INLINED void combine(int64_t columns, int64_t inner, float n, float *y, const fl
         memcpy(y + j + LANES, &right, sizeof right);
     }
     for (int64_t end; j < columns; j = end) { /* eight at a time, then what is left */
-        end = j + LANES / 2 <= columns ? j + LANES / 2 : columns;
-        float sums[LANES / 2] = {0.0f};
+        end = j + 8 <= columns ? j + 8 : columns;
+        float sums[8] = {0.0f};
         const int64_t count = end - j;
         for (int64_t i = 0; i < inner; i++)
             EACH (int64_t k = 0; k < count; k++) sums[k] += x[i * of_x] * w[i * of_w + j + k];
@@ -162,9 +157,9 @@ static void product(const Operation *op, float *const *at) {
             const int64_t left = op->rows - row;
             const float *x = at[1] + row * stride[1], *w = at[2] + j * stride[2];
             some = left >= 4 ? 4 : left >= 2 ? 2 : 1;
-            if (some == 4) dots(4, 1, x, stride[1], w, inner, sums);
-            else if (some == 2) dots(2, 2, x, stride[1], w, inner, sums);
-            else dots(1, 2, x, stride[1], w, inner, sums);
+            if (some == 4) dots(4, CHAINS / 2, x, stride[1], w, inner, sums);
+            else if (some == 2) dots(2, CHAINS, x, stride[1], w, inner, sums);
+            else dots(1, CHAINS, x, stride[1], w, inner, sums);
             for (int64_t k = 0; k < some; k++)
                 at[0][(row + k) * stride[0] + j] = number * sums[k] + (at[3] ? at[3][(row + k) * stride[3] + j] : 0.0f);
         }
@@ -207,7 +202,7 @@ static void sum_rows(const Operation *op, float *const *at) {
 /* y = x f with f = (|x|^2 / (columns number^2))^(-1/2), where 1 / f is at least 2^-33 */
 static void normalize(const Operation *op, float *y, const float *x) {
     float square;
-    dots(1, 2, x, 0, x, op->columns, &square);
+    dots(1, CHAINS, x, 0, x, op->columns, &square);
     const float root = sqrtf(square) / (sqrtf((float)op->columns) * (float)op->number);
     const float divisor = root < 0x1p-33f ? 0x1p-33f : root;
     EACH (int64_t j = 0; j < op->columns; j++) y[j] = x[j] / divisor;

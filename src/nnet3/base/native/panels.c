@@ -3,18 +3,12 @@
    y that stays in registers, so that a panel is read once for so many rows. nnet3/native/panels.py makes panels of
    weights that are multiplied many times; others are made here, some columns and steps of the sums at a time. */
 
-#include <stdint.h>
-#include <string.h>
+#include "vectors.h"
 
-/* As many floats as a register has, and as many rows and vectors as fill the registers that there are. */
-#if defined(__AVX512F__)
-#define LANES 16
+/* As many rows as fill the registers that there are. */
+#if LANES == 16
 #define ROWS 12
-#elif defined(__AVX__)
-#define LANES 8
-#define ROWS 6
 #else
-#define LANES 4
 #define ROWS 6
 #endif
 #define PANEL (2 * LANES)
@@ -24,15 +18,6 @@
 #define STEPS_AT_ONCE 384
 #define OF_COPY (STEPS_AT_ONCE + LANES)
 #define SAME_PLACE 1024 /* rows that lie so many floats apart have the same few places in the first cache */
-
-typedef float Vector __attribute__((vector_size(LANES * sizeof(float))));
-#define INLINED static inline __attribute__((always_inline))
-
-INLINED Vector load(const float *from) {
-    Vector vector;
-    memcpy(&vector, from, sizeof vector);
-    return vector;
-}
 
 typedef float Half __attribute__((vector_size(LANES / 2 * sizeof(float))));
 INLINED Half load_half(const float *from) {

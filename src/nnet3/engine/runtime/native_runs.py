@@ -13,7 +13,8 @@ from torch import Tensor
 
 from nnet3.base.native import operations
 from nnet3.base.native.codes import Code
-from nnet3.base.native.library import is_amd, library
+from nnet3.base.native.fastest import fastest
+from nnet3.base.native.library import library
 from nnet3.base.native.operations import (
     ADDRESSES,
     COUNTED,
@@ -202,7 +203,7 @@ def _goes(operations: ViewOperations | None, places: Places, num_iterations: int
         return False
     packed = operations.rows[:, 0] == Code.PACK
     return not packed.any() or (
-        num_iterations >= _FEWEST_TURNS and is_amd() and operations.packs_constant(packed, places)
+        num_iterations >= _FEWEST_TURNS and fastest().packed == "panels" and operations.packs_constant(packed, places)
     )
 
 

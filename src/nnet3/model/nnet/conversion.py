@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import numbers
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Set as AbstractSet
 
 import numpy as np
 import torch
@@ -112,18 +112,37 @@ def quantized(parts: NetworkParts, dtype: torch.dtype | str) -> dict[str, Compon
 
 def packed(parts: NetworkParts) -> dict[str, Component]:
     """Returns copies of the components with packed weights, and native code for recurrences; see `Nnet.pack`."""
-    in_loops = {getattr(parts.nodes[number], "component", "") for number in recurrent_nodes(NodeRules(parts))}
+    in_loops = _in_loops(parts)
     components = {
         name: _in_low_precision(name, component, torch.float32)
         if packing_is_faster() and name not in in_loops
         else component.copy()
         for name, component in parts.components.items()
     }
+    _make_native(components, in_loops)
+    return components
+
+
+def for_inference(parts: NetworkParts) -> dict[str, Component]:
+    """Returns components with shared parameters, in test mode, and native code for recurrences; see `in_test_mode`."""
+    components = {name: component.shared_copy() for name, component in parts.components.items()}
+    for component in components.values():
+        component.set_test_mode(True)
+    _make_native(components, _in_loops(parts))
+    return components
+
+
+def _in_loops(parts: NetworkParts) -> set[str]:
+    """Returns the names of components in recurrences."""
+    return {getattr(parts.nodes[number], "component", "") for number in recurrent_nodes(NodeRules(parts))}
+
+
+def _make_native(components: Mapping[str, Component], in_loops: AbstractSet[str]) -> None:
+    """Let native code run the components in recurrences, where there is a C compiler."""
     looped = [component for name, component in components.items() if name in in_loops]
     if looped and library() is not None:
         for component in looped:
             component.is_native = True
-    return components
 
 
 def _in_low_precision(name: str, component: Component, products: torch.dtype) -> Component:

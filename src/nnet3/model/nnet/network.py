@@ -11,6 +11,7 @@ from html import escape
 from typing import Any
 
 import torch
+from torch import nn
 from typing_extensions import Self
 
 from nnet3.base.drawing import MOST_SHOWN_BOXES, Picture, can_paint
@@ -20,9 +21,18 @@ from nnet3.base.text.html import folded, table
 from nnet3.errors import ArgumentError, NetworkError
 from nnet3.model.components.base import Component
 from nnet3.model.components.random_source import RandomSource
-from nnet3.model.nnet.conversion import check_number, convert, packed, parse_target, quantized, widest_type
+from nnet3.model.nnet.conversion import (
+    check_number,
+    convert,
+    for_inference,
+    packed,
+    parse_target,
+    quantized,
+    widest_type,
+)
 from nnet3.model.nnet.fingerprint import ComponentDigests, nodes_digest
 from nnet3.model.nnet.flat_parameters import FlatParameters, flatten, sent_by_value
+from nnet3.model.nnet.from_torch.known import parts_of
 from nnet3.model.nnet.picture import group_nodes, network_graph
 from nnet3.model.nnet.simple import what_is_simple
 from nnet3.model.nnet.utterances import RunsUtterances
@@ -77,6 +87,24 @@ class Nnet(RunsUtterances):
     def from_config_file(cls, path: str | os.PathLike[str], *, seed: int = 0) -> Self:
         """Make a network from a config file. Raises ConfigError, also for a file unreadable or without a config."""
         return cls.from_config(read_config_file(path), source=os.fspath(path), seed=seed)
+
+    @classmethod
+    def from_torch(cls, modules: nn.Module | Sequence[nn.Module], *, input_dim: int | None = None) -> Self:
+        """A network that computes what modules of PyTorch do in test mode; they are given in the order of the data.
+
+        `modules`: a module, an nn.Sequential or nn.ModuleList, or a list. Known are Linear, Conv1d (dilation, stride,
+        groups), BatchNorm1d, LayerNorm, RMSNorm, LSTM, GRU, RNN (layers, both directions, projections), ReLU, Sigmoid,
+        Tanh, SiLU, LeakyReLU, Softmax, LogSoftmax, Dropout, Dropout1d and Identity. Parameters are copied. A row of the
+        network is a frame, whatever the modules' order of dimensions; softmaxes and norms are over the columns.
+
+        A Conv1d without padding gives the network context: the output at t looks at both sides of t. Zeros that keep
+        the number of frames are zeros outside of the frames given. After a stride of k, every k-th frame has an output.
+        `input_dim` is needed if no module says how many columns it takes.
+
+        Raises ArgumentError for a module of another type, or with other settings, by its path.
+        """
+        parts = parts_of(modules, input_dim)
+        return cls(parts.nodes, parts.components)
 
     def apply_config(self, text: str, *, source: str = "<config>", seed: int = 0) -> None:
         """Add the nodes and components of a config, replacing parts of equal name. On an error nothing changes.
@@ -384,14 +412,13 @@ class Nnet(RunsUtterances):
             component.zero_stats()
 
     def in_test_mode(self) -> Self:
-        """A network with shared parameter tensors whose batch-norm and dropout components are in test mode.
+        """A network to read: shared parameter tensors, batch-norm and dropout in test mode, native code in recurrences.
 
         The original stays as it is. The new network has the original's present structure and statistics.
         """
         twin = copy.copy(self)
         twin.warnings = list(self.warnings)
-        twin.replace_parts(replace(self._parts, components={n: c.shared_copy() for n, c in self.components.items()}))
-        twin.set_test_mode()
+        twin.replace_parts(replace(self._parts, components=for_inference(self._parts)))
         return twin
 
     def quantize(self, dtype: torch.dtype | str = torch.int8) -> Self:
@@ -411,9 +438,10 @@ class Nnet(RunsUtterances):
     def pack(self) -> Self:
         """A copy for inference, as by `quantize`, in faster forms:
 
-        on processors of AMD with AVX-512, the weights of large affine, linear and TDNN components outside recurrences
-        lie in the order of the fastest multiplication. With a C compiler, native code runs the steps of recurrences on
-        the CPU in float32; the code is built at the first call. NNET3_NATIVE=0 in the environment forbids it.
+        where products with packed weights are faster than PyTorch's, which is measured at the first call, the weights
+        of large affine, linear and TDNN components outside recurrences are packed. With a C compiler, native code runs
+        the steps of recurrences on the CPU in float32; the code is built at the first call. NNET3_NATIVE=0 in the
+        environment forbids it.
         """
         return type(self)(self.nodes, packed(self.parts), self.warnings)
 

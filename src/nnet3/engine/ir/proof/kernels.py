@@ -196,7 +196,6 @@ class KernelCall:
             factor = self.hashed(state, "to others", place) if needs_values else field.ONE
             together = field.total(field.product(factor, self.sent(place, gradient, output)))
             own = seen.rows if is_row else seen.of_input.get(place, field.ZERO)
-            own = reduced(own + (field.ZERO if info.row_by_row and not is_row else seen.together))
             at = self.hashed(reduced(own + self.randoms.zeros(len(result))), "from others", place)
             if not shown.has_samples:
                 at = field.product(at, self.randoms.of_rows((self.name, "at", place), len(result)))
