@@ -14,7 +14,7 @@ from nnet3.options import HearingOptions
 from nnet3.speech.serve.scheduler import Scheduler
 from nnet3.speech.serve.session import MoreModels, Session
 from tests.asr.small_recognizer import PIECE, RATE, audio, write_recognizer
-from tests.asr.test_speakers import write_speaker_model
+from tests.asr.small_speakers import write_speaker_model
 from tests.patience import PATIENCE
 
 AUDIO = audio(2.0)
