@@ -81,8 +81,8 @@ def recordings_of_table(name: str, opened: OpenRecording) -> Recordings:
         return opened(io.BytesIO(memoryview(reader.data)[begin:end]), reader.source)
 
     if script is not None:
-        for entry in read_script(script):
-            yield from _recordings_of_entry(entry, opened)
+        for line in read_script(script):
+            yield from _recordings_of_entry(line, opened)
         return
     with TableReader(name, read, header=False) as table:
         while True:
