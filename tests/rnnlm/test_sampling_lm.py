@@ -1,4 +1,4 @@
-"""Files of sampling LMs: Kaldi's byte for byte, and damaged ones; models of ARPA files."""
+"""Files of sampling LMs: Kaldi's byte for byte, and damaged ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nnet3.base.options.rnnlm import SamplingLmOptions
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Reader, Writer
 from nnet3.training.rnnlm.sampling_lm import SamplingLm
-from nnet3.training.rnnlm.sampling_lm_arpa import from_arpa, probability
+from nnet3.training.rnnlm.sampling_lm_arpa import probability
 from nnet3.training.rnnlm.sampling_lm_estimate import estimate_sampling_lm
 from nnet3.training.rnnlm.sentences import parse_sentences
 from tests.rescoring_data import needs_rescoring
@@ -62,24 +62,6 @@ def test_what_cannot_be_is_refused(old: str, new: str, message: str) -> None:
     assert old in text
     with pytest.raises(ModelFormatError, match=message):
         Reader(text.replace(old, new, 1).encode(), "lm").whole(SamplingLm.read)
-
-
-def test_models_of_arpa_files_have_their_probabilities(caplog: pytest.LogCaptureFixture) -> None:
-    labels = {"<s>": 1, "</s>": 2, "a": 3, "b": 4}
-    log10 = {("</s>",): -0.5, ("a",): -0.4, ("b",): -0.7, ("<s>",): -99.0, ("a", "b"): -0.2, ("<s>", "a"): -0.1}
-    log10 |= {("<s>", "a", "b"): -0.05}
-    back_off = {("<s>",): -0.3, ("a",): -0.6, ("<s>", "a"): -0.2}
-    lm = from_arpa(log10, back_off, labels, "lm.arpa")
-    assert lm.order == 3
-    for ngram, value in log10.items():
-        *history, word = (labels[each] for each in ngram)
-        assert probability(lm, tuple(history), word) == pytest.approx(10**value)
-    assert probability(lm, (1, 3), 2) == pytest.approx(10 ** (-0.2 - 0.6 - 0.5))
-    assert not caplog.records
-    from_arpa(log10 | {("b", "a"): -3.0}, back_off, labels, "lm.arpa")
-    assert "back-off alone gives an n-gram" in caplog.text
-    with pytest.raises(ModelFormatError, match=r"lm\.arpa: the word 'c' has no number"):
-        from_arpa({("c",): -1.0}, {}, labels, "lm.arpa")
 
 
 def test_histories_are_found_by_their_ends() -> None:

@@ -13,20 +13,22 @@ from nnet3.base.options.declaring import Option, Options, declared
 from nnet3.cli.options import Decorator, all_of, click_type
 
 
-def takes(parameter: str, options: type[Options], omit: tuple[str, ...] = ()) -> Decorator:
+def takes(parameter: str, options: type[Options], omit: tuple[str, ...] = (), *, prefix: str = "") -> Decorator:
     """Decorator: adds the options declared by a class, except omitted options; the verb gets one object of the class.
 
-    A field with options of another class adds the options of the other class too.
+    A field with options of another class adds the options of the other class too. `prefix` tells apart options of
+    several classes whose fields have equal names.
     """
     items = [item for item in _all_declared(options) if item.name not in omit]
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def command(**given: Any) -> Any:
-            own = {item.name: given.pop(item.name) for item in items}
+            own = {item.name: given.pop(prefix + item.name) for item in items}
             return function(**given, **{parameter: _built(options, own)})
 
-        return all_of(*map(_click_option, items))(command)
+        named = (dataclasses.replace(item, name=prefix + item.name) for item in items)
+        return all_of(*map(_click_option, named))(command)
 
     return decorate
 

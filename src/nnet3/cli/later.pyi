@@ -33,6 +33,7 @@ from nnet3.cli import (
     outputs_of_egs as outputs_of_egs,
     priors as priors,
     profile_network as profile_network,
+    rnnlm_tables as rnnlm_tables,
     run as run,
     scoring as scoring,
     shared_tables as shared_tables,

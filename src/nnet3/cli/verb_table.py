@@ -17,6 +17,7 @@ FAMILIES = {
     "aligning": "Alignments",
     "graphs": "Lexicons, graphs and words",
     "lattices": "Lattices",
+    "rnnlm": "RNN language models",
     "tables": "Tables of vectors and matrices",
 }
 
@@ -125,6 +126,14 @@ _TABLE = (
     ("lattice-scale", "lattices", "lattice-scale", "scale the costs of lattices"),
     ("lattice-to-nbest", "lattices", "lattice-to-nbest", "write the best paths of each lattice as lattices"),
     ("nbest-to-linear", "lattices", "nbest-to-linear", "write the parts of lattices of one path"),
+    ("choose-features", "rnnlm", "choose_features.py", "choose features of words"),
+    ("get-word-features", "rnnlm", "get_word_features.py", "compute the features of words"),
+    ("rnnlm-compute-prob", "rnnlm", "rnnlm-compute-prob", "the objective of an RNNLM on examples"),
+    ("rnnlm-get-egs", "rnnlm", "rnnlm-get-egs", "make training examples of sentences"),
+    ("rnnlm-get-sampling-lm", "rnnlm", "rnnlm-get-sampling-lm", "estimate the n-gram model that training draws from"),
+    ("rnnlm-get-word-embedding", "rnnlm", "rnnlm-get-word-embedding", "make word embeddings of word features"),
+    ("rnnlm-sentence-probs", "rnnlm", "rnnlm-sentence-probs", "the log-probabilities of the words of sentences"),
+    ("rnnlm-train", "rnnlm", "rnnlm-train", "train an RNN language model"),
     ("add-deltas", "tables", "add-deltas", "add differences in time to features"),
     ("apply-cmvn", "tables", "apply-cmvn", "normalise means and variances of features"),
     ("apply-cmvn-online", "tables", "apply-cmvn-online", "normalise features by what came before"),
