@@ -45,16 +45,12 @@ class RnnlmObjectiveOptions(Options, error=TrainingError):
 class RnnlmStepOptions(Options, error=TrainingError):
     """The step of the network that a minibatch makes; see `StepOptions`."""
 
-    momentum: float = again(StepOptions, "momentum", 0.0, flag="rnnlm.momentum")
-    max_param_change: float = again(StepOptions, "max_param_change", 2.0, flag="rnnlm.max-param-change")
-    l2_regularize_factor: float = again(StepOptions, "l2_regularize_factor", 1.0, flag="rnnlm.l2-regularize-factor")
-    backstitch_training_scale: float = again(
-        *(StepOptions, "backstitch_training_scale", 0.0), flag="rnnlm.backstitch-training-scale"
-    )
-    backstitch_training_interval: int = again(
-        *(StepOptions, "backstitch_training_interval", 1), flag="rnnlm.backstitch-training-interval"
-    )
-    print_interval: int = again(TrainerOptions, "print_interval", 10, flag="rnnlm.print-interval")
+    momentum: float = again(StepOptions, "momentum", 0.0)
+    max_param_change: float = again(StepOptions, "max_param_change", 2.0)
+    l2_regularize_factor: float = again(StepOptions, "l2_regularize_factor", 1.0)
+    backstitch_training_scale: float = again(*(StepOptions, "backstitch_training_scale", 0.0))
+    backstitch_training_interval: int = again(*(StepOptions, "backstitch_training_interval", 1))
+    print_interval: int = again(TrainerOptions, "print_interval", 10)
     seed: int = again(TrainerOptions, "seed", 0)
 
     def trainer_options(self) -> TrainerOptions:
@@ -66,37 +62,22 @@ class RnnlmStepOptions(Options, error=TrainingError):
 class EmbeddingOptions(Options, error=TrainingError):
     """The step of the embedding that a minibatch makes."""
 
-    momentum: float = again(StepOptions, "momentum", 0.0, flag="embedding.momentum")
-    max_param_change: float = option(
-        1.0, _NUMBER, "Most that the embedding may change in a minibatch (0: no limit).",
-        flag="embedding.max-param-change",
-    )  # fmt: skip
-    l2_regularize: float = option(0.0, _NUMBER, "Weight of the embedding's square.", flag="embedding.l2-regularize")
-    learning_rate: float = option(0.01, Number(above(0)), "Of the embedding.", flag="embedding.learning-rate")
-    backstitch_training_scale: float = again(
-        *(StepOptions, "backstitch_training_scale", 0.0), flag="embedding.backstitch-training-scale"
-    )
+    momentum: float = again(StepOptions, "momentum", 0.0)
+    max_param_change: float = option(1.0, _NUMBER, "Most that the embedding may change in a minibatch (0: no limit).")
+    l2_regularize: float = option(0.0, _NUMBER, "Weight of the embedding's square.")
+    learning_rate: float = option(0.01, Number(above(0)), "Of the embedding.")
+    backstitch_training_scale: float = again(*(StepOptions, "backstitch_training_scale", 0.0))
     backstitch_training_interval: int = again(
-        *(StepOptions, "backstitch_training_interval", 1), flag="embedding.backstitch-training-interval",
+        *(StepOptions, "backstitch_training_interval", 1),
         help="Without effect: --rnnlm.backstitch-training-interval says when.",
-    )  # fmt: skip
-    use_natural_gradient: bool = option(
-        True, Boolean(), "Precondition by natural gradient.", flag="embedding.use-natural-gradient"
     )
-    natural_gradient_alpha: float = option(
-        4.0, Number(above(0)), "Smoothing towards the plain gradient.", flag="embedding.natural-gradient-alpha"
-    )
-    natural_gradient_rank: int = option(
-        80, Integer(at_least(1)), "Rank of the estimate.", flag="embedding.natural-gradient-rank"
-    )
-    natural_gradient_update_period: int = option(
-        4, Integer(at_least(1)), "Minibatches per update of the estimate.",
-        flag="embedding.natural-gradient-update-period",
-    )  # fmt: skip
+    use_natural_gradient: bool = option(True, Boolean(), "Precondition by natural gradient.")
+    natural_gradient_alpha: float = option(4.0, Number(above(0)), "Smoothing towards the plain gradient.")
+    natural_gradient_rank: int = option(80, Integer(at_least(1)), "Rank of the estimate.")
+    natural_gradient_update_period: int = option(4, Integer(at_least(1)), "Minibatches per update of the estimate.")
     natural_gradient_num_minibatches_history: float = option(
-        10.0, Number(above(1)), "Minibatches that the estimate remembers.",
-        flag="embedding.natural-gradient-num-minibatches-history",
-    )  # fmt: skip
+        10.0, Number(above(1)), "Minibatches that the estimate remembers."
+    )
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
         if self.backstitch_training_scale > 0 and self.momentum > 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import click
@@ -15,8 +16,9 @@ from nnet3.base.options.rnnlm import (
     RnnlmStepOptions,
     SamplingLmOptions,
 )
+from nnet3.base.options.training import TrainerOptions
 from nnet3.cli import later
-from nnet3.cli.declared import takes
+from nnet3.cli.declared import one, takes
 from nnet3.cli.options import arguments, binary_option, ignored, integer, test_mode_options, text_option, whole_number
 from nnet3.cli.verb import verb
 
@@ -52,7 +54,7 @@ def get_word_features(**given: Any) -> None:
 
 
 @verb()
-@test_mode_options(batchnorm=True)
+@test_mode_options(batchnorm=True, dropout=True)
 @takes("objective", RnnlmObjectiveOptions)
 @arguments(model="RAW-IN", embedding="WORD-EMBEDDING", examples="EGS-RSPECIFIER")
 def rnnlm_compute_prob(objective: RnnlmObjectiveOptions, **given: Any) -> None:
@@ -111,7 +113,7 @@ def rnnlm_get_word_embedding(**given: Any) -> None:
 
 @verb()
 @takes("options", RnnlmOptions)
-@test_mode_options(batchnorm=True)
+@test_mode_options(batchnorm=True, dropout=True)
 @arguments(model="RAW-IN", embedding="WORD-EMBEDDING", text="TEXT")
 def rnnlm_sentence_probs(**given: Any) -> None:
     """Print the log-probabilities of the words of sentences, lines of a key and numbers of words, and of their ends.
@@ -127,15 +129,16 @@ def rnnlm_sentence_probs(**given: Any) -> None:
 @click.option("--read-embedding", required=True, metavar="FILE", help="The embedding of words, or of features.")
 @text_option("--write-embedding", metavar="FILE", help="Where to write the embedding; without, it is not trained.")
 @text_option("--read-sparse-word-features", "word_features", metavar="FILE", help="Features of words, word_feats.txt.")
-@takes("step", RnnlmStepOptions)
-@takes("embedding_options", EmbeddingOptions, prefix="embedding_")
+@takes("step", RnnlmStepOptions, omit=("seed",), prefix="rnnlm.")
+@takes("embedding_options", EmbeddingOptions, prefix="embedding.")
+@one(TrainerOptions, "seed")
 @takes("objective", RnnlmObjectiveOptions)
 @binary_option
 @arguments(examples="EGS-RSPECIFIER")
-def rnnlm_train(**given: Any) -> None:
+def rnnlm_train(step: RnnlmStepOptions, seed: int, **given: Any) -> None:
     """Train an RNN language model, the network and its embedding, on examples of rnnlm-get-egs.
 
     nnet3 rnnlm-train --read-rnnlm=0.raw --write-rnnlm=1.raw --read-embedding=feat_embedding.0.mat \\
       --write-embedding=feat_embedding.1.mat --read-sparse-word-features=word_feats.txt ark:egs.ark
     """
-    later.rnnlm_tables.train(**given)
+    later.rnnlm_tables.train(step=dataclasses.replace(step, seed=seed), **given)

@@ -184,8 +184,9 @@ class _History:
             used, known = found.used[node], found.known[node]
             assert known is not None
             missing = ~found.available(node, table)
-            marks[node] = (missing & known[..., np.newaxis]) | (known[..., np.newaxis] if used is None else used)
-            marks[node] |= _to_blame(found, node, table, missing & ~known[..., np.newaxis])
+            is_known = known[..., np.newaxis]
+            reasons = (missing & is_known) | (is_known if used is None else used)
+            marks[node] = reasons | _to_blame(found, node, table, missing & ~is_known)
             if node in self._fixing:
                 is_fixed[node] = self._is_fixed(node, table.grid.table())
         every = needed_rows(sweeps.ground, marks, sweeps.asked)
@@ -312,8 +313,13 @@ def _times(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def _of_masks(sweeps: Sweeps, masks: Sequence[Mask | None]) -> dict[int, npt.NDArray[np.int64]]:
-    grid = sweeps.ground.domain.grid
-    return {node: _keys(grid(node).table()[mask.reshape(-1)]) for node, mask in enumerate(masks) if mask is not None}
+    """Returns the marked rows of each node with samples: values without samples have no times."""
+    grid, nodes = sweeps.ground.domain.grid, sweeps.source.nodes
+    return {
+        node: _keys(grid(node).table()[mask.reshape(-1)])
+        for node, mask in enumerate(masks)
+        if mask is not None and nodes[node].num_rows is None
+    }
 
 
 def _to_blame(found: Computability, node: int, table: SlotTable, lacking: Mask) -> Mask:

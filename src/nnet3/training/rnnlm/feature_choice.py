@@ -79,10 +79,10 @@ def _frequent_pieces(
     words: Iterable[str], prob_of: Mapping[str, float], options: FeatureChoiceOptions
 ) -> list[tuple[tuple[str, str], float]]:
     """Returns pieces of words by kind and text, with the sum of p(word) over all their places."""
-    frequency = Counter[tuple[str, str]]()
+    frequency: dict[tuple[str, str], float] = {}
     for word in words:
         for piece in _pieces(word, options.min_ngram_order, options.max_ngram_order):
-            frequency[piece] += prob_of[word]
+            frequency[piece] = frequency.get(piece, 0.0) + prob_of[word]
     return [(piece, frequency[piece]) for piece in sorted(frequency) if frequency[piece] >= options.min_frequency]
 
 
@@ -178,11 +178,11 @@ def unigram_probs(sentences: Iterable[tuple[float, Sequence[str]]], words: Seque
 
     </s> counts once a sentence. <eps>, <s> and <brk> have the probability 0.
     """
-    counts = Counter[str]()
+    counts: dict[str, float] = {}
     for weight, sentence in sentences:
         for word in (*sentence, "</s>"):
-            counts[word] += weight
+            counts[word] = counts.get(word, 0.0) + weight
     share = len(counts) / max(len(words) - len(_NEVER_SAID), 1)
-    smoothed = [0.0 if word in _NEVER_SAID else counts[word] + share for word in words]
+    smoothed = [0.0 if word in _NEVER_SAID else counts.get(word, 0.0) + share for word in words]
     total = sum(smoothed)
     return [value / total for value in smoothed]

@@ -144,9 +144,10 @@ class RnnlmExampleMaker:
     def _example(self, group: int, inputs: np.ndarray, outputs: np.ndarray, *more: np.ndarray) -> RnnlmExample:
         weights, words, inverse = more
         options = self.options
-        sizes = self.vocab_size, options.num_chunks_per_minibatch, options.chunk_length, group, options.num_samples
-        places = (each.ravel().astype(np.int32) for each in (inputs, outputs))
-        return RnnlmExample(*sizes, *places, weights.ravel(), words, inverse)
+        return RnnlmExample(
+            *(self.vocab_size, options.num_chunks_per_minibatch, options.chunk_length, group, options.num_samples),
+            *(inputs.ravel().astype(np.int32), outputs.ravel().astype(np.int32), weights.ravel(), words, inverse),
+        )
 
     def _sampled(
         self, sampler: WordSampler, inputs: np.ndarray, outputs: np.ndarray, weights: np.ndarray

@@ -89,13 +89,14 @@ def from_arpa(
     by_length: list[dict[tuple[int, ...], dict[int, float]]] = []
     weights = {tuple(labels[word] for word in ngram): 10.0**value for ngram, value in back_off.items()}
     for ngram, value in log10.items():
-        *history, word = (labels[word] for word in ngram)
-        if not history:
+        numbers = tuple(labels[word] for word in ngram)
+        before, word = numbers[:-1], numbers[-1]
+        if not before:
             unigrams[word] = 10.0**value
             continue
-        while len(by_length) < len(history):
+        while len(by_length) < len(before):
             by_length.append({})
-        by_length[len(history) - 1].setdefault(tuple(history), {})[word] = 10.0**value
+        by_length[len(before) - 1].setdefault(before, {})[word] = 10.0**value
     for history in weights:
         if len(history) <= len(by_length):
             by_length[len(history) - 1].setdefault(history, {})
