@@ -39,6 +39,7 @@ from nnet3.cli import (
     priors as priors,
     profile_network as profile_network,
     recording_tables as recording_tables,
+    rnnlm_tables as rnnlm_tables,
     run as run,
     scoring as scoring,
     shared_tables as shared_tables,
