@@ -11,7 +11,7 @@ WINGS = {
     "model": ("components", "hmm", "structure", "xconfig", "nnet", "edits", "requests"),
     "inference": (),
     "training": ("examples", "train", "chain", "rnnlm", "runs"),
-    "speech": ("asr", "tuning", "serve"),
+    "speech": ("asr", "speaker", "tuning", "serve"),
     "export": (),
     "cn": (),
     "explore": (),

@@ -10,9 +10,9 @@ from hypothesis import given, strategies as st
 
 from nnet3.base.kaldi_io.fst import Fst
 from nnet3.base.kaldi_io.lattice import Lattice, no_strings
+from nnet3.base.kaldi_io.lattice_states import with_states
 from nnet3.errors import ModelFormatError
 from nnet3.speech.asr.lattice_composition import WordFst, composed, composed_with_fst
-from nnet3.speech.asr.lattice_states import with_states
 from nnet3.speech.asr.rescoring import best_of_words, rescored, rescored_by_fst
 from tests.asr.golden_rescoring import Words, paths
 from tests.asr.random_lattices import Sums, random_lattice

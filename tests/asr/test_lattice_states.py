@@ -9,14 +9,13 @@ from hypothesis import given, strategies as st
 from nnet3.base.kaldi_io.fst import Fst
 from nnet3.base.kaldi_io.fst_reach import accessible, coaccessible, goes_up
 from nnet3.base.kaldi_io.lattice import Lattice, no_strings
+from nnet3.base.kaldi_io.lattice_states import connected, with_states
 from nnet3.errors import ModelFormatError
 from nnet3.speech.asr.lattice_states import (
     check_acyclic,
-    connected,
     label_lattice,
     sorted_by_label,
     sorted_upwards,
-    with_states,
 )
 from tests.asr.golden_rescoring import paths
 from tests.asr.random_lattices import random_lattice

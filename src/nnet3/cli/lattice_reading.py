@@ -125,12 +125,14 @@ def write_changed(
 def copy(lattices: str, output: str, write_compact: bool, include: str, exclude: str, ignore_missing: bool) -> int:
     """Copies lattices: all, or lattices with keys of the file `include`, or without keys of the file `exclude`.
 
-    Returns 1, an exit status, without lattices.
+    As in Kaldi, `exclude` acts like `include` where lattices are not written compact. Returns 1, an exit status,
+    without lattices.
     """
     lines = read_text(include or exclude).split("\n") if include or exclude else []
     keys = {fields[0] for line in lines if (fields := words_of(line))}
+    takes_keys = bool(include or (exclude and not write_compact))
     count = write_changed(
-        lattices, output, lambda lattice: lattice, write_compact, lambda key: (key in keys) == bool(include)
+        lattices, output, lambda lattice: lattice, write_compact, lambda key: (key in keys) == takes_keys
     )
     say(f"{count} lattices written")
     return int(not count and not ignore_missing)

@@ -312,8 +312,13 @@ def _times(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def _of_masks(sweeps: Sweeps, masks: Sequence[Mask | None]) -> dict[int, npt.NDArray[np.int64]]:
-    grid = sweeps.ground.domain.grid
-    return {node: _keys(grid(node).table()[mask.reshape(-1)]) for node, mask in enumerate(masks) if mask is not None}
+    """Returns the marked rows of each node with samples: values without samples have no times."""
+    grid, nodes = sweeps.ground.domain.grid, sweeps.source.nodes
+    return {
+        node: _keys(grid(node).table()[mask.reshape(-1)])
+        for node, mask in enumerate(masks)
+        if mask is not None and nodes[node].num_rows is None
+    }
 
 
 def _to_blame(found: Computability, node: int, table: SlotTable, lacking: Mask) -> Mask:

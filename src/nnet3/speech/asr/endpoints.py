@@ -11,16 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nnet3.base.options.recognizer import EndpointRule
+from nnet3.base.options.recognizer import ENDPOINT_RULES, EndpointRule
 from nnet3.errors import ArgumentError, Nnet3Error
+from nnet3.model.hmm.transition_model import TransitionModel
+from nnet3.speech.asr.beam_search import BeamSearch
 
-RULES: Mapping[str, EndpointRule] = {
-    "rule1": EndpointRule(must_contain_nonsilence=False, min_trailing_silence=5.0),
-    "rule2": EndpointRule(min_trailing_silence=0.5, max_relative_cost=2.0),
-    "rule3": EndpointRule(min_trailing_silence=1.0, max_relative_cost=8.0),
-    "rule4": EndpointRule(min_trailing_silence=2.0),
-    "rule5": EndpointRule(must_contain_nonsilence=False, min_trailing_silence=0.0, min_utterance_length=20.0),
-}
+_ROWS_BACK = 64  # that are looked at first for silence at the end
+
+RULES = ENDPOINT_RULES
 
 
 class EndpointerMode(enum.Enum):
@@ -41,7 +39,8 @@ _MORE_SECONDS = (0.0, 0.5, 1.0)  # of these rules, beyond the first one's
 class Endpointing:
     """The rules of a recognizer: an utterance has ended if any of them says so.
 
-    `seconds_per_row` is the time between rows of the search.
+    `seconds_per_row` is the time between rows of the search. Lengths are compared in float32, as in Kaldi: 3 rows of
+    0.03 s are shorter than 0.09 s.
     """
 
     rules: Mapping[str, EndpointRule] = field(default_factory=lambda: RULES)
@@ -55,13 +54,14 @@ class Endpointing:
         """
         if rows == 0:
             return ""
-        length, trailing = rows * self.seconds_per_row, trailing_rows * self.seconds_per_row
+        row = np.float32(self.seconds_per_row)
+        length, trailing = np.float32(rows) * row, np.float32(trailing_rows) * row
         for name, rule in self.rules.items():
             if (
                 (length > trailing or not rule.must_contain_nonsilence)
-                and trailing >= rule.min_trailing_silence
+                and trailing >= np.float32(rule.min_trailing_silence)
                 and relative_cost <= rule.max_relative_cost
-                and length >= rule.min_utterance_length
+                and length >= np.float32(rule.min_utterance_length)
             ):
                 return name
         return ""
@@ -99,6 +99,18 @@ class Endpointing:
     def _changed(self, changes: Mapping[str, Mapping[str, Any]]) -> Endpointing:
         rules = {name: replace(rule, **changes.get(name, {})) for name, rule in self.rules.items()}
         return replace(self, rules=rules)
+
+
+def silent_rows(search: BeamSearch, model: TransitionModel, silence_phones: npt.ArrayLike) -> int:
+    """Returns the rows of silence at the end of a search's best path, without looking back much further."""
+    rows, looked_at, trailing = search.num_rows, 0, 0
+    while trailing == looked_at < rows:
+        looked_at = min(2 * looked_at or _ROWS_BACK, rows)
+        path = search.newest(rows - looked_at)
+        if path is None:
+            return 0
+        trailing = trailing_silence(model.phone(path[0]), silence_phones)
+    return trailing
 
 
 def trailing_silence(phones: npt.ArrayLike, silence_phones: npt.ArrayLike) -> int:

@@ -9,10 +9,11 @@ import numpy as np
 from nnet3.base.kaldi_io.fst import NO_STATE, Fst
 from nnet3.base.kaldi_io.fst_reach import arcs_on_cycles
 from nnet3.base.kaldi_io.lattice import Lattice
+from nnet3.base.kaldi_io.lattice_states import connected, with_states
 from nnet3.errors import ModelFormatError
 from nnet3.speech.asr.arrays import Integers, Singles
 from nnet3.speech.asr.columns import joined
-from nnet3.speech.asr.lattice_states import check_acyclic, connected, with_arcs, with_states
+from nnet3.speech.asr.lattice_states import check_acyclic, with_arcs
 from nnet3.speech.asr.search_graph import arcs_between, arcs_leaving
 from nnet3.speech.asr.word_acceptor import NO_ARC, StateNumbers, WordAcceptor
 

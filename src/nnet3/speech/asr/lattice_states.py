@@ -1,38 +1,17 @@
-"""Chooses and orders the states of lattices."""
+"""Lattices with arcs in another order, or of another FST; lattices by levels."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from nnet3.base.kaldi_io.fst import NO_STATE, Fst
-from nnet3.base.kaldi_io.fst_reach import accessible, arcs_on_cycles, coaccessible, goes_up
+from nnet3.base.kaldi_io.fst import Fst
+from nnet3.base.kaldi_io.fst_reach import arcs_on_cycles, goes_up, topological_order
 from nnet3.base.kaldi_io.lattice import Lattice, Strings, no_strings
-from nnet3.base.kaldi_io.lattice_factoring import upwards
+from nnet3.base.kaldi_io.lattice_states import with_states
 from nnet3.errors import ModelFormatError
 from nnet3.speech.asr.arrays import Integers
 from nnet3.speech.asr.label_lattice import LabelLattice
 from nnet3.speech.asr.levels import longest_paths
-
-
-def with_states(lattice: Lattice, states: Integers) -> Lattice:
-    """Returns the lattice of some states, numbered in the order given, and the arcs between them; the start is one of
-    the states, or there are none.
-    """
-    fst = lattice.fst
-    number = np.full(fst.num_states, NO_STATE)
-    number[states] = np.arange(len(states))
-    arcs = np.flatnonzero((number[fst.src] >= 0) & (number[fst.dst] >= 0))
-    arcs = arcs[np.argsort(number[fst.src[arcs]], kind="stable")]
-    made = Fst.from_arcs(
-        int(number[fst.start]) if len(states) else NO_STATE,
-        *(fst.final[states], number[fst.src[arcs]], number[fst.dst[arcs]], fst.ilabel[arcs], fst.cost[arcs]),
-        None if fst.is_acceptor else fst.olabel[arcs],
-    )
-    return Lattice(
-        made,
-        *(lattice.acoustic_cost[arcs], lattice.final_acoustic_cost[states], lattice.transition_ids[arcs]),
-        *(lattice.final_transition_ids[states], lattice.is_plain),
-    )
 
 
 def with_arcs(lattice: Lattice, fst: Fst, arcs: Integers, states: Integers) -> Lattice:
@@ -51,15 +30,6 @@ def with_arcs(lattice: Lattice, fst: Fst, arcs: Integers, states: Integers) -> L
     )
 
 
-def connected(lattice: Lattice) -> Lattice:
-    """Returns the lattice without states that lie on no path from the start to an end; itself if there are none."""
-    kept = accessible(lattice.fst) & coaccessible(lattice.fst)
-    if kept.all():
-        return lattice
-    is_empty = lattice.fst.start == NO_STATE or not kept[lattice.fst.start]
-    return with_states(lattice, np.zeros(0, np.int64) if is_empty else np.flatnonzero(kept))
-
-
 def check_acyclic(lattice: Lattice) -> None:
     """Raises ModelFormatError for a lattice with a cycle."""
     if arcs_on_cycles(lattice.fst).any():
@@ -74,7 +44,7 @@ def sorted_upwards(lattice: Lattice) -> Lattice:
     if goes_up(lattice.fst):
         return lattice
     check_acyclic(lattice)
-    return with_states(lattice, upwards(lattice.fst))
+    return with_states(lattice, topological_order(lattice.fst))
 
 
 def sorted_by_label(lattice: Lattice) -> Lattice:

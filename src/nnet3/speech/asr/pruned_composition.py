@@ -11,9 +11,10 @@ import numpy as np
 
 from nnet3.base.kaldi_io.fst import Fst
 from nnet3.base.kaldi_io.lattice import Lattice
+from nnet3.base.kaldi_io.lattice_states import connected
 from nnet3.base.options.rescoring import ComposeOptions
 from nnet3.speech.asr.arrays import Doubles, Integers
-from nnet3.speech.asr.lattice_states import connected, sorted_upwards, with_arcs
+from nnet3.speech.asr.lattice_states import sorted_upwards, with_arcs
 from nnet3.speech.asr.levels import longest_paths
 from nnet3.speech.asr.word_acceptor import WordAcceptor
 

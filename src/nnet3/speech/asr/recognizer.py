@@ -15,7 +15,7 @@ from nnet3.inference.stream import StreamComputer
 from nnet3.speech.asr.acoustic_stream import AcousticStream, NetworkInputs, Scores, compute_scores
 from nnet3.speech.asr.audio import Audio, Resampler, whole_rate
 from nnet3.speech.asr.decoding import DecodingGraph, Segment
-from nnet3.speech.asr.endpoints import Endpointing, trailing_silence
+from nnet3.speech.asr.endpoints import Endpointing, silent_rows
 from nnet3.speech.asr.model_folder import ModelFolder
 from nnet3.speech.asr.model_search import ModelSearch
 from nnet3.speech.asr.speakers import SpeakerStream, SpkModel, speech_rows
@@ -24,7 +24,6 @@ from nnet3.speech.asr.vosk_names import VoskNames
 
 _LOG = logging.getLogger("nnet3")
 _MOST_ROWS = 20_000  # a stream that is longer begins anew with its next segment
-_ROWS_BACK = 64  # that are looked at first for silence at the end
 _NOTHING = SpokenText([])
 
 
@@ -57,8 +56,7 @@ class Model(ModelSearch):
                 f"the network has {outputs} outputs, but its transition model {self.transition_model.num_pdfs} pdfs",
                 str(self.folder.path),
             )
-        factor = self.front.decoding.frame_subsampling_factor
-        self.seconds_per_row = factor * self.front.features.frame_shift / 1000
+        self.seconds_per_row = self.front.seconds_per_row
         self.endpointing = Endpointing(self.folder.endpoint_rules, self.seconds_per_row)
         self._device = device
         self._idle: list[StreamComputer] = []
@@ -342,16 +340,10 @@ class Recognizer(VoskNames):
         return self._start + self.model.seconds_per_row * self._first_row
 
     def _is_endpoint(self, segment: Segment) -> bool:
-        rows, looked_at, trailing = segment.search.num_rows, 0, 0
-        while trailing == looked_at < rows:  # no further back than there is silence
-            looked_at = min(2 * looked_at or _ROWS_BACK, rows)
-            path = segment.trace(rows - looked_at)
-            if path is None:
-                return False
-            phones = self.model.transition_model.phone(path[0])
-            trailing = trailing_silence(phones, self.model.folder.silence_phones)
-        cost = segment.search.relative_cost if trailing else np.inf
-        return bool(self.endpointing.which(rows, trailing, cost))
+        search, model = segment.search, self.model
+        trailing = silent_rows(search, model.transition_model, model.folder.silence_phones)
+        cost = search.relative_cost if trailing else np.inf
+        return bool(self.endpointing.which(search.num_rows, trailing, cost))
 
     def _found(self) -> SpokenText:
         """Returns the words of the segment up to now."""

@@ -132,15 +132,14 @@ def _best_of_rows(matrix: SparseMatrix) -> tuple[Tensor, Tensor]:
 
 
 class ExampleOutputs:
-    """Computes outputs for minibatches; batch-norm and dropout stay in the modes of the network.
+    """Computes outputs for minibatches; batch-norm and dropout stay in the modes of the network, or are in test mode.
 
     Outside test mode batch-norm takes the statistics of each minibatch. The network stays as it is.
     """
 
-    def __init__(self, nnet: Nnet) -> None:
-        self._computers = MinibatchComputers(
-            with_modes(nnet, batchnorm_test_mode=False, dropout_test_mode=False), None, None, store_stats=False
-        )
+    def __init__(self, nnet: Nnet, *, batchnorm_test_mode: bool = False, dropout_test_mode: bool = False) -> None:
+        modes = {"batchnorm_test_mode": batchnorm_test_mode, "dropout_test_mode": dropout_test_mode}
+        self._computers = MinibatchComputers(with_modes(nnet, **modes), None, None, store_stats=False)
 
     @torch.no_grad()
     def compute(self, minibatch: Minibatch) -> dict[str, Tensor]:
