@@ -10,7 +10,7 @@ WINGS = {
     "engine": ("ir", "schedule", "lowering", "families", "driver", "runtime"),
     "model": ("components", "hmm", "structure", "xconfig", "nnet", "edits", "requests"),
     "inference": (),
-    "training": ("examples", "train", "chain", "runs"),
+    "training": ("examples", "train", "chain", "discriminative", "runs"),
     "speech": ("asr", "tuning", "serve"),
     "export": (),
     "cn": (),

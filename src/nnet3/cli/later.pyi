@@ -18,6 +18,7 @@ from nnet3.cli import (
     chain_get_egs_tables as chain_get_egs_tables,
     compute_tables as compute_tables,
     device as device,
+    discriminative_tables as discriminative_tables,
     egs_tables as egs_tables,
     egs_training as egs_training,
     exploring as exploring,
@@ -54,6 +55,7 @@ from nnet3.model.nnet import (
 from nnet3.model.xconfig import expand as expand, layer as layer, layer_types as layer_types, manual as manual
 from nnet3.speech.asr import cmvn as cmvn, ivectors as ivectors
 from nnet3.training.chain import changes as changes
+from nnet3.training.discriminative import lattice_example as lattice_example
 from nnet3.training.examples import making as making
 from nnet3.training.runs import (
     data_kinds as data_kinds,

@@ -52,7 +52,7 @@ def bad_results(results: Sequence[OutputResult]) -> str | None:
 
 
 class Gradient:
-    """Adds gradients of minibatches to `delta`; statistics go to `nnet`.
+    """Adds gradients of minibatches to `delta`; statistics go to `nnet`, or with `stats_in_delta` to `delta` too.
 
     With a reduction all processes add the gradient of the minibatch that they share, and raise UnusableError together.
     """
@@ -67,9 +67,13 @@ class Gradient:
         compile_options: CompileOptions | None,
         *,
         store_stats: bool,
+        stats_in_delta: bool = False,
     ) -> None:
         self._nnet, self._delta, self._objective, self._reduction = nnet, delta, objective, reduction
-        self._computers = MinibatchComputers(nnet, delta, cache, compile_options, store_stats=store_stats)
+        stats_in = delta if stats_in_delta else nnet
+        self._computers = MinibatchComputers(
+            nnet, delta, cache, compile_options, store_stats=store_stats, nnet_to_store_stats=stats_in
+        )
         self._digests = WeakKeyDictionary[NnetComputer, float]()
 
     def begin(self, minibatch: Minibatch) -> int:

@@ -131,8 +131,11 @@ class MinibatchComputers:
         compile_options: CompileOptions | None = None,
         *,
         store_stats: bool,
+        nnet_to_store_stats: Nnet | None = None,
     ) -> None:
+        """`nnet_to_store_stats`: where components store their statistics, by default in the network itself."""
         self._nnet, self._to_update, self._store_stats = nnet, to_update, store_stats
+        self._stats_in = nnet if nnet_to_store_stats is None else nnet_to_store_stats
         self._cache = default_cache() if cache is None else cache
         self._compile_options = compile_options
         self._recent = ChangedComputers()
@@ -145,9 +148,9 @@ class MinibatchComputers:
             return self._cache.compile(self._nnet, request, self._compile_options)
 
         def make(computation: NnetComputation) -> NnetComputer:
-            nnet, device = self._nnet, device_of(self._nnet)
+            device, stats_in = device_of(self._nnet), self._stats_in
             return NnetComputer(
-                computation, nnet, self._to_update, device, nnet_to_store_stats=nnet, check_finite=False
+                computation, self._nnet, self._to_update, device, nnet_to_store_stats=stats_in, check_finite=False
             )
 
         return self._recent.get(request.key(), program, make)

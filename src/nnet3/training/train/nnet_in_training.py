@@ -41,7 +41,10 @@ class NnetInTraining(Trainable[Minibatch]):
         cache: ComputationCache | None,
         reduction: RowReduction | None,
         compile_options: CompileOptions | None,
+        *,
+        stats_in_delta: bool = False,
     ) -> None:
+        """`stats_in_delta`: statistics are a part of the step, scaled as the parameters' changes are."""
         self.nnet = nnet
         if options.zero_component_stats:
             nnet.zero_stats()
@@ -51,7 +54,7 @@ class NnetInTraining(Trainable[Minibatch]):
         compile_options = options.compile_options(compile_options)
         self.gradient = Gradient(
             nnet, self.delta, objective, cache, reduction, compile_options,
-            store_stats=options.store_component_stats,
+            store_stats=options.store_component_stats, stats_in_delta=stats_in_delta,
         )  # fmt: skip
 
     def key(self, minibatch: Minibatch) -> str:
