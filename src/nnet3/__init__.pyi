@@ -6,6 +6,7 @@ from . import (
     errors as errors,
     explore as explore,
     serve as serve,
+    speaker as speaker,
     stages as stages,
     train as train,
 )

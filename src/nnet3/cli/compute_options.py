@@ -166,6 +166,16 @@ def _settings(chunks: UtteranceOptions, tables: Any, running: dict[str, Any], gi
     )
 
 
+def compute_posteriors(
+    chunks: UtteranceOptions, network: str, den_fst: str, acoustic_scale: float, **given: Any
+) -> None:
+    """Computes and writes the posteriors of a denominator graph for the utterances of a table."""
+    tables, running = _tables(given), _running(given)
+    names = {name: given.pop(name) for name in ("leaky_hmm_coefficient", "transform")}
+    settings = _settings(chunks, tables, running, given)
+    later.chain_posteriors.write_posteriors(network, den_fst, tables, settings, acoustic_scale, **names)
+
+
 def decode_streams(chunks: StreamOptions, **given: Any) -> None:
     """Decodes the utterances of a table, each computed as a stream."""
     tables, running, period = _tables(given), _running(given), given.pop("period")

@@ -35,7 +35,7 @@ from nnet3.cli.compute_tables import (
     on_device,
 )
 from nnet3.cli.files import load_acoustic_model
-from nnet3.cli.messages import say
+from nnet3.cli.messages import say, say_words
 from nnet3.errors import Nnet3Error
 from nnet3.inference.scores import Scoring, log_priors
 from nnet3.model.nnet import Nnet
@@ -212,7 +212,7 @@ class _Decoding:
         if not found.has_ended:
             say(f"warning: utterance '{key}': no path reached a final state of the graph, the output is partial")
         if self._symbols is not None:
-            say(" ".join([key, *(self._symbols[word] for word in found.words.tolist())]), prefix="")
+            say_words(key, found.words, self._symbols)
         say(f"Log-like per frame for utterance {key} is {-found.cost / len(found):g} over {len(found)} frames.")
         self.cost, self.rows = self.cost + found.cost, self.rows + len(found)
         return key, found

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from nnet3.errors import Nnet3Error
@@ -24,6 +24,11 @@ def say(message: str, prefix: str = "nnet3: ") -> None:
     shown = "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in message)
     with contextlib.suppress(OSError):
         print(f"{prefix}{shown}", file=sys.stderr)
+
+
+def say_words(key: str, words: Iterable[int], symbols: Mapping[int, str]) -> None:
+    """Says the words of an utterance by their numbers, on a line of its own as Kaldi's decoders have it."""
+    say("".join(f"{word} " for word in (key, *(symbols[int(word)] for word in words))), prefix="")
 
 
 def print_warnings(warnings: Iterable[str]) -> None:

@@ -7,16 +7,21 @@ import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.script import read_script
 from nnet3.base.kaldi_io.specifiers import FileName, is_table, parse_rspecifier, parse_rxfilename
 from nnet3.base.kaldi_io.streams import InputStream, open_input
 from nnet3.base.kaldi_io.tables import TableReader
 from nnet3.errors import Nnet3Error, TableError
+from nnet3.speech.asr.audio_file import open_audio
 from nnet3.speech.asr.audio_source import AudioSource, BytesInOrder
 
 OpenRecording = Callable[[BytesInOrder, str], AudioSource]
 _RIFF, _RIFF_HEADER, _LARGEST = b"RIFF", 8, 0x7FFF0000
+_PIECE_SECONDS = 60.0
 _MOST_AT_ONCE = 1 << 28  # bytes of a pipe in a format that is read whole
 
 
@@ -69,6 +74,42 @@ def _recordings_of_script(script: str, opened: OpenRecording) -> Iterator[tuple[
                 yield entry.key, recording
         except Nnet3Error as error:
             yield entry.key, TableError(f"the entry '{entry.key}': {error}")
+
+
+class RecordingsByKey:
+    """The samples of recordings of a table, by key, in any order. Raises Nnet3Error for a missing table.
+
+    The recording last taken from a script is kept; an archive is read as far as a key needs, and all of it is kept.
+    """
+
+    def __init__(self, name: str):
+        script = parse_rspecifier(name).script
+        self._names = {} if script is None else {entry.key: entry.name for entry in read_script(script)}
+        self._archive = None if script is not None else recordings_of_table(name, open_audio)
+        self._held: dict[str, tuple[npt.NDArray[np.generic], int]] = {}
+
+    def get(self, key: str) -> tuple[npt.NDArray[np.generic], int] | None:
+        """Returns samples (frames, channels) and their rate, or None for an unknown key.
+
+        Raises Nnet3Error for a recording that cannot be read.
+        """
+        if key not in self._held and key in self._names:
+            name = self._names[key]
+            with _opened_source(parse_rxfilename(name), name, open_audio) as recording:
+                self._held = {key: _samples_of(recording)}
+        while key not in self._held and self._archive is not None:
+            found = next(self._archive, None)
+            if found is None:
+                self._archive = None
+            elif isinstance(found[1], Nnet3Error):
+                raise found[1]
+            else:
+                self._held[found[0]] = _samples_of(found[1])
+        return self._held.get(key)
+
+
+def _samples_of(recording: AudioSource) -> tuple[npt.NDArray[np.generic], int]:
+    return np.concatenate(list(recording.pieces(_PIECE_SECONDS))), recording.rate
 
 
 @contextlib.contextmanager

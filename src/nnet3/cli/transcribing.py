@@ -45,7 +45,7 @@ def transcribe(
     is_named = len(recordings) > 1 or is_table(recordings[0])
     if is_named and output_format in ("srt", "vtt") and output_dir is None:
         raise click.UsageError("subtitles of several recordings need --output-dir")
-    loaded = Model(model, graph)
+    loaded = Model(model, graph=graph)
     output = TranscriptOutput(output_format or "txt", recordings, is_named, output_dir, alternatives)
 
     def opened(file: BytesInOrder, source: str) -> AudioSource:

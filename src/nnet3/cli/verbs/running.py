@@ -55,7 +55,7 @@ from nnet3.errors import Nnet3Error
 
 @verb()
 @binary_option
-@test_mode_options(batchnorm=False)
+@test_mode_options(batchnorm=False, dropout=True)
 @max_evaluations_option
 @arguments(names="RAW-IN... EGS-RSPECIFIER RAW-OUT")
 def combine(names: tuple[str, ...], binary: bool, **settings: Any) -> None:
@@ -136,7 +136,7 @@ def compute_looped(**given: Any) -> None:
 
 
 @verb()
-@test_mode_options(batchnorm=True)
+@test_mode_options(batchnorm=True, dropout=True)
 @flag("--collapse-model", "collapse", default=True, show_default=True, help="Merge layers first.")
 @accuracy_options
 @gradient_option
@@ -174,11 +174,11 @@ def serve(model: str, options: ServeOptions, graph: str | None) -> None:
 
     nnet3 serve vosk-model-small-ko-0.22
     """
-    later.serve.serve(later.asr.Model(model, graph), options, say)
+    later.serve.serve(later.asr.Model(model, graph=graph), options, say)
 
 
 @verb(program_defaults={"batchnorm_test_mode": False, "dropout_test_mode": False})
-@test_mode_options(batchnorm=True)
+@test_mode_options(batchnorm=True, dropout=True)
 @whole_number(
     "--num-segments",
     least=1,

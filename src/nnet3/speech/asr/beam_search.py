@@ -230,24 +230,25 @@ class BeamSearch:
     def best_path(self, use_final: bool = False) -> BestPath | None:
         """Returns the best path so far; None if no path is left. With `use_final`: the best of those that can end, if
         any can."""
-        last = self.tokens.last
-        if not len(last.cost):
-            return None
-        final = self.graph.final[last.state]
-        cost = last.cost + final if use_final and (final < np.inf).any() else last.cost
-        token = int(np.argmin(cost))
-        return BestPath(float(cost.min()), *self.tokens.path_to(token))
+        cost = self._last_costs(use_final)
+        return BestPath(float(cost.min()), *self.tokens.path_to(int(np.argmin(cost)))) if len(cost) else None
 
-    def newest(self, first: int) -> tuple[Integers, Integers] | None:
+    def newest(self, first: int, use_final: bool = False) -> tuple[Integers, Integers] | None:
         """Returns the end of the best path so far: the transition-id of each row from `first` on, and its source state;
         None if no path is left. The time needed does not grow with the rows before `first`.
         """
-        last = self.tokens.last
-        if not len(last.cost):
+        cost = self._last_costs(use_final)
+        if not len(cost):
             return None
-        steps = self.tokens.path_to(int(np.argmin(last.cost)), first)
+        steps = self.tokens.path_to(int(np.argmin(cost)), first)
         behind = len(steps.states) - max(self.num_rows - first, 0)
         return steps.transition_ids[behind:], steps.states[behind:]
+
+    def _last_costs(self, use_final: bool) -> Doubles:
+        """Returns the costs of the newest tokens; with `use_final` those of ending, if any can."""
+        last = self.tokens.last
+        final = self.graph.final[last.state]
+        return last.cost + final if use_final and (final < np.inf).any() else last.cost
 
 
 def _within(cost: Doubles, of_best: Doubles, beam: float) -> tuple[Integers, float]:

@@ -132,9 +132,11 @@ class Segment:
             if now is not before and isinstance(now, Composition) and isinstance(before, Composition):
                 self._lattice.rename_tokens(partial(now.adopted, before))
 
-    def trace(self, first: int = 0) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]] | None:
+    def trace(
+        self, first: int = 0, use_final: bool = False
+    ) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]] | None:
         """Returns the best path so far from row `first` on, (rows,) each: transition-ids and their source states."""
-        return self.search.newest(first)
+        return self.search.newest(first, use_final)
 
     @property
     def notices(self) -> list[str]:

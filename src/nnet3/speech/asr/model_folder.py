@@ -17,7 +17,6 @@ from nnet3.base.options.recognizer import (
     FbankOptions,
     MfccOptions,
     OnlineCmvnOptions,
-    OnlineFeatureOptions,
     SilenceWeightingOptions,
 )
 from nnet3.errors import ModelFormatError
@@ -30,9 +29,11 @@ from nnet3.speech.asr.ivector_files import load_cmvn_stats
 from nnet3.speech.asr.ivectors import IvectorFiles, IvectorModel
 from nnet3.speech.asr.model_settings import (
     IvectorSettings,
+    PitchSettings,
     Settings,
     read_extractor_settings,
     read_kaldi_settings,
+    read_pitch_settings,
     read_vosk_settings,
 )
 
@@ -102,6 +103,17 @@ class FrontModel:
     silence_weighting: SilenceWeightingOptions = field(default_factory=SilenceWeightingOptions)
     ivectors: IvectorModel | None = None
     cmvn: tuple[OnlineCmvnOptions, Doubles] | None = None  # of the network's input, if that is normalised online
+    pitch: PitchSettings | None = None  # what lies behind the features in the network's input
+
+    @property
+    def input_dim(self) -> int:
+        """The columns of the network's input."""
+        return self.features.dim + (0 if self.pitch is None else self.pitch.features.dim)
+
+    @property
+    def seconds_per_row(self) -> float:
+        """The time between rows of scores."""
+        return self.decoding.frame_subsampling_factor * self.features.frame_shift / 1000
 
     def computer(self, num_streams: int = 1, device: str | torch.device | None = None) -> StreamComputer:
         """Returns a computer of scores for `AcousticStream`, as many at a time; chunks are those of the settings."""
@@ -115,6 +127,24 @@ class FrontModel:
             use_priors=len(self.acoustic_model.priors) > 0,
             acoustic_scale=self.decoding.acoustic_scale,
         )
+
+    def check_dims(self, source: str) -> None:
+        """Raises ModelFormatError, with the model's file `source`, if features, ivectors and network do not fit."""
+        nnet = self.acoustic_model.nnet
+        pairs = [("the network's input 'input'", nnet.node_dim("input"), self.input_dim)]
+        if self.ivectors is not None:
+            pairs.append(("the ivector extractor", self.ivectors.feature_dim, self.features.dim))
+        if self.cmvn is not None:
+            pairs.append(("the statistics for CMVN", self.cmvn[1].shape[1] - 1, self.input_dim))
+        for what, wanted, dim in pairs:
+            if wanted != dim:
+                raise ModelFormatError(f"{what} has dimension {wanted}, but the features have {dim}", source)
+        if self.ivectors is not None and nnet.node_dim("ivector") != self.ivectors.dim:
+            raise ModelFormatError(
+                f"the network wants ivectors of {nnet.node_dim('ivector')}, the extractor makes such of "
+                f"{self.ivectors.dim}",
+                source,
+            )
 
 
 class ModelFolder:
@@ -182,9 +212,10 @@ class ModelFolder:
             raise ModelFormatError(model.warnings[0], str(path))
         ivectors = self._load_ivectors() if "ivector" in model.nnet.input_names else None
         front = FrontModel(
-            *(model.pack(), self.features, self.decoding, self.silence_weighting, ivectors, self._load_cmvn())
+            *(model.pack(), self.features, self.decoding, self.silence_weighting, ivectors, self._load_cmvn()),
+            pitch=self._read_pitch(),
         )
-        self._check_dims(front, path)
+        front.check_dims(str(path))
         return front
 
     # ---- settings, and the files that they name ----
@@ -214,6 +245,17 @@ class ModelFolder:
         kind = next(there, "mfcc")
         return kind, f"{conf}{kind}.conf"
 
+    def _pitch_conf(self) -> str | None:
+        """Returns the file with the options of pitch; None if the network's input has no pitch."""
+        conf, said = self._layout.conf, self._settings.features
+        if self._layout.is_vosk:
+            return conf + _PITCH if (self.path / conf / _PITCH).is_file() else None
+        return conf + _name(said.online_pitch_config, "online_pitch.conf") if said.add_pitch else None
+
+    def _read_pitch(self) -> PitchSettings | None:
+        name = self._pitch_conf()
+        return None if name is None else read_pitch_settings(self.path / name)
+
     def _ivector_files(self) -> IvectorFiles:
         """Returns the files of the extractor, present or not."""
         folder, conf, said = self._layout.ivector, self._layout.ivector_conf, self._ivectors.files
@@ -239,6 +281,7 @@ class ModelFolder:
         needed = {layout.model: "", layout.settings or layout.model: "", **dict.fromkeys(self._input_cmvn_files(), "")}
         other = f" (or {layout.conf}fbank.conf)" if layout.is_vosk else ""
         needed[self._feature_conf()[1]] = other
+        needed |= {name: "" for name in (self._pitch_conf(),) if name is not None}
         if not layout.is_vosk and not said.frame_subsampling_factor:
             needed[_FACTOR_FILE] = f" (or --frame-subsampling-factor in {layout.settings})"
         files = self._ivector_files()
@@ -247,8 +290,6 @@ class ModelFolder:
         missing = [name + hint for name, hint in needed.items() if not (self.path / name).is_file()]
         if missing:
             raise _missing(self.path, missing, f"it looks like a model directory {layout.name}")
-        if layout.is_vosk and (self.path / layout.conf / _PITCH).exists():
-            raise ModelFormatError(OnlineFeatureOptions.no_pitch, str(self.path / layout.conf / _PITCH))
 
     def _needed_for_ivectors(self, files: IvectorFiles) -> list[str]:
         """Returns the files needed for ivectors, by the rules of Vosk's and Kaldi's programs."""
@@ -284,23 +325,6 @@ class ModelFolder:
             )
         except ModelFormatError as error:
             raise error if error.source else ModelFormatError(error.message, str(paths[0].parent)) from None
-
-    def _check_dims(self, front: FrontModel, path: Path) -> None:
-        nnet, dim = front.acoustic_model.nnet, front.features.dim
-        pairs = [("the network's input 'input'", nnet.node_dim("input"))]
-        if front.ivectors is not None:
-            pairs.append(("the ivector extractor", front.ivectors.feature_dim))
-        if front.cmvn is not None:
-            pairs.append(("the statistics for CMVN", front.cmvn[1].shape[1] - 1))
-        for what, wanted in pairs:
-            if wanted != dim:
-                raise ModelFormatError(f"{what} has dimension {wanted}, but the features have {dim}", str(path))
-        if front.ivectors is not None and nnet.node_dim("ivector") != front.ivectors.dim:
-            raise ModelFormatError(
-                f"the network wants ivectors of {nnet.node_dim('ivector')}, the extractor makes such of "
-                f"{front.ivectors.dim}",
-                str(path),
-            )
 
 
 def _name(said: str, default: str) -> str:

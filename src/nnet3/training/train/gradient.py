@@ -52,7 +52,7 @@ def bad_results(results: Sequence[OutputResult]) -> str | None:
 
 
 class Gradient:
-    """Adds gradients of minibatches to `delta`; statistics go to `nnet`, or with `stats_in_delta` to `delta` too.
+    """Adds gradients of minibatches to `delta`; statistics go to `nnet`, or with `stats_in_delta` to `delta`.
 
     With a reduction all processes add the gradient of the minibatch that they share, and raise UnusableError together.
     """
@@ -70,9 +70,8 @@ class Gradient:
         stats_in_delta: bool = False,
     ) -> None:
         self._nnet, self._delta, self._objective, self._reduction = nnet, delta, objective, reduction
-        stats_in = delta if stats_in_delta else nnet
         self._computers = MinibatchComputers(
-            nnet, delta, cache, compile_options, store_stats=store_stats, nnet_to_store_stats=stats_in
+            *(nnet, delta, cache, compile_options), store_stats=store_stats, stats_to=delta if stats_in_delta else nnet
         )
         self._digests = WeakKeyDictionary[NnetComputer, float]()
 
@@ -155,6 +154,9 @@ class Gradient:
             assert result.deriv is not None, "an objective that gives no derivative"
             computer.accept_input(result.name, result.deriv)
         computer.run()
+        for io in minibatch.inputs:
+            if io.take_deriv is not None:
+                io.take_deriv(computer.get_output(io.name))
         return results
 
     def _digest(self, minibatch: Minibatch) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -25,11 +25,15 @@ from nnet3.model.requests import ComputationRequest, IoSpecification
 
 @dataclass(frozen=True, eq=False)
 class NetworkInput:
-    """The rows of an input: indexes (rows, 3) n, t, x and a dense matrix (rows, columns)."""
+    """The rows of an input: indexes (rows, 3) n, t, x and a dense matrix (rows, columns).
+
+    `take_deriv`, if given, gets the derivative of the objective by the matrix in training.
+    """
 
     name: str
     indexes: np.ndarray
     matrix: Tensor
+    take_deriv: Callable[[Tensor], None] | None = None
 
 
 class Target(Protocol):
@@ -106,7 +110,7 @@ class Minibatch:
         """
         names = [(target.name,) for target in self.targets] if outputs is None else outputs
         return ComputationRequest(
-            [IoSpecification(io.name, io.indexes) for io in self.inputs],
+            [IoSpecification(io.name, io.indexes, train and io.take_deriv is not None) for io in self.inputs],
             [
                 IoSpecification(name, target.indexes, has_deriv=train)
                 for target, own in zip(self.targets, names, strict=True)
@@ -120,7 +124,8 @@ class Minibatch:
 class MinibatchComputers:
     """Computers for minibatches, made at the first minibatch of a structure; the computers used last are kept.
 
-    `to_update` collects gradients; without it computers only run forward.
+    `to_update` collects gradients; without it computers only run forward. `stats_to`: the network that gets statistics,
+    by default the network itself.
     """
 
     def __init__(
@@ -131,11 +136,10 @@ class MinibatchComputers:
         compile_options: CompileOptions | None = None,
         *,
         store_stats: bool,
-        nnet_to_store_stats: Nnet | None = None,
+        stats_to: Nnet | None = None,
     ) -> None:
-        """`nnet_to_store_stats`: where components store their statistics, by default in the network itself."""
         self._nnet, self._to_update, self._store_stats = nnet, to_update, store_stats
-        self._stats_in = nnet if nnet_to_store_stats is None else nnet_to_store_stats
+        self._stats_to = nnet if stats_to is None else stats_to
         self._cache = default_cache() if cache is None else cache
         self._compile_options = compile_options
         self._recent = ChangedComputers()
@@ -148,9 +152,9 @@ class MinibatchComputers:
             return self._cache.compile(self._nnet, request, self._compile_options)
 
         def make(computation: NnetComputation) -> NnetComputer:
-            device, stats_in = device_of(self._nnet), self._stats_in
+            nnet, device = self._nnet, device_of(self._nnet)
             return NnetComputer(
-                computation, self._nnet, self._to_update, device, nnet_to_store_stats=stats_in, check_finite=False
+                computation, nnet, self._to_update, device, nnet_to_store_stats=self._stats_to, check_finite=False
             )
 
         return self._recent.get(request.key(), program, make)

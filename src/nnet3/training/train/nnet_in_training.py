@@ -31,7 +31,10 @@ from nnet3.training.train.update import Update, add_l2, add_with_max_change, con
 
 
 class NnetInTraining(Trainable[Minibatch]):
-    """`delta`, a copy of the network, collects the next step; in it components have their rates and limits."""
+    """`delta`, a copy of the network, collects the next step; in it components have their rates and limits.
+
+    With `stats_in_delta` it collects statistics too, which the step adds to the network's as it adds parameters.
+    """
 
     def __init__(
         self,
@@ -44,7 +47,6 @@ class NnetInTraining(Trainable[Minibatch]):
         *,
         stats_in_delta: bool = False,
     ) -> None:
-        """`stats_in_delta`: statistics are a part of the step, scaled as the parameters' changes are."""
         self.nnet = nnet
         if options.zero_component_stats:
             nnet.zero_stats()

@@ -18,7 +18,7 @@ from nnet3.model.components.base import Properties
 from nnet3.model.components.random_source import RandomSource
 from nnet3.model.components.row_sums import RowReduction
 from nnet3.model.nnet import Nnet
-from nnet3.training.train.c_random import c_random
+from nnet3.training.examples.c_random import c_random
 from nnet3.training.train.minibatch import Minibatch
 from nnet3.training.train.nnet_in_training import NnetInTraining
 from nnet3.training.train.objectives import Objective, ObjectiveByNode, ObjectiveStats, total_stats
