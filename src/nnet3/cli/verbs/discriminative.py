@@ -42,7 +42,7 @@ def discriminative_compute_from_egs(**given: Any) -> None:
 
 
 @verb()
-@test_mode_options(batchnorm=True)
+@test_mode_options(batchnorm=True, dropout=True)
 @takes("options", DiscriminativeOptions)
 @takes("debugging", DebuggingSums)
 @arguments(model="MODEL", examples="EGS-RSPECIFIER")
