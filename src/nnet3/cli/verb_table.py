@@ -53,6 +53,7 @@ _TABLE = (
     ("am-copy", "models", "nnet3-am-copy", "copy an acoustic model with changes"),
     ("am-init", "models", "nnet3-am-init", "make an acoustic model from a transition model and a network"),
     ("average", "models", "nnet3-average", "average networks"),
+    ("convert", "models", "", "make a model of nnet3 of one of nnet1 or nnet2"),
     ("copy", "models", "nnet3-copy", "copy a raw network with changes"),
     ("copy-transition-model", "models", "copy-transition-model", "copy the transition model of a model"),
     ("export-onnx", "models", "", "write a network as an ONNX file"),
