@@ -84,12 +84,14 @@ def chain_transition_model() -> TransitionModel:
     return TransitionModel(topology, tuples, np.log(np.append(1.0, np.full(6, 0.5))))
 
 
-def acoustic_model(with_ivector: bool = True) -> AcousticModel:
+def acoustic_model(with_ivector: bool = True, pitch: int = 0) -> AcousticModel:
+    """Returns a network for features, for so many columns of pitch behind these, and for ivectors or not."""
+    dim = FEATURES + pitch
     ivector = ", ReplaceIndex(ivector, t, 0)" if with_ivector else ""
     nnet = Nnet.from_config(
-        f"input-node name=input dim={FEATURES}\n"
+        f"input-node name=input dim={dim}\n"
         + f"input-node name=ivector dim={IVECTOR}\n" * with_ivector
-        + f"""component name=affine type=AffineComponent input-dim={3 * FEATURES + IVECTOR * with_ivector} output-dim=8
+        + f"""component name=affine type=AffineComponent input-dim={3 * dim + IVECTOR * with_ivector} output-dim=8
         component name=relu type=RectifiedLinearComponent dim=8
         component name=last type=AffineComponent input-dim=16 output-dim=6
         component-node name=affine component=affine input=Append(Offset(input, -1), input, Offset(input, 2){ivector})

@@ -22,7 +22,7 @@ from nnet3.components import Component
 from nnet3.errors import ExecutionError
 from nnet3.options import OnlineCmvnOptions
 from tests.asr.slow_ivectors import SlowCmvn
-from tests.asr.small_model import FEATURES, SILENCE, random_cmvn_stats, write_folder
+from tests.asr.small_model import FEATURES, SILENCE, acoustic_model, random_cmvn_stats, write_folder
 from tests.seeds import RANDOM
 
 RATE, PIECE = 8000, 1600
@@ -225,3 +225,25 @@ def test_misuse_is_an_error(front: FrontModel) -> None:
     stream.close()
     with pytest.raises(ExecutionError, match="the stream has ended"):
         list(stream.accept(np.ones(4000, np.int16)))
+
+
+def test_pitch_lies_behind_the_features(tmp_path: Path) -> None:
+    """With the features that are known after each piece of 0.2 s."""
+    write_folder(tmp_path / "model", RANDOM, with_ivector=False)
+    acoustic_model(with_ivector=False, pitch=3).save(tmp_path / "model/am/final.mdl")
+    (tmp_path / "model/conf/pitch.conf").write_text("--sample-frequency=8000\n--normalization-right-context=10\n")
+    front = ModelFolder(tmp_path / "model").load()
+    assert front.pitch is not None
+    audio = _audio(9000)
+    stream = AcousticStream(front, front.computer(), RATE)
+    rows = np.concatenate([*stream.accept(audio), stream.finish()])
+    plain = FeatureStream(front.features, RATE).accept(audio, last=True)
+    both = front.pitch.columns(FEATURES, RATE)
+    pieces = [audio[first : first + PIECE] for first in range(0, 9000, PIECE)]
+    parts = [both.accept(plain[:0], piece) for piece in pieces]
+    parts.append(both.accept(plain, audio[:0], last=True))
+    inputs = np.concatenate(parts)
+    assert inputs.shape == (len(plain), FEATURES + 3)
+    expected = front.acoustic_model.compute(inputs, frame_subsampling_factor=3)
+    assert rows.shape == (-(-len(plain) // 3), 6)
+    assert np.allclose(rows, np.asarray(expected), rtol=1e-4, atol=1e-4)

@@ -23,6 +23,7 @@ from nnet3.options import (
 )
 from tests.asr.small_model import (
     FEATURES,
+    acoustic_model,
     chain_transition_model,
     random_cmvn_stats,
     write_folder,
@@ -157,15 +158,17 @@ def test_a_file_that_was_lost_is_missed(write: Callable[..., Any], lookahead: bo
         (tmp_path / "lost").rename(file)
 
 
-def test_models_for_rescoring_are_warned_about(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_models_for_rescoring_that_are_not_used(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     for name in ("rescore", "rnnlm"):
         (folder / name).mkdir()
     ModelFolder(folder)
     assert not caplog.text
-    for name in ("rescore/G.carpa", "rnnlm/final.raw"):
-        (folder / name).touch()
+    (folder / "rnnlm/final.raw").touch()
+    ModelFolder(folder)
+    assert "rnnlm/final.raw: not used without rescore/G.carpa" in caplog.text
+    (folder / "rescore/G.carpa").touch()
+    with pytest.raises(ModelFormatError, match=r"rescore/G\.carpa needs rescore/G\.fst beside it"):
         ModelFolder(folder)
-        assert f"{name}: words are not weighed anew by larger models" in caplog.text
 
 
 def test_a_model_without_ivectors_needs_no_extractor(tmp_path: Path) -> None:
@@ -258,10 +261,26 @@ def test_what_is_no_model_directory_is_refused(folder: Path, tmp_path: Path) -> 
             ModelFolder(path)
 
 
-def test_pitch_is_refused(folder: Path) -> None:
-    (folder / "conf/pitch.conf").touch()
-    with pytest.raises(ModelFormatError, match=r"conf/pitch\.conf: this model wants the pitch .* no package computes"):
-        ModelFolder(folder)
+def test_pitch_lies_behind_the_features(folder: Path, tmp_path: Path) -> None:
+    (folder / "conf/pitch.conf").write_text("--sample-frequency=8000\n--add-raw-log-pitch=true\n")
+    with pytest.raises(ModelFormatError, match="input 'input' has dimension 6, but the features have 10"):
+        ModelFolder(folder).load()
+    acoustic_model(pitch=4).save(folder / "am/final.mdl")
+    front = ModelFolder(folder).load()
+    assert front.pitch is not None
+    assert (front.input_dim, front.pitch.options.sample_frequency, front.pitch.features.dim) == (10, 8000, 4)
+    (folder / "conf/pitch.conf").write_text("--no-such-option=1\n")
+    with pytest.raises(ConfigError, match="there is no option '--no-such-option'"):
+        ModelFolder(folder).load()
+    kaldi = tmp_path / "kaldi"
+    write_kaldi_folder(kaldi, RANDOM)
+    with (kaldi / "conf/online.conf").open("a") as file:
+        file.write("--add-pitch=true\n--online-pitch-config=/gone/conf/online_pitch.conf\n")
+    with pytest.raises(ModelFormatError, match=r"conf/online_pitch\.conf is missing"):
+        ModelFolder(kaldi)
+    (kaldi / "conf/online_pitch.conf").write_text("--frames-per-chunk=10\n--simulate-first-pass-online=true\n")
+    acoustic_model(pitch=3).save(kaldi / "final.mdl")
+    assert ModelFolder(kaldi).load().input_dim == 9
 
 
 def test_parts_that_do_not_fit_are_refused(folder: Path) -> None:

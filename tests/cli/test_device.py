@@ -7,6 +7,7 @@ import torch
 
 from nnet3.cli.device import choose_device
 from nnet3.errors import Nnet3Error
+from tests.cli.run_command import Cli
 
 
 @pytest.fixture(params=[0, 1, 2])
@@ -43,3 +44,26 @@ def test_what_is_no_device_for_networks(count: int) -> None:
         choose_device("gpu", None)
     with pytest.raises(Nnet3Error, match="--device=meta: networks run on cpu or cuda"):
         choose_device("meta", None)
+
+
+def test_what_scripts_ask_before_they_train(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
+    monkeypatch.setattr(torch.version, "cuda", None)
+    assert (cli("cuda-compiled").status, cli("cuda-gpu-available").status) == (1, 1)
+    monkeypatch.setattr(torch.version, "cuda", "12.8")
+    assert cli("cuda-compiled").status == 0
+    made = torch.randn
+
+    def on_cpu(*shape: int, device: str) -> torch.Tensor:
+        assert device == "cuda"
+        return made(*shape)
+
+    monkeypatch.setattr(torch, "randn", on_cpu)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a GPU")
+    assert (cli("cuda-gpu-available").status, "a GPU computes" in cli("cuda-gpu-available").err) == (0, True)
+
+    def fails(*shape: int, device: str) -> torch.Tensor:
+        raise RuntimeError("no CUDA-capable device is detected\nand more")
+
+    monkeypatch.setattr(torch, "randn", fails)
+    outcome = cli("cuda-gpu-available")
+    assert (outcome.status, outcome.err) == (255, "nnet3: no GPU can be used: no CUDA-capable device is detected\n")

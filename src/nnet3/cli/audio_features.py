@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,12 +15,13 @@ from nnet3.cli.feature_tables import write_by_speaker
 from nnet3.cli.messages import LeftOut, say
 from nnet3.cli.recordings import recordings_of_table
 from nnet3.errors import Nnet3Error
-from nnet3.speech.asr.audio import PcmReader
+from nnet3.speech.asr.audio import PcmReader, Samples
 from nnet3.speech.asr.audio_file import open_audio
 from nnet3.speech.asr.audio_source import AudioSource
 from nnet3.speech.asr.features import FeatureStream, check_mel_bins
 from nnet3.speech.asr.ivectors import IvectorFiles, SpeakerState
 
+T = TypeVar("T")
 _PIECE_SECONDS = 10.0
 _BAND_OF_WHOLE_RECORDINGS = 99  # what Kaldi's programs leave of the band when they change the rate
 _PITCH = 3  # columns of pitch behind those of the features, which extractors do not know
@@ -33,19 +35,26 @@ def write_audio_features(
     `durations`: a table of seconds to write, "" for none. Raises ArgumentError for mel bins that are always empty.
     """
     check_mel_bins(options)
-    total, left_out = 0, LeftOut("{}: {}; left out")
     with matrix_writer(output) as writer, real_writer(durations or NO_TABLE) as lengths:
-        for key, recording in recordings_of_table(recordings, open_audio):
-            total += 1
-            if isinstance(recording, Nnet3Error):
-                say(f"warning: {recording}; left out")
-                continue
-            made = left_out.made(key, partial(_features, **chosen), recording, options)
-            if made is not None:
-                writer.write(key, made[0])
-                lengths.write(key, made[1])
-        say(f"Done {writer.count} out of {total} utterances.")
+        for key, made in each_recording(recordings, partial(_features, options=options, **chosen)):
+            writer.write(key, made[0])
+            lengths.write(key, made[1])
         return int(writer.count == 0)
+
+
+def each_recording(recordings: str, make: Callable[[AudioSource], T]) -> Iterator[tuple[str, T]]:
+    """Yields what is made of each recording of a table that can be read, and says how many there were."""
+    total, done, left_out = 0, 0, LeftOut("{}: {}; left out")
+    for key, recording in recordings_of_table(recordings, open_audio):
+        total += 1
+        if isinstance(recording, Nnet3Error):
+            say(f"warning: {recording}; left out")
+            continue
+        made = left_out.made(key, make, recording)
+        if made is not None:
+            done += 1
+            yield key, made
+    say(f"Done {done} out of {total} utterances.")
 
 
 def _features(
@@ -55,6 +64,21 @@ def _features(
 
     Raises Nnet3Error if there are none, or if the recording is shorter than so many seconds.
     """
+    samples = samples_of_channel(recording, channel)
+    seconds = len(samples) / recording.rate
+    if seconds < least_seconds:
+        raise Nnet3Error(f"it lasts {seconds:g} s, less than --min-duration={least_seconds:g}")
+    rows = FeatureStream(options, recording.rate, _BAND_OF_WHOLE_RECORDINGS).accept(samples, last=True)
+    if not len(rows):
+        raise Nnet3Error(f"{seconds:g} s are too short for a frame of {options.frame_length:g} ms")
+    return (rows - rows.mean(axis=0) if less_mean else rows), seconds
+
+
+def samples_of_channel(recording: AudioSource, channel: int) -> Samples:
+    """Returns all samples of a channel, (n,); for -1 those of the first, with a warning.
+
+    Raises Nnet3Error for a missing channel.
+    """
     if channel >= recording.channels:
         raise Nnet3Error(f"there is no channel {channel} of {recording.channels}: --channel counts from 0")
     reader = PcmReader(recording.channels, max(channel, 0))
@@ -63,13 +87,7 @@ def _features(
         say(f"warning: {recording.source}: {recording.notice}")
     if recording.channels > 1 and channel < 0:
         say(f"warning: {recording.source}: {recording.channels} channels, of which the first is taken (--channel)")
-    seconds = len(samples) / recording.rate
-    if seconds < least_seconds:
-        raise Nnet3Error(f"it lasts {seconds:g} s, less than --min-duration={least_seconds:g}")
-    rows = FeatureStream(options, recording.rate, _BAND_OF_WHOLE_RECORDINGS).accept(samples, last=True)
-    if not len(rows):
-        raise Nnet3Error(f"{seconds:g} s are too short for a frame of {options.frame_length:g} ms")
-    return (rows - rows.mean(axis=0) if less_mean else rows), seconds
+    return samples
 
 
 def write_online_ivectors(

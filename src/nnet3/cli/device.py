@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from nnet3.cli.messages import say
 from nnet3.cli.verb import take_use_gpu
 from nnet3.errors import Nnet3Error
 
@@ -28,6 +29,28 @@ def choose_device(device: str | None, use_gpu: str | None) -> str:
 def given_device() -> str:
     """The name of the device that `--use-gpu` means, for a verb that has no `--device`."""
     return choose_device(None, take_use_gpu())
+
+
+def has_cuda() -> bool:
+    """Returns true if PyTorch was built for GPUs of CUDA, whether there is one here or not."""
+    return torch.version.cuda is not None
+
+
+def try_gpu() -> int:
+    """Computes a little on a GPU, and says how it went.
+
+    Returns 0, 1 where PyTorch was not built for GPUs, or 255 where there is no GPU or it fails, as in Kaldi.
+    """
+    if not has_cuda():
+        say(f"PyTorch {torch.__version__} was not built for GPUs: install one with CUDA")
+        return 1
+    try:
+        result = torch.randn(100, 100, device="cuda").softmax(dim=1).sum()
+        say(f"{torch.cuda.get_device_name()} computes" if result.isfinite() else "the GPU computes wrongly")
+        return 0 if result.isfinite() else 255
+    except (RuntimeError, AssertionError) as error:
+        say(f"no GPU can be used: {str(error).splitlines()[0]}")
+        return 255
 
 
 def _checked(name: str) -> str:

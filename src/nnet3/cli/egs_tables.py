@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TypeVar
 
@@ -10,9 +10,12 @@ from nnet3.base.kaldi_io.specifiers import check_different
 from nnet3.base.kaldi_io.table_values import random_access_reals, random_access_tokens
 from nnet3.base.kaldi_io.tables import RandomAccessTable
 from nnet3.base.options.examples import CopyingOptions, MergingOptions, ShufflingOptions, SubsetOptions
+from nnet3.base.options.images import ImageOptions
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error
-from nnet3.training.examples.example import ExampleKind, ExampleReader, example_writer
+from nnet3.training.examples.c_random import CRandom
+from nnet3.training.examples.example import EXAMPLES, ExampleKind, ExampleReader, example_writer
+from nnet3.training.examples.images import augmented
 from nnet3.training.examples.making import generator
 from nnet3.training.examples.merging import MergingStatistics, MinibatchSizes, merge_examples
 from nnet3.training.examples.order import copies, shuffled, subset
@@ -56,9 +59,19 @@ def shuffle(kind: ExampleKind[E], examples: str, output: str, options: Shuffling
 
 def take_subset(kind: ExampleKind[E], examples: str, output: str, options: SubsetOptions) -> None:
     """Take some of the examples at random."""
+    seen = MergingStatistics()
+
+    def counted(entries: Iterable[tuple[str, E]]) -> Iterator[tuple[str, E]]:
+        for entry in entries:
+            seen.num_examples += 1
+            yield entry
+
     with ExampleReader(examples, kind) as entries:
-        chosen = subset(entries, options.count, generator(options.seed), options.randomize_order)
-        write(kind, output, chosen)
+        chosen = subset(counted(entries), options.count, generator(options.seed), options.randomize_order)
+        with example_writer(output, kind) as writer:
+            for key, example in chosen:
+                writer.write(key, example)
+            _check_some(seen.num_examples, output)
         say(f"{len(chosen)} examples taken{_damaged(entries.num_damaged)}")
 
 
@@ -91,6 +104,14 @@ def copy(
         rng = generator(options.seed)
         copied = copies(entries, changed, len(outputs_to_write), rng, options.keep_proportion, options.random)
         count = write_to_several(kind, outputs_to_write, copied, examples)
+        say(f"{count} examples written{_damaged(entries.num_damaged)}")
+
+
+def augment_images(examples: str, output: str, options: ImageOptions, seed: int) -> None:
+    """Writes examples with their images changed at random."""
+    random = CRandom(seed)
+    with ExampleReader(examples, EXAMPLES) as entries:
+        count = write(EXAMPLES, output, ((key, augmented(example, options, random)) for key, example in entries))
         say(f"{count} examples written{_damaged(entries.num_damaged)}")
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from nnet3.base.kaldi_io.files import write_atomically
-from nnet3.base.kaldi_io.fst_file import load_fst, save_fst
+from nnet3.base.kaldi_io.fst import Fst
+from nnet3.base.kaldi_io.fst_file import fst_writer, load_fst, open_fst_table, save_fst
 from nnet3.base.kaldi_io.lattice import open_lattice_table
 from nnet3.base.kaldi_io.symbols import SymbolTable, load_symbols
 from nnet3.base.kaldi_io.table_values import open_int_vector_table, open_pair_table
@@ -20,17 +21,22 @@ from nnet3.base.options.alignment import DecodingGraphOptions, LangOptions, Trai
 from nnet3.base.options.chain import PhoneLmOptions, SupervisingOptions
 from nnet3.cli.files import check_can_save, load_transitions, load_tree, open_file, read_integers, read_text, save
 from nnet3.cli.messages import LeftOut, say
-from nnet3.errors import ModelFormatError, Nnet3Error
+from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error, TrainingError
 from nnet3.model.hmm.topology import read_topology
 from nnet3.model.hmm.tree import count_pairs, left_biphone_tree, make_transition_model, monophone_tree
 from nnet3.speech.asr.arpa import arpa_fst, parse_arpa, with_ends
+from nnet3.speech.asr.const_arpa_file import write_const_arpa
+from nnet3.speech.asr.const_arpa_making import make_const_arpa
 from nnet3.speech.asr.graph_words import DIGEST, check_words, digest_of_grammar, write_digest
+from nnet3.speech.asr.integer_arpa import read_integer_arpa
 from nnet3.speech.asr.lang_folder import LISTS_OF_PHONES, Dictionary, write_lang
 from nnet3.training.chain.denominator_graph import DenominatorGraph
 from nnet3.training.chain.graphs.denominator_fst import make_denominator_fst
-from nnet3.training.chain.graphs.fst_changes import sorted_by_label
+from nnet3.training.chain.graphs.fst_changes import sorted_by_label, with_labels
 from nnet3.training.chain.graphs.normalization import make_normalization_fst
-from nnet3.training.chain.graphs.phone_hmms import PhoneHmms
+from nnet3.training.chain.graphs.numerator_fst import numerator_fst
+from nnet3.training.chain.graphs.openfst import OpenFst
+from nnet3.training.chain.graphs.phone_hmms import PhoneHmms, TransitionTables
 from nnet3.training.chain.graphs.phone_lm import estimate_phone_lm
 from nnet3.training.chain.graphs.supervising import supervise
 from nnet3.training.chain.graphs.timed_phones import phones_of_durations, phones_of_lattice
@@ -88,6 +94,23 @@ def arpa_to_fst(
     if os.path.isfile(output) and os.path.isfile(read_table or write_table):
         write_digest(digest_of_grammar(Path(output)), Path(read_table or write_table))
     say(f"a grammar of {fst.num_states} states and {fst.num_arcs} arcs")
+
+
+def arpa_to_const_arpa(model: str, output: str, bos: int, eos: int, unk: int) -> None:
+    """Makes a const-arpa model of an ARPA file whose words are integers."""
+    check_can_save(output)
+    try:
+        made = make_const_arpa(read_integer_arpa(open_file(model)), bos, eos, unk)
+    except (ModelFormatError, ArgumentError) as error:
+        raise Nnet3Error(str(error) if getattr(error, "source", "") else f"{model}: {error}") from None
+    save(output, True, partial(write_const_arpa, made))
+    say(f"a model of {len(made.states)} numbers, with n-grams of up to {made.order} words")
+
+
+def project(fst: str, output: str, side: str) -> None:
+    """Copies the labels of one side of an FST to the other."""
+    read = load_fst(fst)
+    save_fst(with_labels(read, read.olabel if side == "output" else read.ilabel), output)
 
 
 def init_tree(topology: str, tree: str, model: str, sequences: str, min_count: int, binary: bool) -> None:
@@ -188,3 +211,17 @@ def make_supervision(
             writer.write(key, found)
     say(f"supervision of {writer.count} utterances; {left_out.failed} could not be used")
     return 0 if writer.count > left_out.failed else 1
+
+
+def make_numerators(model: str, normalization: str, graphs: str, output: str) -> None:
+    """Writes the numerator graph of each training graph; an empty one, with a warning, where there is none."""
+    transitions = TransitionTables(load_transitions(model))
+    weights = OpenFst.of(sorted_by_label(load_fst(normalization)))
+    with open_fst_table(graphs) as table, fst_writer(output) as writer:
+        for key, graph in table:
+            try:
+                writer.write(key, numerator_fst(graph, transitions, weights))
+            except TrainingError as error:
+                say(f"warning: the graph of '{key}' becomes empty: {error}")
+                writer.write(key, Fst.empty())
+        say(f"{writer.count} graphs written")

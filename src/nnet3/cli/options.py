@@ -157,6 +157,9 @@ device_option: Decorator = click.option(
 graph_folder_option: Decorator = click.option(
     "--graph", metavar="DIR", help="The folder of the graph, if it is not in the model directory."
 )
+speaker_model_option: Decorator = click.option(
+    "--spk-model", metavar="DIR", help="A speaker model of Vosk: results have the vector of the speaker."
+)
 word_symbols_option: Decorator = click.option(
     "--word-symbol-table", metavar="FILE", help="Words and their numbers: print the words of each utterance."
 )
@@ -181,11 +184,11 @@ learning_rates_option = flag(
 max_evaluations_option = whole_number("--max-objective-evaluations", least=1, default=30, help="Most averages to try.")
 
 
-def test_mode_options(*, batchnorm: bool) -> Decorator:
-    """Decorator: the modes in which to compute an objective; `batchnorm` is the default of batch-norm's mode."""
+def test_mode_options(*, batchnorm: bool, dropout: bool) -> Decorator:
+    """Decorator: the modes in which to compute; `batchnorm` and `dropout` are the defaults."""
     return all_of(
         flag("--batchnorm-test-mode", default=batchnorm, show_default=True, help="Batch-norm by stored statistics."),
-        flag("--dropout-test-mode", default=True, show_default=True, help="Without dropout."),
+        flag("--dropout-test-mode", default=dropout, show_default=True, help="Without dropout."),
     )
 
 

@@ -207,14 +207,14 @@ _POSTERIORS = TableKind(read_posterior, write_posterior)
 
 open_matrix_table, random_access_matrices, matrix_writer = _MATRICES.open, _MATRICES.by_key, _MATRICES.writer
 finished_matrices = _GENERAL.finished
-open_general_matrix_table = _GENERAL.open
+open_general_matrix_table, random_access_general_matrices = _GENERAL.open, _GENERAL.by_key
 open_vector_table, random_access_vectors, vector_writer = _VECTORS.open, _VECTORS.by_key, _VECTORS.writer
 open_int_vector_table, random_access_int_vectors = _INT_VECTORS.open, _INT_VECTORS.by_key
 int_vector_writer = _INT_VECTORS.writer
 open_pair_table, pair_writer = _PAIRS.open, _PAIRS.writer
 open_token_table, random_access_tokens, token_writer = _TOKENS.open, _TOKENS.by_key, _TOKENS.writer
-open_words_table = _WORDS.open
+open_words_table, random_access_words = _WORDS.open, _WORDS.by_key
 random_access_reals, real_writer = _REALS.by_key, _REALS.writer
 open_posterior_table, random_access_posteriors = _POSTERIORS.open, _POSTERIORS.by_key
-int32_writer = _NUMBERS.writer
+random_access_int32s, int32_writer = _NUMBERS.by_key, _NUMBERS.writer
 posterior_writer = _POSTERIORS.writer

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from ctypes import c_float
 from dataclasses import dataclass
-from typing import ClassVar
 
 from nnet3.base.options.declaring import Options, again, option
 from nnet3.base.text.values import Boolean, Integer, Integers, Number, Text, above, at_least, bounds, choice, within
@@ -277,11 +276,6 @@ class OnlineFeatureOptions(Options):
     Directories move, so of a file only the name counts: it lies in the directory's own folders.
     """
 
-    no_pitch: ClassVar[str] = (
-        "this model wants the pitch of the voice among its features, which no package computes as Kaldi does: take a "
-        "model without pitch"
-    )
-
     feature_type: str = option("mfcc", choice("mfcc", "fbank", "plp"), "Features; plp is refused.")
     mfcc_config: str = option("", Text(), "Options of MFCCs.", metavar="FILE")
     fbank_config: str = option("", Text(), "Options of mel bins.", metavar="FILE")
@@ -290,7 +284,8 @@ class OnlineFeatureOptions(Options):
     )
     global_cmvn_stats: str = option("", Text(), "Statistics of online CMVN of the network's input.", metavar="FILE")
     ivector_extraction_config: str = option("", Text(), "Options of ivectors.", metavar="FILE")
-    add_pitch: bool = option(False, _BOOLEAN, "Pitch among the features; it is refused.")
+    add_pitch: bool = option(False, _BOOLEAN, "Pitch behind the features, in the network's input.")
+    online_pitch_config: str = option("", Text(), "Options of pitch.", metavar="FILE")
     frame_subsampling_factor: int = again(
         DecodingOptions, "frame_subsampling_factor", 0, kind=Integer(within(0, 1000)),
         help="Frames per row (0: what the file frame_subsampling_factor says).",
@@ -299,8 +294,6 @@ class OnlineFeatureOptions(Options):
     def conflicts(self) -> Iterator[tuple[str, str]]:
         if self.feature_type == "plp":
             yield "feature_type", "no package computes PLP features as Kaldi does: take a model of MFCCs or mel bins"
-        if self.add_pitch:
-            yield "add_pitch", self.no_pitch
         if self.cmvn_config and not self.global_cmvn_stats:
             yield "cmvn_config", "cmvn_config needs global_cmvn_stats"
         if self.global_cmvn_stats and not self.cmvn_config:
@@ -329,6 +322,16 @@ class EndpointRule(Options):
         math.inf, Number(bounds(minimum=0), finite=False), "Cost of ending now less that of the best path."
     )
     min_utterance_length: float = option(0.0, _SECONDS, "Length.", unit="s")
+
+
+#: The rules of Kaldi's, one of which suffices.
+ENDPOINT_RULES: Mapping[str, EndpointRule] = {
+    "rule1": EndpointRule(must_contain_nonsilence=False, min_trailing_silence=5.0),
+    "rule2": EndpointRule(min_trailing_silence=0.5, max_relative_cost=2.0),
+    "rule3": EndpointRule(min_trailing_silence=1.0, max_relative_cost=8.0),
+    "rule4": EndpointRule(min_trailing_silence=2.0),
+    "rule5": EndpointRule(must_contain_nonsilence=False, min_trailing_silence=0.0, min_utterance_length=20.0),
+}
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,11 @@ import click
 from nnet3.base.options.chain import ChainOptions, DenominatorOptions, PhoneLmOptions, SupervisingOptions
 from nnet3.base.options.examples import ChainMakingOptions, CopyingOptions
 from nnet3.base.options.training import LdaStatsOptions, TrainerOptions
+from nnet3.base.options.utterances import PrecisionOptions, ScoreOptions, UtteranceOptions
+from nnet3.base.text.values import at_least
 from nnet3.cli import later
-from nnet3.cli.declared import one, takes
+from nnet3.cli.compute_options import chunk_options, compute_posteriors
+from nnet3.cli.declared import one, takes, unused
 from nnet3.cli.egs_verbs import (
     CHAIN_KIND,
     copying_options,
@@ -26,13 +29,16 @@ from nnet3.cli.options import (
     arguments,
     binary_option,
     caching_options,
+    device_option,
     flag,
     gradient_option,
     ignored,
     integer,
     max_evaluations_option,
+    number,
     refused,
     test_mode_options,
+    text_option,
 )
 from nnet3.cli.verb import Verb, verb
 
@@ -67,7 +73,47 @@ def chain_acc_lda_stats(**given: Any) -> None:
 
 
 @verb()
-@test_mode_options(batchnorm=True)
+@click.option(
+    "--type", "kind", default="raw", show_default=True, help="What is added: the output (raw), or posteriors (den)."
+)
+@number("--clip-threshold", rule=at_least(0), default=0.0, help="Posteriors whose integer part is below it become 0.")
+@flag("--apply-exp", default=True, show_default=True, help="Add the exponential of an output.")
+@test_mode_options(batchnorm=False, dropout=False)
+@one(DenominatorOptions, "leaky_hmm_coefficient")
+@unused(TrainerOptions, ChainOptions)
+@ignored("--insist-on-den-fst", "--apply-deriv-weights", "--binary-write-cache")
+@ignored("--numerator-graph-threads", "--lwf-scale", kind=click.FLOAT)
+@ignored("--read-cache", "--write-cache", kind=click.STRING)
+@arguments(model="RAW-IN", den_fst="DEN-FST", examples="EGS-RSPECIFIER", output="EGS-WSPECIFIER")
+def chain_add_post_to_egs(**given: Any) -> None:
+    """Add an input __LWF-posteriors to chain examples: what a network gives for them, exponentiated, or with --type=den
+    posteriors of the denominator graph, so that a network trained on other data can be kept near.
+
+    nnet3 chain-add-post-to-egs --type=den --leaky-hmm-coefficient=0.1 old.raw old_den.fst ark:merged.ark ark:added.ark
+    """
+    later.chain_posteriors.add_posteriors(**given)
+
+
+@verb()
+@chunk_options(UtteranceOptions)
+@takes("precision", PrecisionOptions)
+@one(ScoreOptions, "acoustic_scale")
+@one(DenominatorOptions, "leaky_hmm_coefficient", program_default=0.1)
+@text_option("--transform-mat", "transform", metavar="FILE", help="A matrix (phones, pdfs) that posteriors go through.")
+@device_option
+@arguments(network="RAW-IN", den_fst="DEN-FST", features="FEATURES-RSPECIFIER", output="MATRIX-WSPECIFIER")
+def chain_compute_post(**given: Any) -> None:
+    """Compute posteriors of pdfs by forward-backward over the denominator graph, for each whole utterance, or of
+    phones, with a matrix.
+
+    nnet3 chain-compute-post --frame-subsampling-factor=3 --transform-mat=phones.mat final.raw den.fst \
+      scp:feats.scp ark:phone_post.ark
+    """
+    compute_posteriors(**given)
+
+
+@verb()
+@test_mode_options(batchnorm=True, dropout=True)
 @takes("denominator", DenominatorOptions)
 @takes("options", ChainOptions)
 @_WITHOUT_EFFECT
@@ -210,6 +256,19 @@ def chain_make_den_fst(tree: str, model: str, phone_lm: str, denominator: str, n
 
 
 @verb()
+@arguments(
+    model="TRANSITION-MODEL", normalization="NORMALIZATION-FST", graphs="GRAPHS-RSPECIFIER", output="FSTS-WSPECIFIER"
+)
+def chain_make_num_fst_e2e(model: str, normalization: str, graphs: str, output: str) -> None:
+    """Make graphs of pdfs of training graphs, weighted by a normalization graph, for utterances without alignments.
+    Where there is no such graph, an empty one is written.
+
+    nnet3 chain-make-num-fst-e2e 0.trans_mdl normalization.fst ark:graphs.ark ark:num.ark
+    """
+    later.graph_making.make_numerators(model, normalization, graphs, output)
+
+
+@verb()
 @normalization_scale_option
 @arguments(normalization="NORMALIZATION-FST", examples="EGS-RSPECIFIER", output="EGS-WSPECIFIER")
 def chain_normalize_egs(normalization: str, examples: str, output: str, normalization_fst_scale: float) -> None:
@@ -252,7 +311,7 @@ def _combine_verb(*, by_language: bool) -> Verb:
 
     @verb(f"chain-combine{words['number']}", help=_COMBINE.format(**words))
     @binary_option
-    @test_mode_options(batchnorm=False)
+    @test_mode_options(batchnorm=False, dropout=True)
     @max_evaluations_option
     @takes("denominator", DenominatorOptions)
     @takes("options", ChainOptions)

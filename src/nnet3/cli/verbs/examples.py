@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from nnet3.base.options.examples import CopyingOptions, MakingOptions, XvectorMakingOptions
+from nnet3.base.options.examples import CopyingOptions, MakingOptions, SubsetOptions, XvectorMakingOptions
+from nnet3.base.options.images import ImageOptions
 from nnet3.base.options.training import FeatureTransformOptions, LdaStatsOptions
-from nnet3.base.text.values import Integer
+from nnet3.base.text.values import ANY, Integer
 from nnet3.cli import later
 from nnet3.cli.declared import one, takes
 from nnet3.cli.egs_verbs import PLAIN, copying_options, ivectors_option, merge_verb, shuffle_verb, subset_verb
@@ -59,6 +60,19 @@ def _frame(text: str | None) -> int | str | None:
 
 
 @verb()
+@one(SubsetOptions, "seed", kind=Integer(ANY, 64))
+@takes("options", ImageOptions)
+@arguments(examples="EGS-RSPECIFIER", output="EGS-WSPECIFIER")
+def egs_augment_image(**given: Any) -> None:
+    """Change the images of training examples at random: flip, shift and rotate the input `input`, whose rows are the
+    x of an image and whose columns are its y and its colours, colours varying faster.
+
+    nnet3 egs-augment-image --num-channels=3 --horizontal-flip-prob=0.5 --horizontal-shift=0.1 ark:egs.ark ark:-
+    """
+    later.egs_tables.augment_images(**given)
+
+
+@verb()
 @takes("options", MakingOptions)
 @ivectors_option
 @whole_number("--num-pdfs", least=1, required=True, help="Columns of the supervision.")
@@ -85,6 +99,17 @@ def get_egs_dense_targets(**given: Any) -> None:
     nnet3 get-egs-dense-targets --left-context=12 --right-context=9 scp:feats.scp ark:snrs.ark ark:egs.ark
     """
     later.get_egs_tables.make_from_matrices(**given)
+
+
+@verb()
+@arguments(tables="NAME=RSPECIFIER...", output="EGS-WSPECIFIER")
+def get_egs_simple(tables: tuple[str, ...], output: str) -> None:
+    """Make a training example of the matrices of each key of the first table: a whole input or output of each table,
+    one row for each t from 0 on. What a table lacks is reported and left out.
+
+    nnet3 get-egs-simple input=scp:images.scp output=ark:labels.ark ark:egs.ark
+    """
+    later.get_egs_tables.make_of_matrices(tables, output)
 
 
 @verb()

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
 
 from nnet3.base.options.examples import SubsetOptions
+from nnet3.base.options.lattices import (
+    LatticePruningOptions,
+    PhoneDeterminizingOptions,
+    PrunedDeterminizingOptions,
+    WholeDeterminizingOptions,
+)
+from nnet3.base.options.rescoring import ComposeOptions
+from nnet3.base.options.rnnlm import RnnlmOptions
 from nnet3.base.options.utterances import BatchOptions, StreamOptions, UtteranceOptions
-from nnet3.base.text.values import Integer, at_least
+from nnet3.base.text.values import Integer, at_least, nonzero
 from nnet3.cli import later
-from nnet3.cli.compute_options import chunk_options, decode_streams, decode_utterances, decoding_options
-from nnet3.cli.declared import one
+from nnet3.cli.compute_options import (
+    chunk_options,
+    decode_streams,
+    decode_utterances,
+    decoding_options,
+    decoding_options_of,
+)
+from nnet3.cli.declared import one, takes
 from nnet3.cli.options import (
     Decorator,
+    all_of,
     arguments,
     flag,
     ignored,
@@ -30,6 +47,16 @@ _acoustic_scale_option: Decorator = number("--acoustic-scale", default=1.0, help
 _lm_scale_option: Decorator = number("--lm-scale", default=1.0, help="Of costs of the graph.")
 _penalty_option: Decorator = number("--word-ins-penalty", default=0.0, help="Cost of each word.")
 _compact_option = flag("--write-compact", default=True, help="Write acceptors of words.")
+_weight_option: Decorator = number("--lm-scale", default=1.0, help="Of the model's costs.")
+_ngram_order_option: Decorator = whole_number(
+    "--max-ngram-order",
+    default=3,
+    help="Histories with as many last words, less one, are one; 0: all differ.",
+)
+_WITHOUT_EFFECT = all_of(
+    ignored("--max-loop", "--max-arcs", "--max-states", kind=integer()),
+    ignored("--delta", "--retry-cutoff", kind=click.FLOAT),
+)
 _lattices_argument: Decorator = click.argument("lattices", metavar="LATTICE-RSPECIFIER")
 _output_argument: Decorator = click.argument("output", metavar="LATTICE-WSPECIFIER")
 
@@ -76,6 +103,34 @@ def latgen_faster_looped(**given: Any) -> None:
       final.mdl HCLG.fst scp:feats.scp ark:lat.ark ark,t:words.txt
     """
     decode_streams(**given)
+
+
+@verb()
+@chunk_options(StreamOptions, defaults=StreamOptions(frames_per_chunk=20))
+@threads_option
+@ignored("--num-threads-total", "--max-batch-size", "--compute-interval", kind=integer())
+@decoding_options
+def latgen_faster_looped_parallel(**given: Any) -> None:
+    """Decode tables of features as `nnet3 latgen-faster-looped` does, several utterances at once. Kaldi's program of
+    this name needs a GPU.
+
+    nnet3 latgen-faster-looped-parallel --num-threads=4 final.mdl HCLG.fst scp:feats.scp ark:lat.ark
+    """
+    decode_streams(**given)
+
+
+@verb()
+@chunk_options(UtteranceOptions)
+@decoding_options_of(graph="HCLR-FST", grammar="GR-FST", disambiguation="DISAMBIGUATION-SYMBOLS")
+def latgen_faster_lookahead(grammar: str, disambiguation: str, **given: Any) -> None:
+    """Decode tables of features as `nnet3 latgen-faster` does, with a graph that is made in the search: a look-ahead
+    graph and a grammar of its words. The text DISAMBIGUATION-SYMBOLS has input labels that take no frame.
+
+    nnet3 latgen-faster-lookahead --acoustic-scale=1.0 --frame-subsampling-factor=3 final.mdl HCLr.fst Gr.fst \\
+      disambig_tid.int scp:feats.scp ark:lat.ark
+    """
+    read = partial(later.lattice_tables.read_lookahead_search, grammar=grammar, disambiguation=disambiguation)
+    decode_utterances(read=read, **given)
 
 
 @verb()
@@ -134,7 +189,11 @@ def lattice_best_path(**given: Any) -> None:
 @verb()
 @_compact_option
 @text_option("--include", metavar="FILE", help="Only lattices with keys that begin a line of it.")
-@text_option("--exclude", metavar="FILE", help="Only lattices with other keys.")
+@text_option(
+    "--exclude",
+    metavar="FILE",
+    help="Only lattices with other keys; with --write-compact=false, as in Kaldi, the same as --include.",
+)
 @flag("--ignore-missing", help="It is no error if no lattice is copied.")
 @_lattices_argument
 @_output_argument
@@ -148,6 +207,161 @@ def lattice_copy(include: str, exclude: str, **given: Any) -> int:
     if include and exclude:
         raise click.UsageError("give --include or --exclude, not both")
     return later.lattice_reading.copy(include=include, exclude=exclude, **given)
+
+
+@verb()
+@_weight_option
+@arguments(lattices="LATTICE-RSPECIFIER", grammar="GRAMMAR-FST", output="LATTICE-WSPECIFIER")
+def lattice_lmrescore(**given: Any) -> int:
+    """Add the costs of a grammar of words, times --lm-scale, to lattices: 1 adds the grammar, -1 takes it away. Words
+    take the cheapest way through the grammar, also by arcs without words. Of paths with equal words the best is left.
+
+    nnet3 lattice-lmrescore --lm-scale=-1.0 ark:lat.ark "fstproject --project_type=output G.fst |" ark:without.ark
+    """
+    return later.lattice_rescoring.by_grammar(**given)
+
+
+@verb()
+@_weight_option
+@arguments(lattices="LATTICE-RSPECIFIER", model="CONST-ARPA-FILE", output="LATTICE-WSPECIFIER")
+def lattice_lmrescore_const_arpa(**given: Any) -> int:
+    """Add the costs of a const-arpa model, times --lm-scale, to lattices: 1 adds the model, -1 takes it away. Of paths
+    with the same words the best is left.
+
+    nnet3 lattice-lmrescore-const-arpa --lm-scale=-1.0 ark:lat.ark old.carpa ark:- |
+      nnet3 lattice-lmrescore-const-arpa --lm-scale=1.0 ark:- new.carpa ark:rescored.ark
+    """
+    return later.lattice_rescoring.by_const_arpa(**given)
+
+
+@verb()
+@_weight_option
+@_ngram_order_option
+@takes("options", RnnlmOptions)
+@arguments(
+    embedding="WORD-EMBEDDING", network="RAW-NETWORK", lattices="LATTICE-RSPECIFIER", output="LATTICE-WSPECIFIER"
+)
+def lattice_lmrescore_kaldi_rnnlm(**given: Any) -> int:
+    """Add the costs of an RNNLM, times --lm-scale, to lattices. Histories with equal last words are one history, that
+    of the path that comes first. Of paths with the same words the best is left.
+
+    nnet3 lattice-lmrescore-kaldi-rnnlm --bos-symbol=1 --eos-symbol=2 --lm-scale=0.5 --max-ngram-order=4 \\
+      word_embedding.final.mat final.raw ark:half.ark ark:rescored.ark
+    """
+    return later.lattice_rescoring.by_rnnlm(**given)
+
+
+@verb()
+@number("--lm-scale", default=0.5, help="Of the RNNLM's costs; those of the old model are taken away by as much.")
+@number("--acoustic-scale", default=0.1, rule=nonzero(), help="Of acoustic costs where paths are compared.")
+@_ngram_order_option
+@flag("--use-const-arpa", help="The old model is a const-arpa file.")
+@takes("limits", ComposeOptions)
+@takes("options", RnnlmOptions)
+@arguments(
+    old="OLD-MODEL",
+    embedding="WORD-EMBEDDING",
+    network="RAW-NETWORK",
+    lattices="LATTICE-RSPECIFIER",
+    output="LATTICE-WSPECIFIER",
+)
+def lattice_lmrescore_kaldi_rnnlm_pruned(**given: Any) -> int:
+    """Exchange a share of the costs of the lattices' language model, G.fst or a const-arpa file, for those of an RNNLM.
+    Only good paths are made, the best first; the same words may be on several paths.
+
+    nnet3 lattice-lmrescore-kaldi-rnnlm-pruned --bos-symbol=1 --eos-symbol=2 --lm-scale=0.5 --acoustic-scale=1.0 \\
+      lang/G.fst word_embedding.final.mat final.raw ark:lat.ark ark:rescored.ark
+    """
+    return later.lattice_rescoring.by_rnnlm_pruned(**given)
+
+
+@verb()
+@number("--lm-scale", default=1.0, help="Of the new model's costs; those of the old one are taken away by as much.")
+@number("--acoustic-scale", default=1.0, rule=nonzero(), help="Of acoustic costs where paths are compared.")
+@flag("--add-const-arpa", help="The new model is a const-arpa file.")
+@takes("limits", ComposeOptions)
+@arguments(old="OLD-FST", new="NEW-MODEL", lattices="LATTICE-RSPECIFIER", output="LATTICE-WSPECIFIER")
+def lattice_lmrescore_pruned(**given: Any) -> int:
+    """Exchange the costs of the lattices' language model, an FST, for those of another one, an FST or a const-arpa
+    file. Only good paths are made, the best first; the same words may be on several paths.
+
+    nnet3 lattice-lmrescore-pruned --acoustic-scale=0.1 --add-const-arpa=true \\
+      lang/G.fst lang_fg/G.carpa ark:lat.ark ark:rescored.ark
+    """
+    return later.lattice_rescoring.by_model_pruned(**given)
+
+
+@verb()
+@takes("options", WholeDeterminizingOptions)
+@_WITHOUT_EFFECT
+@_lattices_argument
+@_output_argument
+def lattice_determinize(**given: Any) -> int:
+    """Keep, of all paths of a lattice with the same words, the best one. lattice-determinize-pruned needs less memory.
+
+    nnet3 lattice-determinize --acoustic-scale=0.1 --prune=true --beam=8 ark:state.ark ark:lat.ark
+    """
+    return later.lattice_determinizing.determinize(**given)
+
+
+@verb()
+@takes("options", WholeDeterminizingOptions)
+@_WITHOUT_EFFECT
+@_lattices_argument
+@_output_argument
+def lattice_determinize_non_compact(**given: Any) -> int:
+    """Do the same and write lattices with an arc for each frame, whose acoustic costs are those of their frames: the
+    denominator lattices of discriminative training.
+
+    nnet3 lattice-determinize-non-compact --acoustic-scale=0.1 --max-mem=20000000 --minimize=true --prune=true \\
+      --beam=7 ark:state.ark ark:denlat.ark
+    """
+    return later.lattice_determinizing.determinize_non_compact(**given)
+
+
+@verb()
+@takes("options", PhoneDeterminizingOptions)
+@_compact_option
+@_WITHOUT_EFFECT
+@arguments(model="MODEL", lattices="LATTICE-RSPECIFIER", output="LATTICE-WSPECIFIER")
+def lattice_determinize_phone_pruned(**given: Any) -> int:
+    """Determinize lattices within a beam as the decoders do: by phones and words, then by words.
+
+    nnet3 lattice-determinize-phone-pruned --acoustic-scale=0.1 --beam=6 final.mdl ark:state.ark ark:lat.ark
+    """
+    return later.lattice_determinizing.determinize_phone_pruned(**given)
+
+
+@verb()
+@takes("options", PrunedDeterminizingOptions)
+@_compact_option
+@_WITHOUT_EFFECT
+@_lattices_argument
+@_output_argument
+def lattice_determinize_pruned(**given: Any) -> int:
+    """Keep, of all paths of a lattice within a beam and with the same words, the best one.
+
+    With --write-compact=false lattices have an arc for each frame, whose acoustic costs are those of their frames.
+
+    nnet3 lattice-determinize-pruned --acoustic-scale=0.1 --beam=6 ark:state.ark ark:lat.ark
+    """
+    return later.lattice_determinizing.determinize_pruned(**given)
+
+
+@verb()
+@takes("options", LatticePruningOptions)
+@number("--inv-acoustic-scale", "divisor", rule=nonzero(), default=1.0, help="Divides acoustic costs instead.")
+@_lattices_argument
+@_output_argument
+def lattice_prune(lattices: str, output: str, options: LatticePruningOptions, divisor: float) -> int:
+    """Drop what is on no path within a beam of the best path.
+
+    nnet3 lattice-prune --acoustic-scale=0.1 --beam=4.0 ark:lat.ark ark:pruned.ark
+    """
+    if divisor != 1.0 and options.acoustic_scale != 1.0:
+        raise click.UsageError("give --acoustic-scale or --inv-acoustic-scale, not both")
+    options = replace(options, acoustic_scale=options.acoustic_scale / divisor)
+    return later.lattice_determinizing.prune(lattices, output, options)
 
 
 @verb()

@@ -71,6 +71,25 @@ def am_info(source: str, kaldi: bool, print_learning_rates: bool) -> None:
 
 
 @verb()
+def cuda_compiled() -> int:
+    """Tell by the exit status whether PyTorch was built for GPUs: 0 if it was, 1 if not.
+
+    nnet3 cuda-compiled && echo "GPUs can be used"
+    """
+    return 0 if later.device.has_cuda() else 1
+
+
+@verb()
+def cuda_gpu_available() -> int:
+    """Compute a little on a GPU, and tell by the exit status whether it works: 0 if it does, 1 if PyTorch was not built
+    for GPUs, 255 if there is none or it fails.
+
+    nnet3 cuda-gpu-available || exit 1
+    """
+    return later.device.try_gpu()
+
+
+@verb()
 @click.option("--speech", metavar="ZIP", help="Spoken digits instead: the Free Spoken Digit Dataset's recordings.")
 @click.option("--folder", default="demo-out", show_default=True, metavar="DIR", help="Where the results are written.")
 @whole_number("--seed", least=0, bits=64, default=1, help="Seed of all random numbers.")

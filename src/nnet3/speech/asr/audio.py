@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Iterator
 from numbers import Real
 
 import numpy as np
@@ -96,16 +97,43 @@ def _in_16_bits(samples: npt.NDArray[np.generic]) -> Samples:
     )
 
 
+def samples_at_once(rate: float, seconds: float) -> int:
+    """Returns the samples of a piece, counted in float32 as in Kaldi; 0 for all if `seconds` is not above 0."""
+    return max(int(np.float32(rate) * np.float32(seconds)), 1) if seconds > 0 else 0
+
+
+def pieces(samples: Samples, size: int) -> Iterator[tuple[Samples, bool]]:
+    """Yields pieces of so many samples, 0 for all, and whether each is the last; one piece of nothing for none."""
+    size = size or max(len(samples), 1)
+    for first in range(0, max(len(samples), 1), size):
+        yield samples[first : first + size], first + size >= len(samples)
+
+
+def whole_rate(rate: float) -> int:
+    """Returns a sample rate without the part behind its point, which Kaldi's resampler drops. Raises ArgumentError."""
+    if not isinstance(rate, Real) or isinstance(rate, bool) or not _RATES[0] <= rate <= _RATES[1]:
+        raise ArgumentError(f"a sample rate must be a number from {_RATES[0]} to {_RATES[1]}, got {rate!r:.80}")
+    return int(rate)
+
+
 class Resampler:
     """Changes the rate of samples, which come in pieces, by Kaldi's windowed sinc.
 
-    Input rate a, output rate b, z = 6 zero crossings, cutoff c = min(a, b) / 2 times `band` in hundredths: 100 in
-    Kaldi's online features, 99 in its programs for whole recordings. Output i is the sum over inputs j of
-    x_j h(j/a - i/b) / a, where h(d) = (1 + cos(2 pi c d / z)) sin(2 pi c d) / (2 pi d) for |d| < W = z / (2 c). No bit
-    of the result depends on the pieces.
+    Input rate a, output rate b, z zero crossings (`crossings`), cutoff c (`cutoff` in Hz), or else min(a, b) / 2 times
+    `band` in hundredths: 100 in Kaldi's online features, 99 in its programs for whole recordings. Output i is the sum
+    over inputs j of x_j h(j/a - i/b) / a, where h(d) = (1 + cos(2 pi c d / z)) sin(2 pi c d) / (2 pi d) for
+    |d| < W = z / (2 c). No bit of the result depends on the pieces.
     """
 
-    def __init__(self, rate: float, output_rate: float, band: int = 100):
+    def __init__(
+        self,
+        rate: float,
+        output_rate: float,
+        band: int = 100,
+        *,
+        cutoff: float | None = None,
+        crossings: int = _ZERO_CROSSINGS,
+    ):
         for each in (rate, output_rate):
             if not isinstance(each, Real) or not _RATES[0] <= each <= _RATES[1] or each != int(each):
                 raise ArgumentError(
@@ -115,17 +143,19 @@ class Resampler:
         divisor = math.gcd(self.rate, self.output_rate)
         self._inputs, self._outputs = self.rate // divisor, self.output_rate // divisor  # of one period
         self._ticks = self.rate * self._outputs  # per second: the least common multiple of the rates
-        slower = min(self.rate, self.output_rate) * band
-        crossings = 100 * _ZERO_CROSSINGS
-        self._half_width = crossings * self._ticks // slower  # ticks
+        doubled = (
+            min(self.rate, self.output_rate) * band if cutoff is None else round(200 * cutoff)
+        )  # hundredths of 2 c
+        width = 100 * crossings
+        self._half_width = width * self._ticks // doubled  # ticks
         phases = np.arange(self._outputs, dtype=np.int64)
         # In units of 1/(b m) seconds, with m = 200 c, all is whole: (i/b - W) a = a (i m - 100 z b) / (b m).
-        unit, center, width = self.output_rate * slower, phases * slower, crossings * self.output_rate
+        unit, center, width = self.output_rate * doubled, phases * doubled, width * self.output_rate
         self._first = -(-(self.rate * (center - width)) // unit)  # first input of each output of a period
         last = self.rate * (center + width) // unit
         taps = np.arange(int((last - self._first).max()) + 1)
         distance = (self._first[:, np.newaxis] + taps) / self.rate - phases[:, np.newaxis] / self.output_rate
-        self._weights = _window(distance, slower / 200) / self.rate  # (outputs of a period, taps)
+        self._weights = _window(distance, doubled / 200, crossings) / self.rate  # (outputs of a period, taps)
         self._weights[taps > (last - self._first)[:, np.newaxis]] = 0
         self._start = int(self._first.min())  # before input 0 there are zeros, as behind the last one
         self._waiting = np.zeros(-self._start)  # inputs from number `_start` on
@@ -152,8 +182,8 @@ class Resampler:
         return outputs.astype(np.float32)
 
 
-def _window(distance: npt.NDArray[np.float64], cutoff: float) -> npt.NDArray[np.float64]:
+def _window(distance: npt.NDArray[np.float64], cutoff: float, crossings: int) -> npt.NDArray[np.float64]:
     """Returns h(distance), in seconds."""
-    inside = np.abs(distance) < _ZERO_CROSSINGS / (2 * cutoff)
-    window = 0.5 * (1 + np.cos(2 * np.pi * cutoff * distance / _ZERO_CROSSINGS))
+    inside = np.abs(distance) < crossings / (2 * cutoff)
+    window = 0.5 * (1 + np.cos(2 * np.pi * cutoff * distance / crossings))
     return np.where(inside, window * 2 * cutoff * np.sinc(2 * cutoff * distance), 0.0)

@@ -6,7 +6,10 @@ import logging
 from pathlib import Path
 from typing import NamedTuple, cast
 
+import numpy as np
+
 from nnet3.base.options.declaring import Options
+from nnet3.base.options.pitch import PitchFeatureOptions, PitchOptions
 from nnet3.base.options.recognizer import (
     DecodingOptions,
     EndpointRule,
@@ -20,6 +23,7 @@ from nnet3.base.text import whole_number
 from nnet3.errors import ModelFormatError
 from nnet3.speech.asr.conf_file import read_conf
 from nnet3.speech.asr.endpoints import RULES
+from nnet3.speech.asr.pitch_features import PitchFeatureStream, WithPitch
 
 _LOG = logging.getLogger("nnet3")
 _CHAIN_FACTOR = 3
@@ -37,7 +41,7 @@ _OF_DECODERS = (
 )
 _OF_PROGRAMS = (
     r"chunk-length|online|do-endpointing|word-symbol-table|num-threads-startup|samp-freq|output-period|read-timeout|"
-    r"port-num|produce-time|plp-config|online-pitch-config"
+    r"port-num|produce-time|plp-config"
 )
 
 
@@ -56,6 +60,24 @@ class IvectorSettings(NamedTuple):
 
     options: IvectorOptions = _VOSK_IVECTORS
     files: ExtractorFileOptions = ExtractorFileOptions()
+
+
+class PitchSettings(NamedTuple):
+    """Options of the pitch behind the features of a network's input."""
+
+    options: PitchOptions
+    features: PitchFeatureOptions
+
+    def columns(self, dim: int, rate: float) -> WithPitch:
+        """Returns what puts pitch behind `dim` features of audio at `rate`; its noise is the same each time."""
+        noise = np.random.default_rng(0).standard_normal
+        return WithPitch(PitchFeatureStream(self.options, self.features, rate, noise), dim)
+
+
+def read_pitch_settings(path: Path) -> PitchSettings:
+    """Returns the settings of pitch.conf or online_pitch.conf. Raises as `read_conf` does."""
+    sections = read_conf(path, {"": PitchOptions(), "/features": PitchFeatureOptions()})
+    return PitchSettings(cast(PitchOptions, sections[""]), cast(PitchFeatureOptions, sections["/features"]))
 
 
 def read_vosk_settings(path: Path | None) -> Settings:
@@ -81,6 +103,8 @@ def read_kaldi_settings(path: Path, factor: Path) -> Settings:
     other = {"mfcc": "fbank", "fbank": "mfcc"}[features.feature_type]
     if getattr(features, f"{other}_config"):
         _LOG.warning("%s: --%s-config has no effect with --feature-type=%s", path, other, features.feature_type)
+    if features.online_pitch_config and not features.add_pitch:
+        _LOG.warning("%s: --online-pitch-config has no effect without --add-pitch=true", path)
     frames = features.frame_subsampling_factor or (_factor(factor) if factor.is_file() else _CHAIN_FACTOR)
     decoding = DecodingOptions(**sections[""].values() | {"frame_subsampling_factor": frames})
     weighting = cast(SilenceWeightingOptions, sections["ivector-silence-weighting"])

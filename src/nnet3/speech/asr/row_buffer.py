@@ -35,6 +35,10 @@ class RowBuffer:
         """The rows of these numbers."""
         return self._rows[numbers - self.start]
 
+    def row(self, number: int) -> npt.NDArray[Any]:
+        """The row of a number, (columns,), which may be written to."""
+        return self._rows[number - self.start]
+
     def forget(self, first: int) -> None:
         """Drops the rows before number `first`."""
         drop = min(first, len(self)) - self.start

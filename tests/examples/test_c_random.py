@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import platform
+from statistics import mean, stdev
 
 import pytest
 
-from nnet3.training.train.c_random import c_random
+from nnet3.training.examples.c_random import CRandom, c_random
 
 
 def test_the_first_numbers_of_the_usual_seed() -> None:
@@ -20,3 +21,10 @@ def test_numbers_are_those_of_the_library(seed: int) -> None:
     library = ctypes.CDLL(None)
     library.srand(ctypes.c_uint(seed % 2**32))
     assert [library.rand() for _ in range(40)] == [c_random(seed, before) for before in range(40)]
+
+
+def test_normal_numbers() -> None:
+    random = CRandom(5)
+    numbers = [random.gauss() for _ in range(4000)]
+    assert abs(mean(numbers)) < 0.05
+    assert stdev(numbers) == pytest.approx(1, abs=0.05)

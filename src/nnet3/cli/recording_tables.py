@@ -1,0 +1,66 @@
+"""Copies recordings as WAV files, and tells how long they last."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnet3.base.kaldi_io.load import write_wxfilename
+from nnet3.base.kaldi_io.specifiers import is_table
+from nnet3.base.kaldi_io.table_values import real_writer
+from nnet3.base.kaldi_io.table_writer import TableWriter
+from nnet3.base.kaldi_io.writer import Writer
+from nnet3.cli.audio_features import each_recording
+from nnet3.cli.messages import say
+from nnet3.cli.recordings import recordings_of
+from nnet3.errors import Nnet3Error
+from nnet3.speech.asr.audio import PcmReader
+from nnet3.speech.asr.audio_file import open_audio
+from nnet3.speech.asr.audio_source import AudioSource
+from nnet3.speech.asr.wav_file import wav_bytes
+
+_PIECE_SECONDS = 60.0
+
+
+def copy(source: str, output: str) -> int:
+    """Copies the recordings of a table, or one in a file. Returns 1, an exit status, if there were none."""
+    if is_table(source) != is_table(output):
+        raise Nnet3Error(f"{source}, {output}: give two tables or two files")
+    if is_table(source):
+        with TableWriter(output, Writer.raw, header=False) as table:
+            for entry in each_recording(source, _as_wav):
+                table.write(*entry)
+            return int(table.count == 0)
+    for _, recording in recordings_of(source, open_audio):
+        if isinstance(recording, Nnet3Error):
+            raise recording
+        writer = Writer(binary=True)
+        writer.raw(_as_wav(recording))
+        write_wxfilename(output, writer)
+    return 0
+
+
+def _as_wav(recording: AudioSource) -> bytes:
+    """Returns a WAV file of all channels of a recording."""
+    readers = [PcmReader(recording.channels, channel) for channel in range(recording.channels)]
+    parts = [np.stack([reader.read(part) for reader in readers], axis=1) for part in recording.pieces(_PIECE_SECONDS)]
+    return wav_bytes(np.concatenate(parts), recording.rate)
+
+
+def write_durations(recordings: str, output: str, counts: bool) -> int:
+    """Writes seconds, as headers say, or with `counts` as samples do. Returns 1, an exit status, if there were none."""
+
+    def seconds(recording: AudioSource) -> float:
+        said = None if counts else recording.seconds
+        if said is not None:
+            return said
+        return sum(len(part) for part in recording.pieces(_PIECE_SECONDS)) / recording.rate
+
+    with real_writer(output) as writer:
+        found = []
+        for key, duration in each_recording(recordings, seconds):
+            writer.write(key, duration)
+            found.append(duration)
+    if found:
+        mean = sum(found) / len(found)
+        say(f"Mean duration was {mean:g}, min and max durations were {min(found):g}, {max(found):g}")
+    return int(not found)
