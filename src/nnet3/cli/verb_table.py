@@ -57,6 +57,7 @@ _TABLE = (
     ("copy", "models", "nnet3-copy", "copy a raw network with changes"),
     ("copy-transition-model", "models", "copy-transition-model", "copy the transition model of a model"),
     ("export-onnx", "models", "", "write a network as an ONNX file"),
+    ("export-sherpa", "models", "", "write a chain model and its graph for sherpa-onnx"),
     ("init", "models", "nnet3-init", "make a network from configs or xconfigs"),
     ("xconfig-to-configs", "models", "", "make config files of an xconfig, which describes layers"),
     ("combine", "running", "nnet3-combine", "the average of the last networks that is best on examples"),
