@@ -41,10 +41,11 @@ class _Pairs:
     def of(self, states: Integers, histories: Integers) -> Integers:
         """Returns the number of each pair, (pairs,); new pairs get the next numbers."""
         number = self._numbers.of_all(states.astype(np.int64) << 31 | histories)
-        new, first = np.unique(number, return_index=True)
-        first = first[new >= len(self.states)]
-        self.states = np.append(self.states, states[first])
-        self.histories = np.append(self.histories, histories[first])
+        is_new = number >= len(self.states)
+        new, first = np.unique(number[is_new], return_index=True)
+        if len(new):
+            self.states = np.append(self.states, states[is_new][first])
+            self.histories = np.append(self.histories, histories[is_new][first])
         return number
 
 
@@ -148,4 +149,6 @@ def _lattice(lattice: Lattice, pairs: _Pairs, arcs: _Arcs, final: Singles) -> La
     order = np.argsort(arcs.src, kind="stable")
     src, dst, label, arc, cost = (column[order] for column in arcs)
     graph = np.append(lattice.fst.cost, np.float32(0))[arc] + cost  # that of steps is the last one
-    return connected(with_arcs(lattice, Fst.from_arcs(0, final, src, dst, label, graph), arc, pairs.states))
+    made = with_arcs(lattice, Fst.from_arcs(0, final, src, dst, label, graph), arc, pairs.states)
+    is_whole = (final < np.inf) | (np.diff(made.fst.offsets) > 0)  # without cycles, then, all paths come to an end
+    return made if is_whole.all() else connected(made)
