@@ -22,6 +22,7 @@ from nnet3.speech.asr.model_search import (
     MODEL_PRE_URL as MODEL_PRE_URL,
     list_languages as list_languages,
     list_models as list_models,
+    model_directory as model_directory,
 )
 from nnet3.speech.asr.recognizer import (
     KaldiRecognizer as KaldiRecognizer,

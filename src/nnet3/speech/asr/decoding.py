@@ -60,7 +60,8 @@ class DecodingGraph:
             graph = load_graph(files.files["HCLG.fst"])
             return cls(SearchGraph(graph.fst, columns), _words(files, graph), boundaries, phones)
         grammar = load_graph(files.files["Gr.fst"])
-        search = LookaheadSearch(_load_lookahead(files), BackoffModel(grammar.fst), columns)
+        ahead = load_lookahead(files.files["HCLr.fst"], files.files["disambig_tid.int"])
+        search = LookaheadSearch(ahead, BackoffModel(grammar.fst), columns)
         return cls(search, _words(files, grammar), boundaries, phones)
 
     @property
@@ -208,12 +209,12 @@ class DecodedSegment:
         return SpokenText([timed(*word) for word in self.words], listed)
 
 
-def _load_lookahead(files: GraphFiles) -> LookaheadGraph:
-    path = files.files["HCLr.fst"]
+def load_lookahead(path: Path, disambiguation: Path) -> LookaheadGraph:
+    """Reads a graph for look-ahead, and its input labels that take no row. Raises ModelFormatError."""
     graph = load_graph(path)
     if graph.reach is None:
         raise ModelFormatError("expected an FST of type olabel_lookahead", str(path))
-    return LookaheadGraph(graph.fst, graph.reach, _integers(files.files["disambig_tid.int"]))
+    return LookaheadGraph(graph.fst, graph.reach, _integers(disambiguation))
 
 
 def _words(files: GraphFiles, graph: GraphFile) -> SymbolTable:
