@@ -71,7 +71,7 @@ class DecodedTables:
 
 def read_search_graph(name: str, columns: Integers) -> SearchGraph:
     """Reads a graph such as HCLG.fst."""
-    return SearchGraph(read_graph(open_rxfilename(name)).fst, columns)
+    return SearchGraph(read_graph(open_rxfilename(name)).fst, columns, takes_over=True)
 
 
 def read_grammar_graph(name: str, columns: Integers) -> GrammarGraph:
