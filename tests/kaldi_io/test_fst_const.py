@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnet3.base.kaldi_io import fst_const
 from nnet3.base.kaldi_io.fst_const import LabelReach
 from nnet3.base.kaldi_io.graph_file import GraphFile, load_graph
 from nnet3.errors import ModelFormatError
@@ -44,6 +45,14 @@ def test_the_aligned_form_is_read(tmp_path: Path) -> None:
     padded = first + bytes(-len(first) % 16) + states
     aligned = padded + bytes(-len(padded) % 16) + arcs
     assert same(_loaded(tmp_path, aligned).fst, SMALL)
+
+
+def test_tables_are_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read is given back to the system; it makes no difference where blocks end."""
+    fst = random_fst(RANDOM, 50)
+    for block in (1, 7, fst.num_arcs, 1 << 20):
+        monkeypatch.setattr(fst_const, "_BLOCK", block)
+        assert same(_loaded(tmp_path, const_bytes(fst)).fst, fst)
 
 
 @pytest.mark.parametrize("keep", [False, True])
