@@ -26,6 +26,7 @@ from nnet3.cli import (
     files as files,
     get_egs_tables as get_egs_tables,
     graph_making as graph_making,
+    lattice_determinizing as lattice_determinizing,
     lattice_reading as lattice_reading,
     lattice_tables as lattice_tables,
     looped_tables as looped_tables,

@@ -65,7 +65,9 @@ def write_linear(
 def write_random(lattices: str, output: str, n: int, seed: int) -> None:
     """Writes `n` random paths of each lattice as lattices without costs, whose keys go on with their number."""
     rng = np.random.default_rng(seed)
-    free = ((key, lattice.with_costs((0.0, 0.0), (0.0, 0.0))) for key, lattice in _read(lattices, compact=False))
+    free = (
+        (key, lattice.with_costs((0.0, 0.0), (0.0, 0.0))) for key, lattice in read_lattices(lattices, compact=False)
+    )
     _write_paths(_with_some(((key, random_paths(lattice, n, rng)) for key, lattice in free)), output, numbered=True)
 
 
@@ -114,7 +116,7 @@ def write_changed(
     lattices chosen.
     """
     with lattice_writer(output) as writer:
-        for key, lattice in _read(lattices, compact):
+        for key, lattice in read_lattices(lattices, compact):
             if chosen(key):
                 writer.write(key, change(lattice))
         return writer.count
@@ -123,12 +125,14 @@ def write_changed(
 def copy(lattices: str, output: str, write_compact: bool, include: str, exclude: str, ignore_missing: bool) -> int:
     """Copies lattices: all, or lattices with keys of the file `include`, or without keys of the file `exclude`.
 
-    Returns 1, an exit status, without lattices.
+    As in Kaldi, `exclude` acts like `include` where lattices are not written compact. Returns 1, an exit status,
+    without lattices.
     """
     lines = read_text(include or exclude).split("\n") if include or exclude else []
     keys = {fields[0] for line in lines if (fields := words_of(line))}
+    takes_keys = bool(include or (exclude and not write_compact))
     count = write_changed(
-        lattices, output, lambda lattice: lattice, write_compact, lambda key: (key in keys) == bool(include)
+        lattices, output, lambda lattice: lattice, write_compact, lambda key: (key in keys) == takes_keys
     )
     say(f"{count} lattices written")
     return int(not count and not ignore_missing)
@@ -138,7 +142,7 @@ def _paths(
     lattices: str, number: int, lm_scale: float, acoustic_scale: float, word_penalty: float, compact: bool = True
 ) -> Iterator[tuple[str, list[LatticePath]]]:
     """Yields the best paths of each lattice; lattices without any are left out."""
-    found = _read(lattices, compact)
+    found = read_lattices(lattices, compact)
     costs = lm_scale, acoustic_scale, word_penalty
     return _with_some((key, best_paths(lattice, number, *costs)) for key, lattice in found)
 
@@ -152,7 +156,7 @@ def _with_some(found: Iterator[tuple[str, list[LatticePath]]]) -> Iterator[tuple
             say(f"warning: lattice '{key}' left out: it has no path")
 
 
-def _read(lattices: str, compact: bool = True) -> Iterator[tuple[str, Lattice]]:
+def read_lattices(lattices: str, compact: bool = True) -> Iterator[tuple[str, Lattice]]:
     """Yields all lattices that can be read, compact or plain. Raises Nnet3Error at the end if there was none, or one
     could not be."""
     done = failed = 0

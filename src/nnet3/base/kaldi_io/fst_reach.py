@@ -73,6 +73,42 @@ def coaccessible(fst: Fst) -> Flags:
     return _spread(offsets, sources, final)
 
 
+def longest_paths(states: int, src: Integers, dst: Integers) -> Integers:
+    """Returns the number of arcs of the longest path to each state, (states,); -1 on cycles and behind them."""
+    order = np.argsort(src, kind="stable")
+    dst, offsets = dst[order], np.searchsorted(src[order], np.arange(states + 1))
+    depth, waiting = np.full(states, -1), np.bincount(dst, minlength=states)  # arcs to each state from those to come
+    level, reached = 0, np.flatnonzero(waiting == 0)
+    while len(reached):
+        depth[reached] = level
+        ahead, arcs = np.unique(dst[entries_of_rows(offsets, reached)], return_counts=True)
+        waiting[ahead] -= arcs
+        level, reached = level + 1, ahead[waiting[ahead] == 0]
+    return depth
+
+
+def topological_order(fst: Fst) -> Integers:
+    """Returns the states in OpenFst's order, (states,): the reverse postorder of a depth-first search.
+
+    The search begins at the start, then at each state not yet seen; arcs are taken in order.
+    """
+    next_arc, ends, dst = fst.offsets[:-1].tolist(), fst.offsets[1:].tolist(), fst.dst.tolist()
+    seen, left = [False] * fst.num_states, []
+    for root in [fst.start, *range(fst.num_states)] if fst.num_states else []:
+        path = [] if seen[root] else [root]
+        seen[root] = True
+        while path:
+            arc = next_arc[path[-1]]
+            if arc == ends[path[-1]]:
+                left.append(path.pop())
+                continue
+            next_arc[path[-1]] += 1
+            if not seen[dst[arc]]:
+                seen[dst[arc]] = True
+                path.append(dst[arc])
+    return np.array(left[::-1], np.int64)
+
+
 def arcs_on_cycles(fst: Fst) -> Flags:
     """Marks the arcs of cycles, (arcs,): arcs within a strongly connected component."""
     on_cycle = fst.src == fst.dst

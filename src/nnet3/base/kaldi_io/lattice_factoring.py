@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.base.kaldi_io.fst import Fst
-from nnet3.base.kaldi_io.fst_reach import accessible
+from nnet3.base.kaldi_io.fst_reach import accessible, topological_order
 from nnet3.base.kaldi_io.lattice import Integers, Lattice, Strings, no_strings
 
 
@@ -27,7 +27,7 @@ def factored(lattice: Lattice) -> Lattice:
     lengths = np.bincount(head, weights=ids.lengths, minlength=fst.num_arcs).astype(np.int64)
     strings = Strings.of(lengths[kept], ids[np.lexsort((place, head))].values)
     chained = Fst.from_arcs(fst.start, fst.final, fst.src[kept], dst[kept], fst.ilabel[kept], cost[kept])
-    states = _upwards(chained)
+    states = topological_order(chained)
     states = states[~inner[states]]
     number_of = np.full(fst.num_states, -1)
     number_of[states] = np.arange(len(states))
@@ -59,22 +59,3 @@ def _chains(fst: Fst, inside: npt.NDArray[np.bool_]) -> tuple[Integers, Integers
     while (head[head] != head).any():
         head, place = head[head], place + place[head]
     return head, place
-
-
-def _upwards(fst: Fst) -> Integers:
-    """Returns the states in OpenFst's order: in the reverse postorder of a depth-first search."""
-    next_arc, ends, dst = fst.offsets[:-1].tolist(), fst.offsets[1:].tolist(), fst.dst.tolist()
-    seen, left = [False] * fst.num_states, []
-    for root in [fst.start, *range(fst.num_states)] if fst.num_states else []:
-        path = [] if seen[root] else [root]
-        seen[root] = True
-        while path:
-            arc = next_arc[path[-1]]
-            if arc == ends[path[-1]]:
-                left.append(path.pop())
-                continue
-            next_arc[path[-1]] += 1
-            if not seen[dst[arc]]:
-                seen[dst[arc]] = True
-                path.append(dst[arc])
-    return np.array(left[::-1], np.int64)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from nnet3.base.options.examples import SubsetOptions
+from nnet3.base.options.lattices import (
+    LatticePruningOptions,
+    PhoneDeterminizingOptions,
+    PrunedDeterminizingOptions,
+    WholeDeterminizingOptions,
+)
 from nnet3.base.options.utterances import BatchOptions, StreamOptions, UtteranceOptions
-from nnet3.base.text.values import Integer, at_least
+from nnet3.base.text.values import Integer, at_least, nonzero
 from nnet3.cli import later
 from nnet3.cli.compute_options import chunk_options, decode_streams, decode_utterances, decoding_options
-from nnet3.cli.declared import one
+from nnet3.cli.declared import one, takes
 from nnet3.cli.options import (
     Decorator,
+    all_of,
     arguments,
     flag,
     ignored,
@@ -30,6 +38,10 @@ _acoustic_scale_option: Decorator = number("--acoustic-scale", default=1.0, help
 _lm_scale_option: Decorator = number("--lm-scale", default=1.0, help="Of costs of the graph.")
 _penalty_option: Decorator = number("--word-ins-penalty", default=0.0, help="Cost of each word.")
 _compact_option = flag("--write-compact", default=True, help="Write acceptors of words.")
+_WITHOUT_EFFECT = all_of(
+    ignored("--max-loop", "--max-arcs", "--max-states", kind=integer()),
+    ignored("--delta", "--retry-cutoff", kind=click.FLOAT),
+)
 _lattices_argument: Decorator = click.argument("lattices", metavar="LATTICE-RSPECIFIER")
 _output_argument: Decorator = click.argument("output", metavar="LATTICE-WSPECIFIER")
 
@@ -134,7 +146,11 @@ def lattice_best_path(**given: Any) -> None:
 @verb()
 @_compact_option
 @text_option("--include", metavar="FILE", help="Only lattices with keys that begin a line of it.")
-@text_option("--exclude", metavar="FILE", help="Only lattices with other keys.")
+@text_option(
+    "--exclude",
+    metavar="FILE",
+    help="Only lattices with other keys; with --write-compact=false, as in Kaldi, the same as --include.",
+)
 @flag("--ignore-missing", help="It is no error if no lattice is copied.")
 @_lattices_argument
 @_output_argument
@@ -148,6 +164,79 @@ def lattice_copy(include: str, exclude: str, **given: Any) -> int:
     if include and exclude:
         raise click.UsageError("give --include or --exclude, not both")
     return later.lattice_reading.copy(include=include, exclude=exclude, **given)
+
+
+@verb()
+@takes("options", WholeDeterminizingOptions)
+@_WITHOUT_EFFECT
+@_lattices_argument
+@_output_argument
+def lattice_determinize(**given: Any) -> int:
+    """Keep, of all paths of a lattice with the same words, the best one. lattice-determinize-pruned needs less memory.
+
+    nnet3 lattice-determinize --acoustic-scale=0.1 --prune=true --beam=8 ark:state.ark ark:lat.ark
+    """
+    return later.lattice_determinizing.determinize(**given)
+
+
+@verb()
+@takes("options", WholeDeterminizingOptions)
+@_WITHOUT_EFFECT
+@_lattices_argument
+@_output_argument
+def lattice_determinize_non_compact(**given: Any) -> int:
+    """Do the same and write lattices with an arc for each frame, whose acoustic costs are those of their frames: the
+    denominator lattices of discriminative training.
+
+    nnet3 lattice-determinize-non-compact --acoustic-scale=0.1 --max-mem=20000000 --minimize=true --prune=true \\
+      --beam=7 ark:state.ark ark:denlat.ark
+    """
+    return later.lattice_determinizing.determinize_non_compact(**given)
+
+
+@verb()
+@takes("options", PhoneDeterminizingOptions)
+@_compact_option
+@_WITHOUT_EFFECT
+@arguments(model="MODEL", lattices="LATTICE-RSPECIFIER", output="LATTICE-WSPECIFIER")
+def lattice_determinize_phone_pruned(**given: Any) -> int:
+    """Determinize lattices within a beam as the decoders do: by phones and words, then by words.
+
+    nnet3 lattice-determinize-phone-pruned --acoustic-scale=0.1 --beam=6 final.mdl ark:state.ark ark:lat.ark
+    """
+    return later.lattice_determinizing.determinize_phone_pruned(**given)
+
+
+@verb()
+@takes("options", PrunedDeterminizingOptions)
+@_compact_option
+@_WITHOUT_EFFECT
+@_lattices_argument
+@_output_argument
+def lattice_determinize_pruned(**given: Any) -> int:
+    """Keep, of all paths of a lattice within a beam and with the same words, the best one.
+
+    With --write-compact=false lattices have an arc for each frame, whose acoustic costs are those of their frames.
+
+    nnet3 lattice-determinize-pruned --acoustic-scale=0.1 --beam=6 ark:state.ark ark:lat.ark
+    """
+    return later.lattice_determinizing.determinize_pruned(**given)
+
+
+@verb()
+@takes("options", LatticePruningOptions)
+@number("--inv-acoustic-scale", "divisor", rule=nonzero(), default=1.0, help="Divides acoustic costs instead.")
+@_lattices_argument
+@_output_argument
+def lattice_prune(lattices: str, output: str, options: LatticePruningOptions, divisor: float) -> int:
+    """Drop what is on no path within a beam of the best path.
+
+    nnet3 lattice-prune --acoustic-scale=0.1 --beam=4.0 ark:lat.ark ark:pruned.ark
+    """
+    if divisor != 1.0 and options.acoustic_scale != 1.0:
+        raise click.UsageError("give --acoustic-scale or --inv-acoustic-scale, not both")
+    options = replace(options, acoustic_scale=options.acoustic_scale / divisor)
+    return later.lattice_determinizing.prune(lattices, output, options)
 
 
 @verb()

@@ -9,10 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from nnet3.base.kaldi_io.fst import Fst
+from nnet3.base.kaldi_io.fst_reach import accessible
 from nnet3.base.kaldi_io.lattice import Lattice, Strings, no_strings
+from nnet3.base.kaldi_io.lattice_states import with_states
+from nnet3.errors import ExecutionError
 from nnet3.speech.asr.arrays import Doubles, Flags, Integers
 from nnet3.speech.asr.columns import part
-from nnet3.speech.asr.levels import Levels
+from nnet3.speech.asr.levels import Levels, longest_paths
 
 
 class LabelledArcs(NamedTuple):
@@ -67,6 +70,25 @@ class LabelLattice(Levels):
     final_acoustic: Doubles
     final_ids: Strings
 
+    @classmethod
+    def of(cls, lattice: Lattice) -> LabelLattice:
+        """Returns a lattice of tables, plain or compact, without the states that its start does not reach.
+
+        The labels are its words. Raises ExecutionError for a cycle or a lattice without states.
+        """
+        if lattice.fst.num_states == 0:
+            raise ExecutionError("the lattice is empty")
+        lattice = with_states(lattice, np.flatnonzero(accessible(lattice.fst)))
+        fst = lattice.fst
+        depth = longest_paths(fst.num_states, fst.src, fst.dst)
+        order = np.argsort(depth, kind="stable")
+        costs = fst.cost.astype(np.float64), lattice.acoustic_cost.astype(np.float64)
+        arcs = LabelledArcs(
+            *(fst.src.astype(np.int64), fst.dst.astype(np.int64), fst.ilabel), *costs, lattice.transition_ids
+        )
+        ends = (each[order].astype(np.float64) for each in (fst.final, _final_acoustic(lattice)))
+        return cls(depth[order], *arcs.renumbered(order), *ends, lattice.final_transition_ids[order])
+
     @cached_property
     def final_cost(self) -> Doubles:
         """The cost of ending in each state, (states,)."""
@@ -96,3 +118,7 @@ class LabelLattice(Levels):
         fst = Fst.from_arcs(0, self.final_graph, self.src, self.dst, self.label, self.graph_cost)
         ends = np.where(np.isfinite(self.final_graph), self.final_acoustic, np.inf)
         return Lattice(fst, self.acoustic_cost.astype(np.float32), ends.astype(np.float32), self.ids, self.final_ids)
+
+
+def _final_acoustic(lattice: Lattice) -> Doubles:
+    return np.where(np.isfinite(lattice.fst.final), lattice.final_acoustic_cost, np.inf)

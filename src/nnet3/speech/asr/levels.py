@@ -8,9 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
+from nnet3.base.kaldi_io import fst_reach
 from nnet3.errors import ExecutionError
 from nnet3.speech.asr.arrays import Doubles, Flags, Integers
-from nnet3.speech.asr.search_graph import arcs_leaving
 
 _ROUNDING = 1e-6  # that costs may have along a path
 
@@ -103,15 +103,7 @@ class Levels(abc.ABC):
 
 def longest_paths(states: int, src: Integers, dst: Integers) -> Integers:
     """Returns the number of arcs of the longest path to each state, (states,). ExecutionError if there is a cycle."""
-    order = np.argsort(src, kind="stable")
-    dst, offsets = dst[order], np.searchsorted(src[order], np.arange(states + 1))
-    depth, waiting = np.full(states, -1), np.bincount(dst, minlength=states)  # arcs to each state from those to come
-    level, reached = 0, np.flatnonzero(waiting == 0)
-    while len(reached):
-        depth[reached] = level
-        ahead, arcs = np.unique(dst[arcs_leaving(offsets, reached).arc], return_counts=True)
-        waiting[ahead] -= arcs
-        level, reached = level + 1, ahead[waiting[ahead] == 0]
+    depth = fst_reach.longest_paths(states, src, dst)
     if (depth < 0).any():
         raise ExecutionError("the lattice has a cycle: does the graph have one of arcs without labels and costs?")
     return depth

@@ -1,0 +1,74 @@
+"""Determinizes and prunes tables of lattices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nnet3.base.kaldi_io.lattice import Lattice
+from nnet3.base.kaldi_io.lattice_file import lattice_writer
+from nnet3.base.options.lattices import (
+    LatticePruningOptions,
+    PhoneDeterminizingOptions,
+    PrunedDeterminizingOptions,
+    WholeDeterminizingOptions,
+)
+from nnet3.cli.files import load_transitions
+from nnet3.cli.lattice_reading import read_lattices
+from nnet3.cli.messages import LeftOut, say
+from nnet3.speech.asr import lattice_determinizing as work
+from nnet3.speech.asr.word_lattice import PhoneLabels
+
+
+def determinize(lattices: str, output: str, options: WholeDeterminizingOptions) -> int:
+    """Writes compact lattices. Returns 1, an exit status, without any."""
+    return _write(lattices, output, lambda lattice: work.determinized_whole(lattice, options))
+
+
+def determinize_non_compact(lattices: str, output: str, options: WholeDeterminizingOptions) -> int:
+    """Writes lattices with an arc for each frame. Returns 1, an exit status, without any."""
+    return _write(lattices, output, lambda lattice: work.determinized_by_frame(lattice, options))
+
+
+def determinize_pruned(lattices: str, output: str, options: PrunedDeterminizingOptions, write_compact: bool) -> int:
+    """Writes lattices within a beam. Returns 1, an exit status, without any."""
+    return _write(lattices, output, lambda lattice: work.determinized_within(lattice, options, write_compact))
+
+
+def determinize_phone_pruned(
+    model: str, lattices: str, output: str, options: PhoneDeterminizingOptions, write_compact: bool
+) -> int:
+    """Writes lattices within a beam, determinized as the decoders do it. Returns 1, an exit status, without any."""
+    phones = PhoneLabels(load_transitions(model))
+    return _write(lattices, output, lambda lattice: work.determinized_within(lattice, options, write_compact, phones))
+
+
+def prune(lattices: str, output: str, options: LatticePruningOptions) -> int:
+    """Writes compact lattices without what is worse than the beam. Returns 1, an exit status, without any."""
+    sizes = []
+
+    def pruned(lattice: Lattice) -> work.Determinized:
+        found = work.pruned(lattice, options)
+        sizes.append([lattice.fst.num_states, found.fst.num_states, lattice.fst.num_arcs, found.fst.num_arcs])
+        return found, []
+
+    status = _write(lattices, output, pruned, compact=True)
+    if sizes:
+        states, left, arcs, arcs_left = (sum(column) / len(sizes) for column in zip(*sizes, strict=True))
+        say(f"pruned from on average {states:g} to {left:g} states, and from {arcs:g} to {arcs_left:g} arcs")
+    return status
+
+
+def _write(lattices: str, output: str, change: Callable[[Lattice], work.Determinized], *, compact: bool = False) -> int:
+    """Writes changed lattices, read compact or plain; leaves out, with a warning, what cannot be changed."""
+    left_out = LeftOut("lattice '{}' left out: {}")
+    with lattice_writer(output) as writer:
+        for key, lattice in read_lattices(lattices, compact):
+            made = left_out.made(key, change, lattice)
+            if made is None:
+                continue
+            found, notices = made
+            for notice in notices:
+                say(f"warning: lattice '{key}': {notice}")
+            writer.write(key, found)
+        say(f"Done {writer.count} lattices, errors on {left_out.failed}")
+        return int(writer.count == 0)

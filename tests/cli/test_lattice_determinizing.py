@@ -1,0 +1,96 @@
+"""The verbs lattice-determinize* and lattice-prune: Kaldi's runs, and mistakes of users."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnet3.base.kaldi_io.lattice import Lattice, open_lattice_table
+from nnet3.base.kaldi_io.lattice_file import lattice_writer
+from tests.asr.slow_search import best_paths
+from tests.cli.run_command import Cli
+from tests.piped_lines import run_piped
+from tests.shared_data import SHARED
+
+GOLDEN = SHARED / "discriminative" / "lattices"
+needs_golden = pytest.mark.skipif(not SHARED.is_dir(), reason=f"Kaldi's lattices are not at {GOLDEN}")
+SCALE = 0.1
+_GIVEN = {"three.ark", "three", "two", "start.mdl"}
+_BEAMS = {"non_compact_plain": 30.0, "prune": 0.4}  # within which sequences of words are compared; else all
+#: Compared where utterances are decoded, or made from what is.
+_ELSEWHERE = {"denlat.cmd", "denlat.log", "HCLG.fst", "feats.ark", "tree", "lattices.log"}
+
+
+def _read(name: str | Path) -> dict[str, Lattice]:
+    return dict(open_lattice_table(f"ark,t:{name}"))
+
+
+@needs_golden
+def test_all_lines_of_kaldis_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in _GIVEN:
+        shutil.copy(GOLDEN / name, tmp_path)
+    first, *lines = (GOLDEN / "lattices.cmd").read_text().splitlines()
+    assert "state.ark" in first  # it made three.ark
+    statuses = [run_piped(line)[-1].status for line in lines]
+    assert statuses == [0] * (len(lines) - 2) + [1, 0]  # the last but one finds nothing
+    texts = sorted(path.stem for path in GOLDEN.glob("*.txt"))
+    assert len(texts) == 11
+    assert {path.name for path in GOLDEN.iterdir()} == (
+        _GIVEN | _ELSEWHERE | {"lattices.cmd"} | {f"{name}.txt" for name in texts}
+    )
+    for name in texts:
+        if name.startswith("exclude"):
+            assert Path(f"{name}.txt").read_text().split() == (GOLDEN / f"{name}.txt").read_text().split()
+            continue
+        theirs, mine = _read(GOLDEN / f"{name}.txt"), _read(tmp_path / f"{name}.txt")
+        assert list(mine) == list(theirs)
+        for key, lattice in theirs.items():
+            expected, found = (best_paths(each, SCALE, _BEAMS.get(name, 30.0)) for each in (lattice, mine[key]))
+            assert found.keys() == expected.keys(), (name, key)
+            for words, (total, graph, acoustic) in expected.items():
+                assert found[words][0] == pytest.approx(total, abs=2e-4)
+                assert found[words][1:] == pytest.approx((graph, acoustic), abs=2e-3)
+
+
+@needs_golden
+@pytest.mark.parametrize("name", ["lattice-determinize-non-compact", "lattice-determinize-pruned", "lattice-prune"])
+def test_a_scale_of_zero_is_refused(cli: Cli, name: str) -> None:
+    outcome = cli(name, "--acoustic-scale=0", f"ark:{GOLDEN}/three.ark", "ark:/dev/null")
+    assert outcome.status == 2
+    assert "--acoustic-scale" in outcome.err
+
+
+@needs_golden
+def test_little_memory_narrows_the_beam_or_leaves_a_lattice_out(cli: Cli, tmp_path: Path) -> None:
+    tables = (f"ark:{GOLDEN}/three.ark", f"ark:{tmp_path}/out.ark")
+    narrowed = cli.good("lattice-determinize", "--acoustic-scale=0.1", "--max-mem=6000", *tables)
+    assert "it was pruned with a beam of" in narrowed.err
+    failed = cli("lattice-determinize", "--acoustic-scale=0.1", "--max-mem=1", "--num-loops=2", *tables)
+    assert failed.status == 1
+    assert failed.err.count("even with a beam of 8.1") == 3
+    assert "Done 0 lattices, errors on 3" in failed.err
+
+
+@needs_golden
+def test_acoustic_costs_without_frames_are_refused(cli: Cli, tmp_path: Path) -> None:
+    key, lattice = next(iter(dict(open_lattice_table(f"ark:{GOLDEN}/three.ark")).items()))
+    emits = lattice.transition_ids.lengths > 0
+    assert not emits.all()
+    with lattice_writer(f"ark:{tmp_path}/lat.ark") as table:
+        table.write(key, replace(lattice, acoustic_cost=np.where(emits, lattice.acoustic_cost, np.float32(1))))
+    outcome = cli("lattice-determinize-non-compact", f"ark:{tmp_path}/lat.ark", f"ark:{tmp_path}/out.ark")
+    assert outcome.status == 1
+    assert "has an acoustic cost where it has no transition-id" in outcome.err
+
+
+@needs_golden
+def test_scales_exclude_each_other(cli: Cli) -> None:
+    scales = ("--acoustic-scale=0.1", "--inv-acoustic-scale=10")
+    outcome = cli("lattice-prune", *scales, f"ark:{GOLDEN}/three.ark", "ark:/dev/null")
+    assert outcome.status == 2
+    cli.good("lattice-prune", scales[1], f"ark:{GOLDEN}/three.ark", "ark:/dev/null")
