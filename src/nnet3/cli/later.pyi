@@ -27,8 +27,10 @@ from nnet3.cli import (
     get_egs_tables as get_egs_tables,
     graph_making as graph_making,
     lattice_determinizing as lattice_determinizing,
+    lattice_measures as lattice_measures,
     lattice_reading as lattice_reading,
     lattice_tables as lattice_tables,
+    lattice_words as lattice_words,
     looped_tables as looped_tables,
     network_tables as network_tables,
     number_tables as number_tables,
@@ -55,7 +57,7 @@ from nnet3.model.nnet import (
     unrolled as unrolled,
 )
 from nnet3.model.xconfig import expand as expand, layer as layer, layer_types as layer_types, manual as manual
-from nnet3.speech.asr import cmvn as cmvn, ivectors as ivectors
+from nnet3.speech.asr import cmvn as cmvn, ivectors as ivectors, timed_lattice as timed_lattice
 from nnet3.training.chain import changes as changes
 from nnet3.training.examples import making as making
 from nnet3.training.runs import (
