@@ -18,12 +18,9 @@ FAMILIES = {
     "aligning": "Alignments",
     "graphs": "Lexicons, graphs and words",
     "lattices": "Lattices",
-<<<<<<< HEAD
     "rnnlm": "RNN language models",
     "speakers": "Speakers",
-=======
     "words": "Words, phones and frames of lattices",
->>>>>>> h-road
     "sounds": "Recordings and pitch",
     "online": "Audio as it comes",
     "tables": "Tables of vectors and matrices",
@@ -185,7 +182,6 @@ _TABLE = (
     ("lattice-scale", "lattices", "lattice-scale", "scale the costs of lattices"),
     ("lattice-to-nbest", "lattices", "lattice-to-nbest", "write the best paths of each lattice as lattices"),
     ("nbest-to-linear", "lattices", "nbest-to-linear", "write the parts of lattices of one path"),
-<<<<<<< HEAD
     ("choose-features", "rnnlm", "choose_features.py", "choose features of words"),
     ("get-word-features", "rnnlm", "get_word_features.py", "compute the features of words"),
     ("rnnlm-compute-prob", "rnnlm", "rnnlm-compute-prob", "the objective of an RNNLM on examples"),
@@ -217,7 +213,6 @@ _TABLE = (
     ("select-voiced-frames", "speakers", "select-voiced-frames", "keep the frames that have a voice"),
     ("transform-vec", "speakers", "transform-vec", "multiply vectors with a matrix"),
     ("verify", "speakers", "", "score whether it is the enrolled speaker"),
-=======
     ("lattice-align-phones", "words", "lattice-align-phones", "cut lattices at the ends of phones"),
     ("lattice-align-words", "words", "lattice-align-words", "cut lattices at the ends of words"),
     ("lattice-arc-post", "words", "lattice-arc-post", "write how likely the arcs of lattices are"),
@@ -228,7 +223,6 @@ _TABLE = (
     ("lattice-to-phone-lattice", "words", "lattice-to-phone-lattice", "put phones in the place of words of lattices"),
     ("lattice-to-post", "words", "lattice-to-post", "write posteriors of the transition-ids of lattices"),
     ("nbest-to-ctm", "words", "nbest-to-ctm", "write words of lattices of one path with times"),
->>>>>>> h-road
     ("compute-and-process-kaldi-pitch-feats", "sounds", "compute-and-process-kaldi-pitch-feats",
      "features of the pitch of recordings"),
     ("compute-kaldi-pitch-feats", "sounds", "compute-kaldi-pitch-feats", "the pitch of recordings, frame by frame"),
