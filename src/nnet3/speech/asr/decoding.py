@@ -206,7 +206,8 @@ def _load_lookahead(files: GraphFiles) -> LookaheadGraph:
     graph = load_graph(path)
     if graph.reach is None:
         raise ModelFormatError("expected an FST of type olabel_lookahead", str(path))
-    return LookaheadGraph(graph.fst, graph.reach, _integers(files.files["disambig_tid.int"]))
+    labels = _integers(files.files["disambig_tid.int"])
+    return LookaheadGraph(graph.fst, graph.reach, labels).without_disambiguation()
 
 
 def _words(files: GraphFiles, graph: GraphFile) -> SymbolTable:
