@@ -214,7 +214,7 @@ def load_lookahead(path: Path, disambiguation: Path) -> LookaheadGraph:
     graph = load_graph(path)
     if graph.reach is None:
         raise ModelFormatError("expected an FST of type olabel_lookahead", str(path))
-    return LookaheadGraph(graph.fst, graph.reach, _integers(disambiguation))
+    return LookaheadGraph(graph.fst, graph.reach, _integers(disambiguation)).without_disambiguation()
 
 
 def _words(files: GraphFiles, graph: GraphFile) -> SymbolTable:
