@@ -47,7 +47,7 @@ def fastest() -> Fastest:
     if library() is None:
         return _measured({"onednn": _by_onednn}, None)
     made = {"panels": _by_panels, "onednn": _by_onednn}
-    return _read(kept_beside_library(f"fastest-{torch.__version__}", lambda: _written(_measured(made, _as_they_lie))))
+    return _read(kept_beside_library(f"products-{torch.__version__}", lambda: _written(_measured(made, _as_they_lie))))
 
 
 def _measured(orders: Mapping[str, Maker], changing: Maker | None) -> Fastest:
