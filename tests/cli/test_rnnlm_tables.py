@@ -78,6 +78,10 @@ def test_probabilities_are_printed_as_kaldi_prints_them(folder: _Folder) -> None
 
 @needs_rescoring
 def test_features_and_embeddings_are_kaldis(folder: _Folder) -> None:
+    if (folder.path / "unigram_probs.txt").exists():
+        printed = folder.cli("get-unigram-probs", "words.txt", "train.txt").out.split()
+        wanted_probs = (folder.path / "unigram_probs.txt").read_text().split()
+        assert [float(each) for each in printed] == pytest.approx([float(each) for each in wanted_probs])
     for program in ("choose_features.py", "get_word_features.py"):
         for line in folder.lines("train.cmd", program):
             _, outcome = folder.run(line)

@@ -34,7 +34,7 @@ from nnet3.speech.asr.arpa import parse_arpa
 from nnet3.speech.asr.rnnlm import Rnnlm
 from nnet3.training.rnnlm.evaluation import RnnlmEvaluator
 from nnet3.training.rnnlm.example import RNNLM_EXAMPLES
-from nnet3.training.rnnlm.feature_choice import choose_features, parse_features, word_feature_lines
+from nnet3.training.rnnlm.feature_choice import choose_features, parse_features, unigram_probs, word_feature_lines
 from nnet3.training.rnnlm.making import RnnlmExampleMaker
 from nnet3.training.rnnlm.sampling_lm import SamplingLm
 from nnet3.training.rnnlm.sampling_lm_arpa import arpa_lines, from_arpa
@@ -181,6 +181,15 @@ def write_word_features(words: str, features: str, probs: str, like_bos: str) ->
     for line in word_feature_lines(names, parse_features(read_text(features), features), known, like_bos.split(",")):
         click.echo(line)
     say(f"made features for {len(names)} words.")
+
+
+def write_unigram_probs(words: str, text: str) -> None:
+    """Prints a probability for each word."""
+    names = _vocabulary(words)
+    if "</s>" not in names:
+        raise ModelFormatError("there is no word </s>", words)
+    for number, prob in enumerate(unigram_probs(_sentences(text, len(names)), names, names.index("</s>"))):
+        click.echo(f"{number} {prob!r}")
 
 
 def _vocabulary(name: str) -> list[str]:

@@ -183,6 +183,7 @@ _TABLE = (
     ("lattice-to-nbest", "lattices", "lattice-to-nbest", "write the best paths of each lattice as lattices"),
     ("nbest-to-linear", "lattices", "nbest-to-linear", "write the parts of lattices of one path"),
     ("choose-features", "rnnlm", "choose_features.py", "choose features of words"),
+    ("get-unigram-probs", "rnnlm", "", "estimate the probability of each word for choose-features"),
     ("get-word-features", "rnnlm", "get_word_features.py", "compute the features of words"),
     ("rnnlm-compute-prob", "rnnlm", "rnnlm-compute-prob", "the objective of an RNNLM on examples"),
     ("rnnlm-get-egs", "rnnlm", "rnnlm-get-egs", "make training examples of sentences"),

@@ -42,6 +42,16 @@ def choose_features(words: str, probs: str, options: FeatureChoiceOptions) -> No
 
 
 @verb()
+@arguments(words="WORDS-TXT", sentences="SENTENCES")
+def get_unigram_probs(words: str, sentences: str) -> None:
+    """Print a probability for each word: its share of sentences, lines of a weight and numbers of words, smoothed.
+
+    nnet3 get-unigram-probs words.txt train.txt > unigram_probs.txt
+    """
+    later.rnnlm_tables.write_unigram_probs(words, sentences)
+
+
+@verb()
 @_probs_option
 @text_option("--treat-as-bos", "like_bos", metavar="WORDS", help="Words, by commas, with the features of <s>.")
 @arguments(words="WORDS-TXT", features="FEATURES-TXT")

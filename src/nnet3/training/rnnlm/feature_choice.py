@@ -7,9 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from nnet3.base.kaldi_io.parse_numbers import parse_real
 from nnet3.base.options.rnnlm import FeatureChoiceOptions
 from nnet3.errors import ModelFormatError
+from nnet3.training.rnnlm.sentences import Sentences
 
 _NEVER_SAID = ("<eps>", "<s>", "<brk>")
 _PIECES = ("final", "initial", "match", "word")
@@ -173,16 +176,14 @@ def word_feature_lines(
         yield f"{number}\t" + " ".join(f"{feature} {value:.3g}" for feature, value in sorted(found.items()))
 
 
-def unigram_probs(sentences: Iterable[tuple[float, Sequence[str]]], words: Sequence[str]) -> list[float]:
+def unigram_probs(sentences: Sentences, words: Sequence[str], eos: int) -> list[float]:
     """Returns the probabilities of words, by number: weighted counts, smoothed by one count for each word that is seen.
 
-    </s> counts once a sentence. <eps>, <s> and <brk> have the probability 0.
+    </s>, the word `eos`, counts once a sentence. <eps>, <s> and <brk> have the probability 0.
     """
-    counts: dict[str, float] = {}
-    for weight, sentence in sentences:
-        for word in (*sentence, "</s>"):
-            counts[word] = counts.get(word, 0.0) + weight
-    share = len(counts) / max(len(words) - len(_NEVER_SAID), 1)
-    smoothed = [0.0 if word in _NEVER_SAID else counts.get(word, 0.0) + share for word in words]
-    total = sum(smoothed)
-    return [value / total for value in smoothed]
+    counts = np.bincount(sentences.words, np.repeat(sentences.weights, np.diff(sentences.starts)), len(words))
+    counts[eos] += sentences.weights.sum()
+    smoothed = counts + np.count_nonzero(counts) / max(len(words) - len(_NEVER_SAID), 1)
+    smoothed[[number for number, word in enumerate(words) if word in _NEVER_SAID]] = 0
+    probs: list[float] = (smoothed / smoothed.sum()).tolist()
+    return probs
