@@ -40,6 +40,7 @@ from nnet3.cli import (
     priors as priors,
     profile_network as profile_network,
     recording_tables as recording_tables,
+    rnnlm_tables as rnnlm_tables,
     run as run,
     scoring as scoring,
     shared_tables as shared_tables,
@@ -61,6 +62,7 @@ from nnet3.model.nnet import (
     picture as picture,
     unrolled as unrolled,
 )
+from nnet3.model.nnet.older import convert as convert
 from nnet3.model.xconfig import expand as expand, layer as layer, layer_types as layer_types, manual as manual
 from nnet3.speech.asr import cmvn as cmvn, ivectors as ivectors
 from nnet3.training.chain import changes as changes
