@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -47,7 +47,14 @@ class LookaheadGraph:
     def input_labels(self) -> npt.NDArray[np.int32]:
         """The input labels with 0 in the place of disambiguation symbols, (arcs,)."""
         labels = self.fst.ilabel
-        return np.where(np.isin(labels, self.disambiguation), 0, labels).astype(np.int32)
+        if not len(self.disambiguation):
+            return labels
+        return np.where(np.isin(labels, self.disambiguation), np.int32(0), labels)
+
+    def without_disambiguation(self) -> LookaheadGraph:
+        """Returns the graph whose FST itself has these labels, so that the others take no memory."""
+        fst = replace(self.fst, ilabel=self.input_labels, properties=None)
+        return LookaheadGraph(fst, self.reach, self.disambiguation[:0])
 
 
 class _States(NamedTuple):
@@ -129,7 +136,7 @@ class Composition(GrowingGraph):
     def __init__(self, graph: LookaheadGraph, model: BackoffModel, ahead: WordsAhead, column_of_label: Integers):
         self._fst, self._model, self._ahead = graph.fst, model, ahead
         self._ilabel, self._reached = graph.input_labels, graph.reached
-        self._arcs_of_graph = np.diff(graph.fst.offsets)
+        self._arcs_of_graph = np.diff(graph.fst.offsets).astype(np.int32)
         largest = int(self._ilabel.max(initial=0))
         super().__init__(column_of_label, int(column_of_label[: largest + 1].max(initial=-1)) + 1)
         self._number = NumberOfKey()

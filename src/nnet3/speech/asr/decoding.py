@@ -58,7 +58,7 @@ class DecodingGraph:
         boundaries = None if files.word_boundary is None else WordBoundaries.load(files.word_boundary, model)
         if not files.is_lookahead:
             graph = load_graph(files.files["HCLG.fst"])
-            return cls(SearchGraph(graph.fst, columns), _words(files, graph), boundaries, phones)
+            return cls(SearchGraph(graph.fst, columns, takes_over=True), _words(files, graph), boundaries, phones)
         grammar = load_graph(files.files["Gr.fst"])
         ahead = load_lookahead(files.files["HCLr.fst"], files.files["disambig_tid.int"])
         search = LookaheadSearch(ahead, BackoffModel(grammar.fst), columns)
@@ -214,7 +214,7 @@ def load_lookahead(path: Path, disambiguation: Path) -> LookaheadGraph:
     graph = load_graph(path)
     if graph.reach is None:
         raise ModelFormatError("expected an FST of type olabel_lookahead", str(path))
-    return LookaheadGraph(graph.fst, graph.reach, _integers(disambiguation))
+    return LookaheadGraph(graph.fst, graph.reach, _integers(disambiguation)).without_disambiguation()
 
 
 def _words(files: GraphFiles, graph: GraphFile) -> SymbolTable:
