@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from nnet3.base.options.declaring import Options, again, option
 from nnet3.base.options.examples import InputOptions, MergingOptions, SubsetOptions
-from nnet3.base.text.values import Boolean, Integer, Integers, Number, at_least, choice
+from nnet3.base.text.values import Boolean, Integer, Integers, Number, above, at_least, choice
 from nnet3.errors import TrainingError
 
 MMI, SMBR, MPFE = "mmi", "smbr", "mpfe"
@@ -55,7 +55,7 @@ class DebuggingSums(Options):
 class DiscriminativeMakingOptions(InputOptions):
     """Making discriminative examples: cutting and determinizing denominator lattices."""
 
-    acoustic_scale: float = option(0.1, Number(at_least(0)), "Of the acoustic costs of lattices; chain models: 1.")
+    acoustic_scale: float = option(0.1, Number(above(0)), "Of the acoustic costs of lattices; chain models: 1.")
     collapse_transition_ids: bool = option(
         True, Boolean(), "One transition-id for each pdf of a frame, for smaller lattices; mpfe: better false."
     )

@@ -86,8 +86,8 @@ class LabelLattice(Levels):
         arcs = LabelledArcs(
             *(fst.src.astype(np.int64), fst.dst.astype(np.int64), fst.ilabel), *costs, lattice.transition_ids
         )
-        ends = (each[order].astype(np.float64) for each in (fst.final, _final_acoustic(lattice)))
-        return cls(depth[order], *arcs.renumbered(order), *ends, lattice.final_transition_ids[order])
+        final, acoustic = (each[order].astype(np.float64) for each in (fst.final, _final_acoustic(lattice)))
+        return cls(depth[order], *arcs.renumbered(order), final, acoustic, lattice.final_transition_ids[order])
 
     @cached_property
     def final_cost(self) -> Doubles:

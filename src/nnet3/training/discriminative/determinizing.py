@@ -8,7 +8,7 @@ from nnet3.base.index import entries_of_rows
 from nnet3.base.index.row_hashes import mixed
 from nnet3.base.kaldi_io.lattice import Lattice
 from nnet3.base.kaldi_io.lattice_states import state_times
-from nnet3.training.discriminative.frame_arcs import FrameArcs, Integers, first_of_each
+from nnet3.training.discriminative.frame_arcs import Costs, FrameArcs, Integers, first_of_each
 from nnet3.training.discriminative.supervision import acceptor
 
 _SAME = 1024  # costs that are equal multiples of its inverse are taken for equal
@@ -49,7 +49,8 @@ def _from_start(arcs: FrameArcs, time: Integers, start: int) -> tuple[FrameArcs,
     arcs = arcs.part(np.argsort(arcs.src, kind="stable"))
     offsets = np.searchsorted(arcs.src, np.arange(len(time) + 1))
     members, state = np.zeros(1, np.int64), np.array([start])  # the set of each member, and its state
-    graph, acoustic = np.zeros(1), np.zeros(1)  # beyond the best member's
+    graph: Costs = np.zeros(1)  # beyond the best member's
+    acoustic: Costs = np.zeros(1)
     made, times, first = list[FrameArcs](), [np.zeros(1, np.int64)], 0
     for frame in range(int(time.max())):
         steps = entries_of_rows(offsets, state)

@@ -11,7 +11,7 @@ from nnet3.base.kaldi_io.lattice import Lattice
 from nnet3.training.discriminative.supervision import ids_of_arcs
 
 Integers = npt.NDArray[np.int64]
-Singles = npt.NDArray[np.float32]
+Costs = npt.NDArray[np.floating]
 
 
 class FrameArcs(NamedTuple):
@@ -20,8 +20,8 @@ class FrameArcs(NamedTuple):
     src: Integers
     dst: Integers
     id: Integers
-    graph: Singles
-    acoustic: Singles
+    graph: Costs
+    acoustic: Costs
 
     @classmethod
     def of(cls, lattice: Lattice) -> FrameArcs:
@@ -35,7 +35,7 @@ class FrameArcs(NamedTuple):
 
     def joined(self, other: FrameArcs) -> FrameArcs:
         """Returns these arcs, then the others."""
-        return FrameArcs(*map(np.concatenate, zip(self, other, strict=True)))
+        return FrameArcs(*(np.concatenate(columns) for columns in zip(self, other, strict=True)))
 
     def best_first(self, *keys: npt.NDArray[Any]) -> Integers:
         """Returns the numbers of the arcs sorted by `keys`, the most important one first, then by costs.

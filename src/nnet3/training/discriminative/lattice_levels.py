@@ -15,9 +15,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from nnet3.base.kaldi_io.fst_reach import longest_paths
+from nnet3.base.kaldi_io.fst import Fst
+from nnet3.base.kaldi_io.fst_reach import goes_up, longest_paths
 from nnet3.base.kaldi_io.lattice import Lattice
-from nnet3.base.kaldi_io.lattice_states import connected, state_times, with_states
+from nnet3.base.kaldi_io.lattice_states import connected, topologically_sorted
 from nnet3.errors import ModelFormatError, TrainingError
 from nnet3.training.chain.trellis import log_sums
 
@@ -57,46 +58,45 @@ class LatticeLevels:
         """Raises TrainingError for a lattice without paths, with a cycle, or with a path of other than `num_frames`."""
         try:
             lattice = connected(lattice)
-            time = state_times(lattice)
+            if lattice.fst.start != 0 or not goes_up(lattice.fst):
+                lattice = topologically_sorted(lattice)
         except ModelFormatError as error:
             raise TrainingError(f"the lattice of a supervision cannot be used: {error}") from None
-        fst = lattice.fst
-        if fst.num_states == 0:
+        if lattice.fst.num_states == 0:
             raise TrainingError("the lattice of a supervision has no path")
-        ends = time[fst.final < np.inf]
-        if (ends != num_frames).any():
-            raise TrainingError(
-                f"the lattice of a supervision has a path of {ends[ends != num_frames][0]} transition-ids, but the "
-                f"supervision {num_frames} frames"
-            )
-        depth = longest_paths(fst.num_states, fst.src, fst.dst)
-        states = np.argsort(depth, kind="stable")
-        return cls._cut(with_states(lattice, states), depth[states], time[states])
+        return cls._cut(lattice, num_frames)
 
     @classmethod
-    def _cut(cls, lattice: Lattice, depth: Integers, time: Integers) -> LatticeLevels:
-        """Cuts a lattice whose states are sorted by depth, the number of arcs of the longest path to them."""
-        fst = lattice.fst
+    def _cut(cls, lattice: Lattice, num_frames: int) -> LatticeLevels:
+        """Cuts a connected lattice whose arcs lead to higher states, from state 0 on."""
+        fst, emits = lattice.fst, lattice.transition_ids.lengths
         ends = np.flatnonzero(fst.final < np.inf)
-        cuts = _states_on_all_paths(fst.src, fst.dst, depth, int(depth[ends].min()))
+        cuts = _states_on_all_paths(fst, int(ends[0]))
         number = len(cuts)
-        piece_of_arc = np.searchsorted(cuts, fst.src, side="right") - 1
-        piece_of_end = np.searchsorted(cuts, np.arange(fst.num_states), side="left") - 1  # of a state as a destination
-        level = depth - depth[cuts[piece_of_end]]
-        levels = np.concatenate([np.zeros(number, np.int64), level[1:]])  # of the starts, then of states 1, 2, ...
-        by_level = np.argsort(levels, kind="stable")
-        node = np.argsort(by_level)
-        as_source = node[number - 1 + np.arange(fst.num_states)]
-        as_source[cuts] = node[:number]
-        as_destination = node[number - 1 + np.arange(fst.num_states)]
-        sorted_levels = levels[by_level]
+        as_destination = number - 1 + np.arange(fst.num_states)  # of states 1, 2, ..., behind the starts
+        as_source = as_destination.copy()
+        as_source[cuts] = np.arange(number)
         src, dst = as_source[fst.src], as_destination[fst.dst]
-        by_source = np.argsort(src, kind="stable")
-        src, dst = src[by_source], dst[by_source]
+        levels = longest_paths(number + fst.num_states - 1, src, dst)
+        time = _times(src, dst, emits, levels)
+        lasting = np.append(0, time[as_destination[cuts[1:]]])
+        piece = np.searchsorted(cuts, fst.src, side="right") - 1
+        begins = np.cumsum(lasting)
+        lengths = begins[-1] + time[as_destination[ends]]
+        if (lengths != num_frames).any():
+            raise TrainingError(
+                f"the lattice of a supervision has a path of {lengths[lengths != num_frames][0]} transition-ids, but "
+                f"the supervision {num_frames} frames"
+            )
+        frame = begins[piece] + time[src]
+        by_level = np.argsort(levels, kind="stable")
+        node, sorted_levels = np.argsort(by_level), levels[by_level]
+        by_source = np.argsort(node[src], kind="stable")
+        src, dst = node[src][by_source], node[dst][by_source]
         order = np.argsort(dst, kind="stable")
         bounds = np.arange(int(sorted_levels[-1]) + 2)
         ids = np.zeros(fst.num_arcs, np.int64)
-        ids[lattice.transition_ids.lengths > 0] = lattice.transition_ids.values
+        ids[emits > 0] = lattice.transition_ids.values
         return cls(
             num_pieces=number,
             first_node=np.searchsorted(sorted_levels, bounds),
@@ -105,12 +105,12 @@ class LatticeLevels:
             order=order,
             src=src,
             dst=dst,
-            piece=piece_of_arc[by_source],
-            frame=time[fst.src][by_source],
+            piece=piece[by_source],
+            frame=frame[by_source],
             transition_id=ids[by_source],
             graph_cost=fst.cost.astype(np.float64)[by_source],
             acoustic_cost=lattice.acoustic_cost.astype(np.float64)[by_source],
-            end_node=np.concatenate([as_destination[cuts[1:]], as_destination[ends]]),
+            end_node=node[as_destination[np.concatenate([cuts[1:], ends])]],
             end_piece=np.concatenate([np.arange(number - 1), np.full(len(ends), number - 1)]),
             end_cost=np.concatenate([np.zeros(number - 1), fst.final[ends].astype(np.float64)]),
         )
@@ -124,17 +124,26 @@ class LatticeLevels:
         return len(self.first_node) - 1
 
 
-def _states_on_all_paths(
-    src: npt.NDArray[np.integer], dst: npt.NDArray[np.integer], depth: Integers, first_end: int
-) -> Integers:
-    """Returns the states of a depth below `first_end` through which all paths go, sorted by depth, the start first."""
-    count = np.bincount(depth)
-    passing = np.zeros(len(count) + 1, np.int64)  # arcs over a depth, neither from nor to it
-    np.add.at(passing, depth[src] + 1, 1)
-    np.add.at(passing, depth[dst], -1)
-    is_alone = (count == 1) & (np.cumsum(passing)[:-1] == 0)
-    is_alone[first_end:] = False
-    return np.flatnonzero(is_alone[depth]).astype(np.int64)
+def _states_on_all_paths(fst: Fst, first_end: int) -> Integers:
+    """Returns the states below `first_end` through which all paths go, the start first; arcs lead to higher states."""
+    passing = np.zeros(fst.num_states + 1, np.int64)  # arcs over a state, neither from nor to it
+    np.add.at(passing, fst.src + 1, 1)
+    np.add.at(passing, fst.dst, -1)
+    return np.flatnonzero(np.cumsum(passing)[:first_end] == 0).astype(np.int64)
+
+
+def _times(src: Integers, dst: Integers, emits: Integers, levels: npt.NDArray[np.integer]) -> Integers:
+    """Returns the number of transition-ids on the paths to each node from its piece's start, (nodes,).
+
+    Raises TrainingError for paths of different numbers to one node.
+    """
+    time = np.zeros(len(levels), np.int64)
+    order = np.argsort(levels[src], kind="stable")
+    for arcs in np.split(order, np.flatnonzero(np.diff(levels[src[order]])) + 1):
+        time[dst[arcs]] = time[src[arcs]] + emits[arcs]
+    if (time[dst] != time[src] + emits).any():
+        raise TrainingError("the lattice of a supervision has paths of different numbers of transition-ids to a state")
+    return time
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,26 +219,23 @@ class _Run:
             src, dst = self.src[arcs], self.dst[arcs]
             share = (self.alpha[src] + self.scores[arcs] - self.alpha[dst]).exp_()
             before.index_add_(0, dst, share * (before[src] + accuracies[arcs]))
-        for _, arcs in self._leaving():
-            src, dst = self.src[arcs], self.dst[arcs]
-            share = (self.scores[arcs] + self.beta[dst] - self.beta[src]).exp_()
-            after.index_add_(0, src, share * (after[dst] + accuracies[arcs]))
+        for _, leaving in self._leaving():
+            src, dst = self.src[leaving], self.dst[leaving]
+            share = (self.scores[leaving] + self.beta[dst] - self.beta[src]).exp_()
+            after.index_add_(0, src, share * (after[dst] + accuracies[leaving]))
         share = (self.alpha[self.end_node] - self.end_cost - self.total()[self.end_piece]).exp_()
         mean = torch.zeros(self.levels.num_pieces, dtype=torch.float64, device=self.device)
         return before, after, mean.index_add_(0, self.end_piece, share * before[self.end_node])
 
     def _entering(self) -> Sequence[tuple[slice, Tensor]]:
         """The nodes of each level but the first, and the arcs into them."""
-        return _parts(self.levels.first_node, [self.order[part] for part in _slices(self.levels.entering)])[1:]
+        arcs = [self.order[part] for part in _slices(self.levels.entering)]
+        return list(zip(_slices(self.levels.first_node), arcs, strict=True))[1:]
 
     def _leaving(self) -> Sequence[tuple[slice, slice]]:
         """The nodes of each level but the last, from there back, and the arcs out of them."""
-        return _parts(self.levels.first_node, _slices(self.levels.leaving))[-2::-1]
+        return list(zip(_slices(self.levels.first_node), _slices(self.levels.leaving), strict=True))[-2::-1]
 
 
 def _slices(bounds: Integers) -> list[slice]:
     return [slice(first, last) for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)]
-
-
-def _parts(first_node: Integers, arcs: list[Tensor] | list[slice]) -> list[tuple[slice, Tensor | slice]]:
-    return list(zip(_slices(first_node), arcs, strict=True))

@@ -95,8 +95,14 @@ def _value(output: Tensor, supervision: DiscriminativeSupervision, criterion: La
         deriv.add_(output.double(), alpha=-scale * options.l2_regularize)
     posteriors = torch.zeros(output.shape, dtype=dtype, device=output.device)
     posteriors.view(-1)[found.right] = scale
-    sizes = (weight, supervision.num_frames, found.num_floored, failed)
-    return DiscriminativeValue(found.is_mmi, numerator, lattice, *counts, l2_term, *sizes, deriv.to(dtype), posteriors)
+    return DiscriminativeValue(
+        *(found.is_mmi, numerator, lattice, *counts, l2_term, weight),
+        num_frames=supervision.num_frames,
+        num_floored=found.num_floored,
+        failed=failed,
+        deriv=deriv.to(dtype),
+        posteriors=posteriors,
+    )
 
 
 #: Called with the name of an output, and its value and rows.

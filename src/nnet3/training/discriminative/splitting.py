@@ -105,7 +105,7 @@ def _path_sums(lattice: Lattice) -> tuple[Doubles, Doubles]:
     return before.numpy(), after.numpy()
 
 
-def _groups(level: npt.NDArray[np.int64]) -> list[torch.Tensor]:
+def _groups(level: npt.NDArray[np.integer]) -> list[torch.Tensor]:
     """Returns the numbers of the arcs of each level, from the first level on."""
     order = np.argsort(level, kind="stable")
     edges = np.flatnonzero(np.diff(level[order])) + 1

@@ -38,10 +38,10 @@ def acceptor(
     order = np.argsort(np.asarray(src), kind="stable")
     ids = fst.ilabel.astype(np.int64)
     ends = np.zeros(fst.num_states) if final_acoustic is None else np.asarray(final_acoustic)
-    ends = np.where(np.isfinite(fst.final), ends, np.inf).astype(np.float32)
+    ends = np.where(np.isfinite(fst.final), ends, np.inf)
     strings = Strings.of(ids > 0, ids[ids > 0])
     acoustic = np.asarray(acoustic_cost, np.float32)[order]
-    return Lattice(fst, acoustic, ends, strings, no_strings(fst.num_states), is_plain=True)
+    return Lattice(fst, acoustic, ends.astype(np.float32), strings, no_strings(fst.num_states), is_plain=True)
 
 
 def ids_of_arcs(lattice: Lattice) -> npt.NDArray[np.int64]:
