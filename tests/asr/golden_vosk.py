@@ -11,20 +11,12 @@ from typing import Any
 import numpy as np
 
 from nnet3.asr import KaldiRecognizer, Model, SpkModel
-from tests.shared_data import SHARED
 
-RESCORING = SHARED / "rescoring"
 _CONFIDENCE, _SECONDS, _SPEAKER, _COST = 0.01, 0.031, 1e-3, 0.02
 _INTERPRETATION = re.compile(
     r'<interpretation grammar="default" confidence="([^"]*)">\n<input mode="speech">(.*)</input>\n'
     r"<instance>(.*)</instance>\n</interpretation>\n"
 )
-
-
-def cases_of(kind: str) -> list[Path]:
-    """Returns the folders of a kind, `vosk` or `spk`; none without the shared folder."""
-    root = RESCORING / kind
-    return sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
 
 
 def modes_of(case: Path) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""All modes in which the wheel heard the recordings of models that are not rescored."""
+"""All modes in which the wheel heard the recordings of models that are rescored, or not."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from nnet3.asr import Model
-from tests.asr.golden_vosk import cases_of, check_mode, modes_of, said
-from tests.shared_data import needs_shared
+from tests.asr.golden_vosk import check_mode, modes_of, said
+from tests.rescoring_data import needs_rescoring, rescoring_cases
 
-CASES = [case for case in cases_of("vosk") if not (case / "model/rescore").exists()]
+CASES = rescoring_cases("vosk")
 MODES = [(case, mode) for case in CASES for mode in modes_of(case)]
 
 
-@needs_shared
+@needs_rescoring
 def test_there_are_cases() -> None:
-    assert [case.name for case in CASES] == ["plain", "rnnlm_alone"]
+    assert len(CASES) == 8
 
 
 @pytest.fixture(scope="module")

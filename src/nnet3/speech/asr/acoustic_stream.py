@@ -157,17 +157,20 @@ class AcousticStream:
 
     def _ivector(self) -> npt.NDArray[np.float32]:
         assert self._ivectors is not None
-        ready = self._ivectors.ready
+        ready = min(self._ivectors.ready, self._num_frames)
         return self._ivectors.at(ready - 1) if ready else np.zeros(self._ivectors.model.dim, np.float32)
 
     def _weigh(self) -> None:
-        if self._silence is None or self._ivectors is None or self._best_path is None or not self._ivectors.ready:
+        if self._silence is None or self._ivectors is None or self._best_path is None:
+            return
+        ready = min(self._ivectors.ready, self._num_frames)
+        if not ready:
             return
         first = self._silence.first_row
         path = self._best_path(first)
         if path is not None:
             self._silence.trace(*path, first)
-        self._ivectors.weigh(*self._silence.changes(self._ivectors.ready))
+        self._ivectors.weigh(*self._silence.changes(ready))
         self._ivectors.settle(min(self._silence.first_open, self._silence.factor * self.num_rows))
 
 
