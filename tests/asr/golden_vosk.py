@@ -71,10 +71,10 @@ def _inner(answer: Any) -> Any:
 
 def _check(our: Any, their: Any) -> None:
     if isinstance(their, str):
-        ours, theirs = _INTERPRETATION.findall(our), _INTERPRETATION.findall(their)
+        found, wanted = _INTERPRETATION.findall(our), _INTERPRETATION.findall(their)
         assert _INTERPRETATION.sub("", our) == _INTERPRETATION.sub("", their)
-        assert [each[1:] for each in ours] == [each[1:] for each in theirs]
-        np.testing.assert_allclose([float(e[0]) for e in ours], [float(e[0]) for e in theirs], atol=_COST)
+        assert [each[1:] for each in found] == [each[1:] for each in wanted]
+        np.testing.assert_allclose([float(e[0]) for e in found], [float(e[0]) for e in wanted], atol=_COST)
         return
     assert our.keys() == their.keys()
     for key, value in their.items():
@@ -87,8 +87,8 @@ def _check(our: Any, their: Any) -> None:
             assert [word["word"] for word in our[key]] == [word["word"] for word in value]
             for name, bound in (("start", _SECONDS), ("end", _SECONDS), ("conf", _CONFIDENCE)):
                 if name in value[0]:
-                    pair = ([word[name] for word in words] for words in (our[key], value))
-                    np.testing.assert_allclose(*pair, atol=bound, rtol=0)
+                    ours, theirs = ([word[name] for word in words] for words in (our[key], value))
+                    np.testing.assert_allclose(ours, theirs, atol=bound, rtol=0)
         elif key == "spk":
             np.testing.assert_allclose(our[key], value, atol=_SPEAKER, rtol=0)
         else:
