@@ -11,20 +11,12 @@ from typing import Any
 import numpy as np
 
 from nnet3.asr import KaldiRecognizer, Model, SpkModel
-from tests.shared_data import SHARED
 
-RESCORING = SHARED / "rescoring"
 _CONFIDENCE, _SECONDS, _SPEAKER, _COST = 0.01, 0.031, 1e-3, 0.02
 _INTERPRETATION = re.compile(
     r'<interpretation grammar="default" confidence="([^"]*)">\n<input mode="speech">(.*)</input>\n'
     r"<instance>(.*)</instance>\n</interpretation>\n"
 )
-
-
-def cases_of(kind: str) -> list[Path]:
-    """Returns the folders of a kind, `vosk` or `spk`; none without the shared folder."""
-    root = RESCORING / kind
-    return sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
 
 
 def modes_of(case: Path) -> list[dict[str, Any]]:
@@ -79,10 +71,10 @@ def _inner(answer: Any) -> Any:
 
 def _check(our: Any, their: Any) -> None:
     if isinstance(their, str):
-        ours, theirs = _INTERPRETATION.findall(our), _INTERPRETATION.findall(their)
+        found, wanted = _INTERPRETATION.findall(our), _INTERPRETATION.findall(their)
         assert _INTERPRETATION.sub("", our) == _INTERPRETATION.sub("", their)
-        assert [each[1:] for each in ours] == [each[1:] for each in theirs]
-        np.testing.assert_allclose([float(e[0]) for e in ours], [float(e[0]) for e in theirs], atol=_COST)
+        assert [each[1:] for each in found] == [each[1:] for each in wanted]
+        np.testing.assert_allclose([float(e[0]) for e in found], [float(e[0]) for e in wanted], atol=_COST)
         return
     assert our.keys() == their.keys()
     for key, value in their.items():
@@ -95,8 +87,8 @@ def _check(our: Any, their: Any) -> None:
             assert [word["word"] for word in our[key]] == [word["word"] for word in value]
             for name, bound in (("start", _SECONDS), ("end", _SECONDS), ("conf", _CONFIDENCE)):
                 if name in value[0]:
-                    pair = ([word[name] for word in words] for words in (our[key], value))
-                    np.testing.assert_allclose(*pair, atol=bound, rtol=0)
+                    ours, theirs = ([word[name] for word in words] for words in (our[key], value))
+                    np.testing.assert_allclose(ours, theirs, atol=bound, rtol=0)
         elif key == "spk":
             np.testing.assert_allclose(our[key], value, atol=_SPEAKER, rtol=0)
         else:

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from nnet3.asr import Model
-from tests.asr.golden_vosk import cases_of, check_mode, modes_of, said
-from tests.shared_data import needs_shared
+from tests.asr.golden_vosk import check_mode, modes_of, said
+from tests.rescoring_data import needs_rescoring, rescoring_cases
 
-CASES = cases_of("vosk")
+CASES = rescoring_cases("vosk")
 MODES = [(case, mode) for case in CASES for mode in modes_of(case)]
 
 
-@needs_shared
+@needs_rescoring
 def test_there_are_cases() -> None:
     assert len(CASES) == 8
 

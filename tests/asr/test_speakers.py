@@ -17,17 +17,17 @@ from nnet3.base.kaldi_io.load import load_matrix, load_vector
 from nnet3.errors import ArgumentError, ConfigError, ExecutionError, ModelFormatError
 from nnet3.speech.asr.features import FeatureStream
 from nnet3.speech.asr.speakers import SpeakerStream, speech_frames, speech_rows, without_sliding_mean
-from tests.asr.golden_vosk import cases_of, check_mode, modes_of, said, samples_of
+from tests.asr.golden_vosk import check_mode, modes_of, said, samples_of
 from tests.asr.small_recognizer import RATE, audio, write_recognizer
 from tests.asr.small_speakers import FEATURES, write_speaker_model
+from tests.rescoring_data import needs_rescoring, rescoring_cases
 from tests.seeds import RANDOM
-from tests.shared_data import needs_shared
 
-CASES = cases_of("spk")
+CASES = rescoring_cases("spk")
 MODES = [(case, mode) for case in CASES for mode in modes_of(case)]
 
 
-@needs_shared
+@needs_rescoring
 def test_there_are_cases() -> None:
     assert len(CASES) >= 4
 

@@ -33,6 +33,7 @@ class BatchModel:
 
     def __init__(self, model_path: str, *args: object):
         self.model = Model(model_path, device=device_of_batches())
+        self.model.rescoring = None  # results of batches are not rescored, as in Vosk
         self._computers: list[tuple[StreamComputer, weakref.WeakSet[BatchRecognizer]]] = []
         self._busy: dict[BatchRecognizer, None] = {}  # recognizers with audio that waits, in order
         self._lock = threading.RLock()

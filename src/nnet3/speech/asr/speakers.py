@@ -20,6 +20,7 @@ from nnet3.speech.asr.audio import Samples
 from nnet3.speech.asr.features import FeatureStream, read_feature_options
 from nnet3.speech.asr.ivector_files import check_magnitude
 from nnet3.speech.asr.row_buffer import RowBuffer
+from nnet3.speech.asr.vosk_json import Json
 
 _LOG = logging.getLogger("nnet3")
 _FILES = ("mfcc.conf", "final.ext.raw", "mean.vec", "transform.mat")
@@ -92,7 +93,7 @@ class SpeakerVector:
     vector: Singles
     num_frames: int
 
-    def json(self) -> dict[str, list[float] | int]:
+    def json(self) -> dict[str, Json]:
         """Returns the keys that Vosk adds to a result."""
         return {"spk": self.vector.tolist(), "spk_frames": self.num_frames}
 
