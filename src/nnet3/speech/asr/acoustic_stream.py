@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nnet3.errors import ExecutionError
+from nnet3.errors import ExecutionError, NumericalError
 from nnet3.inference.stream import StreamComputer
 from nnet3.speech.asr.arrays import Doubles, Rows
 from nnet3.speech.asr.audio import Audio, PcmReader, Samples, whole_rate
@@ -195,6 +195,30 @@ def compute_scores(inputs: Iterable[NetworkInputs]) -> dict[AcousticStream, Scor
     ivectors = {stream._stream: each.ivector for stream, each in given.items() if each.ivector is not None}
     rows = computers.pop().accept(frames, ivectors) if given else {}
     return {stream: stream._given_out(rows[stream._stream].cpu().numpy()) for stream in given}
+
+
+def compute_each(
+    inputs: Iterable[NetworkInputs], compute: Callable[[Iterable[NetworkInputs]], dict[AcousticStream, Scores]]
+) -> dict[AcousticStream, Scores | Exception]:
+    """Runs `compute`, which is `compute_scores`, for streams of any computers; an error stands in the place of the rows
+    of the stream that it is of, and ends no other stream."""
+    found: dict[AcousticStream, Scores | Exception] = {}
+    groups: dict[StreamComputer, list[NetworkInputs]] = {}
+    for each in inputs:
+        groups.setdefault(each.stream._computer, []).append(each)
+    for group in groups.values():
+        try:
+            found |= compute(group)
+        except ExecutionError as error:
+            is_given = isinstance(error, NumericalError)  # one stream has ended by it; the rows of the others are there
+            for each in group:
+                try:
+                    found |= compute([each._replace(frames=each.frames[:0], ivector=None) if is_given else each])
+                except ExecutionError as error_of_one:
+                    found[each.stream] = error_of_one
+        except Exception as error:
+            found |= dict.fromkeys((each.stream for each in group), error)
+    return found
 
 
 def accept_pieces(pieces: Mapping[AcousticStream, Samples]) -> dict[AcousticStream, Scores]:
