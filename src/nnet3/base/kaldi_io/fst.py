@@ -46,7 +46,7 @@ class Fst:
         assert len(self.ilabel) == len(self.olabel) == len(self.cost) == arcs, "arrays of different lengths"
         if not (NO_STATE <= self.start < states) or (self.start == NO_STATE) != (states == 0):
             raise ModelFormatError(f"the start state is {self.start}, but there are {states} states")
-        if self.offsets[0] != 0 or self.offsets[-1] != arcs or (np.diff(self.offsets) < 0).any():
+        if self.offsets[0] != 0 or self.offsets[-1] != arcs or (self.offsets[1:] < self.offsets[:-1]).any():
             raise ModelFormatError("the arcs of the states do not lie one after the other")
         if arcs and (self.dst.min() < 0 or self.dst.max() >= states):
             arc = int(np.argmax((self.dst < 0) | (self.dst >= states)))

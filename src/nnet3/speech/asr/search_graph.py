@@ -34,7 +34,7 @@ class SearchGraph:
         fst = epsilons_first(fst, in_place=takes_over)
         self.start, self.final = fst.start, fst.final
         self.ilabel, self.olabel, self.cost, self.dst = fst.ilabel, fst.olabel, fst.cost, fst.dst
-        self._first, self._first_emitting = fst.offsets, fst.offsets[:-1] + _epsilons_of_states(fst)
+        self._first, self._epsilons = fst.offsets, _epsilons_of_states(fst)
         largest = int(self.ilabel.max(initial=0))
         self.column_of_label = np.arange(-1, largest) if column_of_label is None else np.asarray(column_of_label)
         if largest >= len(self.column_of_label):
@@ -60,11 +60,12 @@ class SearchGraph:
 
     def emitting_arcs(self, states: Integers) -> ArcsOfStates:
         """Returns the arcs of `states` that take a row."""
-        return arcs_between(self._first_emitting[states], self._first[states + 1])
+        return arcs_between(self._first[states] + self._epsilons[states], self._first[states + 1])
 
     def epsilon_arcs(self, states: Integers) -> ArcsOfStates:
         """Returns the arcs of `states` that take no row."""
-        return arcs_between(self._first[states], self._first_emitting[states])
+        first = self._first[states]
+        return arcs_between(first, first + self._epsilons[states])
 
     def take_scratch(self) -> Integers:
         """Lends an array of -1 for each state; the searches of a graph share the array, one after the other."""
@@ -82,22 +83,23 @@ class SearchGraph:
 def epsilons_first(fst: Fst, in_place: bool = False) -> Fst:
     """Returns the FST with each state's arcs without a row first; the FST itself if they are first already.
 
-    `in_place`: the arrays of the FST are changed where they can be.
+    `in_place`: the arrays of the FST are changed if they can be.
     """
     is_epsilon = fst.ilabel == 0
     late = 1 + np.flatnonzero(is_epsilon[1:] & ~is_epsilon[:-1])
     states = _states_of_arcs(fst, late)
-    states = np.unique(states[fst.offsets[states] < late])
+    states = states[fst.offsets[states] < late]
+    states = states[np.diff(states, prepend=-1) > 0]
     if not len(states):
         return fst
     arc, place = arcs_leaving(fst.offsets, states)
     order = arc[np.lexsort((arc, ~is_epsilon[arc], place))]
-    columns = []
-    for column in (fst.ilabel, fst.olabel, fst.cost, fst.dst):
-        changed = column if in_place and column.flags.writeable else column.copy()
-        changed[arc] = column[order]
-        columns.append(changed)
-    return Fst(fst.start, fst.final, fst.offsets, *columns)
+    columns = fst.ilabel, fst.olabel, fst.cost, fst.dst
+    can_change = in_place and all(column.flags.writeable for column in columns)
+    changed = columns if can_change else tuple(column.copy() for column in columns)
+    for new, old in zip(changed, columns, strict=True):
+        new[arc] = old[order]
+    return fst if can_change else Fst(fst.start, fst.final, fst.offsets, *changed)
 
 
 def _states_of_arcs(fst: Fst, arcs: Integers) -> Integers:
@@ -106,8 +108,9 @@ def _states_of_arcs(fst: Fst, arcs: Integers) -> Integers:
 
 
 def _epsilons_of_states(fst: Fst) -> Integers:
-    """Returns the number of each state's arcs without a row, (states,)."""
-    return np.bincount(_states_of_arcs(fst, np.flatnonzero(fst.ilabel == 0)), minlength=fst.num_states)
+    """Returns the number of each state's arcs without a row, (states,), in as few bytes as hold them."""
+    counts = np.bincount(_states_of_arcs(fst, np.flatnonzero(fst.ilabel == 0)), minlength=fst.num_states)
+    return counts.astype(np.min_scalar_type(counts.max()))
 
 
 def arcs_leaving(offsets: Integers, states: Integers) -> ArcsOfStates:
