@@ -10,7 +10,7 @@ WINGS = {
     "engine": ("ir", "schedule", "lowering", "families", "driver", "runtime"),
     "model": ("components", "hmm", "structure", "xconfig", "nnet", "edits", "requests"),
     "inference": (),
-    "training": ("examples", "train", "chain", "rnnlm", "runs"),
+    "training": ("examples", "train", "chain", "discriminative", "rnnlm", "runs"),
     "speech": ("asr", "speaker", "tuning", "serve"),
     "export": (),
     "cn": (),

@@ -4,6 +4,9 @@ from nnet3.speech.asr import decoding as decoding, language_model as language_mo
 from nnet3.speech.asr.acoustic_stream import AcousticStream as AcousticStream, accept_pieces as accept_pieces
 from nnet3.speech.asr.batch_recognizer import BatchModel as BatchModel, BatchRecognizer as BatchRecognizer
 from nnet3.speech.asr.beam_search import BeamSearch as BeamSearch
+from nnet3.speech.asr.const_arpa import ConstArpa as ConstArpa
+from nnet3.speech.asr.const_arpa_acceptor import ConstArpaAcceptor as ConstArpaAcceptor
+from nnet3.speech.asr.const_arpa_file import load_const_arpa as load_const_arpa
 from nnet3.speech.asr.decoding import DecodingGraph as DecodingGraph
 from nnet3.speech.asr.endpoints import EndpointerMode as EndpointerMode, Endpointing as Endpointing
 from nnet3.speech.asr.features import FeatureStream as FeatureStream
@@ -19,6 +22,7 @@ from nnet3.speech.asr.model_search import (
     MODEL_PRE_URL as MODEL_PRE_URL,
     list_languages as list_languages,
     list_models as list_models,
+    model_directory as model_directory,
 )
 from nnet3.speech.asr.recognizer import (
     KaldiRecognizer as KaldiRecognizer,

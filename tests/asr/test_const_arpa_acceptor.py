@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from nnet3.speech.asr import const_arpa_acceptor
 from nnet3.speech.asr.const_arpa import NO_UNK
 from nnet3.speech.asr.const_arpa_acceptor import ConstArpaAcceptor
 from nnet3.speech.asr.const_arpa_file import load_const_arpa
 from nnet3.speech.asr.const_arpa_making import make_const_arpa
 from nnet3.speech.asr.word_acceptor import NO_ARC
 from tests.asr.golden_const_arpa import CASES, FOLDER, as_arrays, needs_rescoring, questions, random_ngrams
+
+
+@pytest.fixture(scope="module", autouse=True)
+def arrays_for_few() -> Iterator[None]:
+    """Lets few pairs, too, be looked up as arrays."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(const_arpa_acceptor, "_MANY", 0)
+        yield
 
 
 @needs_rescoring
@@ -56,3 +67,20 @@ def test_pairs_give_what_a_pair_gives_at_a_time(seed: int, order: int) -> None:
         assert list(zip(dst.tolist(), cost.tolist(), strict=True)) == singly
         states = np.append(0, dst[dst != NO_ARC])
         assert at_once.final_costs(states).tolist() == [by_pair.final_cost(state) for state in states.tolist()]
+
+
+def test_few_pairs_give_what_many_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    model = make_const_arpa(as_arrays(random_ngrams(rng, 3, 5), 3, rng), 1, 2, 3)
+    arrays, few = ConstArpaAcceptor(model), ConstArpaAcceptor(model)
+    states = np.zeros(1, np.int64)
+    for _ in range(4):
+        states, words = rng.choice(states, 12), rng.integers(1, 8, 12)
+        monkeypatch.setattr(const_arpa_acceptor, "_MANY", 0)
+        wanted, ends = arrays.arcs(states, words), arrays.final_costs(states)
+        monkeypatch.setattr(const_arpa_acceptor, "_MANY", 13)
+        found = few.arcs(states, words)
+        assert (found.dst.tolist(), found.cost.tolist()) == (wanted.dst.tolist(), wanted.cost.tolist())
+        assert few.final_costs(states).tolist() == ends.tolist()
+        states = np.append(0, found.dst[found.dst != NO_ARC])
+    assert few.arcs(states[:0], states[:0]).dst.tolist() == []

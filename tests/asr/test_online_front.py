@@ -86,6 +86,20 @@ def test_a_front_needs_parts_that_fit(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.record_tuples == [("nnet3", logging.WARNING, "--mfcc-config has no effect with --feature-type=fbank")]
 
 
+def test_pitch_lies_behind_the_features(caplog: pytest.LogCaptureFixture) -> None:
+    Path("pitch.conf").write_text("--sample-frequency=8000\n--add-delta-pitch=false\n--add-pov-feature=true\n")
+    without = {"online_pitch_config": "pitch.conf"}
+    features = load_online_features(OnlineFeatureOptions(**SAID.values() | without | {"add_pitch": True}))
+    assert features.pitch is not None
+    rows, _ = features.rows(RATE, SOUND, 0.1)
+    plain = FeatureStream(features.features, RATE).accept(SOUND, last=True)
+    assert rows.shape[1] == FEATURES + features.pitch.features.dim + IVECTOR
+    assert np.allclose(rows[:, :FEATURES], plain[: len(rows)])
+    assert caplog.messages == []
+    assert load_online_features(OnlineFeatureOptions(**SAID.values() | without)).pitch is None
+    assert "--online-pitch-config has no effect without --add-pitch" in caplog.text
+
+
 def test_files_of_the_extractor_must_be_named() -> None:
     Path("ivector.conf").write_text("--lda-matrix=ivector/final.mat\n")
     with pytest.raises(ArgumentError, match=r"ivector\.conf: --ivector-extractor, --diag-ubm, --global-cmvn-s"):

@@ -15,18 +15,16 @@ import nnet3
 from nnet3.asr import KaldiRecognizer, Model, Recognizer, SpkModel
 from nnet3.base.kaldi_io.load import load_matrix, load_vector
 from nnet3.errors import ArgumentError, ConfigError, ExecutionError, ModelFormatError
-from nnet3.model.nnet import Nnet
 from nnet3.speech.asr.features import FeatureStream
 from nnet3.speech.asr.speakers import SpeakerStream, speech_frames, speech_rows, without_sliding_mean
 from tests.asr.golden_vosk import cases_of, check_mode, modes_of, said, samples_of
-from tests.asr.small_model import write_matrix
 from tests.asr.small_recognizer import RATE, audio, write_recognizer
+from tests.asr.small_speakers import FEATURES, write_speaker_model
 from tests.seeds import RANDOM
 from tests.shared_data import needs_shared
 
 CASES = cases_of("spk")
 MODES = [(case, mode) for case in CASES for mode in modes_of(case)]
-DIM, FEATURES = 4, 5
 
 
 @needs_shared
@@ -95,31 +93,6 @@ def test_rows_of_speech(is_silence: list[bool], ahead: int) -> None:
 
 
 # ---- a small speaker model ----
-
-
-def write_speaker_model(folder: Path) -> Path:
-    folder.mkdir()
-    (folder / "mfcc.conf").write_text(
-        f"--sample-frequency={RATE}\n--num-mel-bins=8\n--num-ceps={FEATURES}\n--use-energy=false\n--dither=0\n"
-    )
-    network().save(folder / "final.ext.raw")
-    write_matrix(RANDOM.normal(size=(3, DIM)).astype(np.float32), folder / "transform.mat")
-    (folder / "mean.vec").write_text("[ 0.1 0.2 -0.1 0 ]\n")
-    return folder
-
-
-def network() -> Nnet:
-    return Nnet.from_config(
-        f"""input-node name=input dim={FEATURES}
-        component name=extract type=StatisticsExtractionComponent input-dim={FEATURES} include-variance=false
-        component name=pool type=StatisticsPoolingComponent input-dim={FEATURES + 1} left-context=0 right-context=10000
-        component name=last type=AffineComponent input-dim={FEATURES} output-dim={DIM}
-        component-node name=extract component=extract input=input
-        component-node name=pool component=pool input=extract
-        component-node name=last component=last input=pool
-        output-node name=output input=last
-        """
-    )
 
 
 @pytest.fixture(scope="module")

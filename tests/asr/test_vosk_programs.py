@@ -17,7 +17,7 @@ import pytest
 
 import nnet3.asr
 from tests.asr.small_recognizer import RATE, audio, write_recognizer
-from tests.asr.test_speakers import write_speaker_model
+from tests.asr.small_speakers import write_speaker_model
 
 SOUND = audio(1.2)
 

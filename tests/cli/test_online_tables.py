@@ -71,3 +71,19 @@ def test_golden_cases(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             assert Path(file).read_text() == (folder / file).read_text()
     left = {file.name for file in folder.iterdir() if file.name.startswith(made)} - compared
     assert left == {"decode.cmd", "words.txt"}
+
+
+@needs_online
+@pytest.mark.parametrize("name", ["ivectors", "plain"])
+def test_growing_lattices_have_the_same_best_paths(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words, alignments and costs of the other program's lattices, also where these are made in many pieces."""
+    monkeypatch.chdir(ONLINE / name)
+    command = Path("decode.cmd").read_text().splitlines()[0].replace("latgen-faster", "latgen-incremental")
+    expected = _best(ONLINE / name / "lat.1.ark")
+    for delay in (60, 10):
+        more = f" --determinize-max-delay={delay} --determinize-min-chunk-size={delay // 3} final.mdl"
+        ran = run_line(command.replace(" final.mdl", more).replace("ark:lat.", f"ark:{tmp_path}/lat."))
+        assert ran.status == 0, ran.err
+        for key, path in _best(tmp_path / "lat.1.ark").items():
+            assert np.array_equal(path.transition_ids, expected[key].transition_ids)
+            assert path.cost == pytest.approx(expected[key].cost, abs=BOUND)

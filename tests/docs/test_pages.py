@@ -19,6 +19,7 @@ from tests.docs.doctest_page import run_page
         ("streams.md", 15),
         ("recognizer.md", 6),
         ("precision.md", 5),
+        ("rnnlm.md", 12),
     ],
 )
 def test_the_page_does_what_it_says(page: str, least: int) -> None:

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.base.options.declaring import declared
 from nnet3.base.options.rnnlm import EmbeddingOptions, RnnlmObjectiveOptions, RnnlmOptions, RnnlmStepOptions
 from nnet3.errors import ArgumentError, TrainingError
-
-
-def test_flags_have_kaldis_prefixes() -> None:
-    assert {item.flag.split(".")[0] for item in declared(EmbeddingOptions)} == {"embedding"}
-    assert {item.flag.split(".")[0] for item in declared(RnnlmStepOptions)} == {"rnnlm", "srand"}
-    assert {item.flag for item in declared(RnnlmObjectiveOptions)} == {"den-term-limit", "max-logprob-elements"}
 
 
 def test_defaults_are_kaldis() -> None:

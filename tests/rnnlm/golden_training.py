@@ -40,9 +40,8 @@ class Run:
     def trained(self) -> tuple[Nnet, torch.Tensor, RnnlmTrainer, list[str]]:
         """Returns network and embedding after these minibatches, the trainer, and its log."""
         given = dict(self.options)
-        step, own, objective = (
-            _taken(kind, given) for kind in (RnnlmStepOptions, EmbeddingOptions, RnnlmObjectiveOptions)
-        )
+        step = _taken(RnnlmStepOptions, "rnnlm.", given)
+        own, objective = _taken(EmbeddingOptions, "embedding.", given), _taken(RnnlmObjectiveOptions, "", given)
         assert {name.split("-")[0] for name in given} == {"read", "write"}
         nnet, embedding = load_nnet(self.path("read-rnnlm")), torch.from_numpy(load_matrix(self.path("read-embedding")))
         name = given.get("read-sparse-word-features")
@@ -58,10 +57,10 @@ class Run:
         return nnet, embedding, trainer, lines
 
 
-def _taken(kind: type[Options], given: dict[str, str]) -> Any:
+def _taken(kind: type[Options], prefix: str, given: dict[str, str]) -> Any:
     """Returns the options of a class, taken out of those that are given."""
-    values = {item.name: item.kind.read(given.pop(item.flag)) for item in declared(kind) if item.flag in given}
-    return kind(**values)
+    flags = {f"{prefix}{item.flag}": item for item in declared(kind)}
+    return kind(**{item.name: item.kind.read(given.pop(flag)) for flag, item in flags.items() if flag in given})
 
 
 def runs() -> list[Run]:

@@ -19,6 +19,7 @@ from nnet3.cli import (
     chain_posteriors as chain_posteriors,
     compute_tables as compute_tables,
     device as device,
+    discriminative_tables as discriminative_tables,
     egs_tables as egs_tables,
     egs_training as egs_training,
     exploring as exploring,
@@ -39,6 +40,7 @@ from nnet3.cli import (
     priors as priors,
     profile_network as profile_network,
     recording_tables as recording_tables,
+    rnnlm_tables as rnnlm_tables,
     run as run,
     scoring as scoring,
     shared_tables as shared_tables,
@@ -60,9 +62,11 @@ from nnet3.model.nnet import (
     picture as picture,
     unrolled as unrolled,
 )
+from nnet3.model.nnet.older import convert as convert
 from nnet3.model.xconfig import expand as expand, layer as layer, layer_types as layer_types, manual as manual
 from nnet3.speech.asr import cmvn as cmvn, ivectors as ivectors
 from nnet3.training.chain import changes as changes
+from nnet3.training.discriminative import lattice_example as lattice_example
 from nnet3.training.examples import making as making
 from nnet3.training.runs import (
     data_kinds as data_kinds,

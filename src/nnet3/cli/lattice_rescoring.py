@@ -20,6 +20,7 @@ from nnet3.speech.asr.backoff_acceptor import BackoffAcceptor, words_of_grammar
 from nnet3.speech.asr.const_arpa_acceptor import ConstArpaAcceptor
 from nnet3.speech.asr.const_arpa_file import read_const_arpa
 from nnet3.speech.asr.language_model import BackoffModel
+from nnet3.speech.asr.lattice_composition import WordFst
 from nnet3.speech.asr.rescoring import exchanged, rescored, rescored_by_fst
 from nnet3.speech.asr.rnnlm import Rnnlm
 from nnet3.speech.asr.rnnlm_acceptor import RnnlmAcceptor
@@ -31,7 +32,10 @@ Acceptors = Callable[[], WordAcceptor]
 
 def by_grammar(lattices: str, grammar: str, output: str, lm_scale: float) -> int:
     """Adds the costs of an FST of words. Returns 1, a status, if no lattice was written; so do all others."""
-    fst = load_fst(grammar)
+    try:
+        fst = WordFst(load_fst(grammar))
+    except ModelFormatError as error:
+        raise error if error.source else ModelFormatError(error.message, grammar) from None
     return _write(lattices, output, lambda lattice: rescored_by_fst(lattice, fst, lm_scale))
 
 

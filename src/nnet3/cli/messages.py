@@ -6,10 +6,13 @@ import contextlib
 import logging
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nnet3.errors import Nnet3Error
+
+if TYPE_CHECKING:
+    from nnet3.base.kaldi_io.symbols import SymbolTable
 
 T = TypeVar("T")
 M = TypeVar("M")
@@ -26,7 +29,7 @@ def say(message: str, prefix: str = "nnet3: ") -> None:
         print(f"{prefix}{shown}", file=sys.stderr)
 
 
-def say_words(key: str, words: Iterable[int], symbols: Mapping[int, str]) -> None:
+def say_words(key: str, words: Iterable[int], symbols: SymbolTable) -> None:
     """Says the words of an utterance by their numbers, on a line of its own as Kaldi's decoders have it."""
     say("".join(f"{word} " for word in (key, *(symbols[int(word)] for word in words))), prefix="")
 

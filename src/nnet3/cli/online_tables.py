@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from nnet3.base.kaldi_io.graph_file import read_graph
 from nnet3.base.kaldi_io.lattice_file import lattice_writer
-from nnet3.base.kaldi_io.load import open_rxfilename
 from nnet3.base.kaldi_io.symbols import SymbolTable, load_symbols
 from nnet3.base.options.online import OnlineDecodingOptions, TcpOptions
 from nnet3.base.options.recognizer import (
@@ -24,13 +22,17 @@ from nnet3.base.options.recognizer import (
     SilenceWeightingOptions,
 )
 from nnet3.cli.files import load_acoustic_model
+from nnet3.cli.lattice_tables import read_search_graph
 from nnet3.cli.messages import say, say_words
 from nnet3.cli.wave_tables import SpeakersRecordings
 from nnet3.errors import Nnet3Error
 from nnet3.speech.asr.acoustic_stream import UNKNOWN_SPEAKER
+from nnet3.speech.asr.arrays import Integers
 from nnet3.speech.asr.endpoints import Endpointing
 from nnet3.speech.asr.graph_words import check_words
-from nnet3.speech.asr.online_decoder import OnlineDecoder
+from nnet3.speech.asr.growing_graph import GrowingGraph
+from nnet3.speech.asr.incremental_search import IncrementalSearch, graph_of_labels
+from nnet3.speech.asr.online_decoder import Hearing, OnlineDecoder
 from nnet3.speech.asr.online_front import load_online_features, online_front
 from nnet3.speech.asr.search_graph import SearchGraph
 from nnet3.speech.asr.tcp_server import TcpServer
@@ -39,7 +41,11 @@ from nnet3.speech.asr.utterance_decoder import DecodedUtterance, UtteranceDecode
 
 @dataclass(frozen=True)
 class OnlineSettings:
-    """All options of an online2 program that say how audio is heard."""
+    """All options of an online2 program that say how audio is heard.
+
+    `is_incremental`: lattices are made in pieces, while audio comes. `read` reads the graph: name of the file, and the
+    column of the scores of each input label.
+    """
 
     features: OnlineFeatureOptions
     decoding: DecodingOptions
@@ -48,6 +54,8 @@ class OnlineSettings:
     silence: SilenceOptions
     rules: dict[str, EndpointRule]
     online: OnlineDecodingOptions
+    is_incremental: bool = False
+    read: Callable[[str, Integers], SearchGraph | GrowingGraph] = read_search_graph
 
     def decoder(self, model: str, graph: str) -> OnlineDecoder:
         """Loads a model and a graph. Raises Nnet3Error for files that cannot be read, or do not fit."""
@@ -55,14 +63,16 @@ class OnlineSettings:
         acoustic = load_acoustic_model(model)
         front = online_front(acoustic, model, features, self.decoding, self.weighting)
         transitions = acoustic.transition_model
-        search = SearchGraph(read_graph(open_rxfilename(graph)).fst, transitions.pdf_of_label)
+        search = self.read(graph, transitions.pdf_of_label)
         utterances = UtteranceDecoder(
             *(transitions, self.decoding, self.lattices, self.decoding.acoustic_scale), allow_partial=True
         )
         endpoints = None
         if self.online.do_endpointing:
             endpoints = Endpointing(self.rules, front.seconds_per_row)
-        begin = partial(UtteranceSearch, utterances, search)
+        begin: Callable[[], Hearing] = partial(UtteranceSearch, utterances, search)
+        if self.is_incremental and isinstance(search, SearchGraph):
+            begin = partial(IncrementalSearch, graph_of_labels(search, transitions), self.decoding)
         return OnlineDecoder(front, begin, self.online.seconds_at_once, endpoints, self.silence.silence_phones)
 
 
@@ -83,7 +93,7 @@ def decode_waves(
     decoder = settings.decoder(model, graph)
     writer = lattice_writer(lattices)
     try:
-        for key, found in _decoded(recordings, decoder):
+        for key, found in _decoded(recordings, decoder, keeps_sums=not settings.is_incremental):
             tally.add(key, found)
             writer.write(key, found.lattice)
             say(f"Decoded utterance {key}")
@@ -108,12 +118,20 @@ def serve_tcp(model: str, graph: str, words: str, settings: OnlineSettings, opti
             server.serve_client()
 
 
-def _decoded(recordings: SpeakersRecordings, decoder: OnlineDecoder) -> Iterator[tuple[str, DecodedUtterance]]:
-    """Yields what the utterances of each speaker say."""
+def _decoded(
+    recordings: SpeakersRecordings, decoder: OnlineDecoder, keeps_sums: bool
+) -> Iterator[tuple[str, DecodedUtterance]]:
+    """Yields what the utterances of each speaker say.
+
+    Unless it `keeps_sums`, the normalised input of a network begins anew with each utterance, as in Kaldi's incremental
+    program.
+    """
     for utterances in recordings:
         known = UNKNOWN_SPEAKER
         for key, wave in utterances:
             found, known = decoder.decode(wave.rate, wave.channel(0), known)
+            if not keeps_sums:
+                known = known._replace(input_stats=None)
             yield key, found
 
 

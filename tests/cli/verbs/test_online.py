@@ -73,7 +73,7 @@ def test_recordings_are_decoded(folder: Cli) -> None:
         (("--do-endpointing", "--endpoint.silence-phones="), "give --endpoint.silence-phones"),
         (("--ivector-extraction-config=",), "give --ivector-extraction-config"),
         (("--feature-type=plp",), "no package computes PLP"),
-        (("--add-pitch=true",), "pitch"),
+        (("--add-pitch=true",), "has dimension 6, but the features have 9"),
         (("--cmvn-config=a",), "cmvn_config needs global_cmvn_stats"),
         (("--mfcc-config=none.conf",), "none.conf: cannot read"),
     ],

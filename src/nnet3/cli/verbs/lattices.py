@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
@@ -19,7 +20,13 @@ from nnet3.base.options.rnnlm import RnnlmOptions
 from nnet3.base.options.utterances import BatchOptions, StreamOptions, UtteranceOptions
 from nnet3.base.text.values import Integer, at_least, nonzero
 from nnet3.cli import later
-from nnet3.cli.compute_options import chunk_options, decode_streams, decode_utterances, decoding_options
+from nnet3.cli.compute_options import (
+    chunk_options,
+    decode_streams,
+    decode_utterances,
+    decoding_options,
+    decoding_options_of,
+)
 from nnet3.cli.declared import one, takes
 from nnet3.cli.options import (
     Decorator,
@@ -96,6 +103,34 @@ def latgen_faster_looped(**given: Any) -> None:
       final.mdl HCLG.fst scp:feats.scp ark:lat.ark ark,t:words.txt
     """
     decode_streams(**given)
+
+
+@verb()
+@chunk_options(StreamOptions, defaults=StreamOptions(frames_per_chunk=20))
+@threads_option
+@ignored("--num-threads-total", "--max-batch-size", "--compute-interval", kind=integer())
+@decoding_options
+def latgen_faster_looped_parallel(**given: Any) -> None:
+    """Decode tables of features as `nnet3 latgen-faster-looped` does, several utterances at once. Kaldi's program of
+    this name needs a GPU.
+
+    nnet3 latgen-faster-looped-parallel --num-threads=4 final.mdl HCLG.fst scp:feats.scp ark:lat.ark
+    """
+    decode_streams(**given)
+
+
+@verb()
+@chunk_options(UtteranceOptions)
+@decoding_options_of(graph="HCLR-FST", grammar="GR-FST", disambiguation="DISAMBIGUATION-SYMBOLS")
+def latgen_faster_lookahead(grammar: str, disambiguation: str, **given: Any) -> None:
+    """Decode tables of features as `nnet3 latgen-faster` does, with a graph that is made in the search: a look-ahead
+    graph and a grammar of its words. The text DISAMBIGUATION-SYMBOLS has input labels that take no frame.
+
+    nnet3 latgen-faster-lookahead --acoustic-scale=1.0 --frame-subsampling-factor=3 final.mdl HCLr.fst Gr.fst \\
+      disambig_tid.int scp:feats.scp ark:lat.ark
+    """
+    read = partial(later.lattice_tables.read_lookahead_search, grammar=grammar, disambiguation=disambiguation)
+    decode_utterances(read=read, **given)
 
 
 @verb()

@@ -32,7 +32,7 @@ def _rule(name: str) -> Decorator:
 
 _feature_options: Decorator = all_of(
     takes("features", OnlineFeatureOptions, omit=("frame_subsampling_factor",)),
-    ignored("--plp-config", "--online-pitch-config", kind=click.STRING),
+    ignored("--plp-config", kind=click.STRING),
     takes("weighting", SilenceWeightingOptions, prefix="ivector-silence-weighting."),
     ignored("--num-threads-startup", kind=integer()),
 )
@@ -45,6 +45,12 @@ _hearing_options: Decorator = all_of(
     takes("lattices_options", LatticeOptions),
     _endpoint_options,
 )
+_incremental_options: Decorator = all_of(
+    _feature_options,
+    takes("decoding", DecodingOptions),
+    ignored("--word-determinize", "--phone-determinize", "--minimize"),
+    _endpoint_options,
+)
 _wave_arguments: Decorator = arguments(
     model="MODEL",
     graph="GRAPH",
@@ -54,16 +60,18 @@ _wave_arguments: Decorator = arguments(
 )
 
 
-def _settings(given: dict[str, Any], online: OnlineDecodingOptions) -> later.online_tables.OnlineSettings:
+def _settings(
+    given: dict[str, Any], online: OnlineDecodingOptions, **changes: Any
+) -> later.online_tables.OnlineSettings:
     """Takes the options of hearing out of what a verb is given."""
     run_on_cpu()
     if not given["lattices_options"].determinize_lattice:
         raise click.UsageError("--determinize-lattice=false: lattices of streams are always determinized: leave it out")
     rules = {name: given.pop(name) for name in ENDPOINT_RULES}
     names = ("features", "decoding", "weighting", "silence")
-    return later.online_tables.OnlineSettings(
-        lattices=given.pop("lattices_options"), rules=rules, online=online, **{name: given.pop(name) for name in names}
-    )
+    taken = {name: given.pop(name) for name in names}
+    lattices = given.pop("lattices_options")
+    return later.online_tables.OnlineSettings(lattices=lattices, rules=rules, online=online, **taken, **changes)
 
 
 @verb(error_status=_FATAL)
@@ -141,5 +149,23 @@ def online2_wav_nnet3_latgen_faster(online: OnlineDecodingOptions, **given: Any)
       --word-symbol-table=words.txt final.mdl HCLG.fst ark:spk2utt scp:wav.scp "ark:|gzip -c > lat.1.gz"
     """
     settings = _settings(given, online)
+    status: int = later.online_tables.decode_waves(settings=settings, **given)
+    return status
+
+
+@verb(error_status=_FATAL)
+@takes("online", OnlineDecodingOptions)
+@word_symbols_option
+@_incremental_options
+@_wave_arguments
+def online2_wav_nnet3_latgen_incremental(online: OnlineDecodingOptions, **given: Any) -> int:
+    """Decode tables of recordings as `nnet3 online2-wav-nnet3-latgen-faster` does, with lattices that are made piece by
+    piece while audio comes: once --determinize-max-delay rows wait.
+
+    nnet3 online2-wav-nnet3-latgen-incremental --mfcc-config=conf/mfcc.conf --acoustic-scale=1.0 \\
+      --frame-subsampling-factor=3 final.mdl HCLG.fst ark:spk2utt scp:wav.scp ark:lat.ark
+    """
+    given["lattices_options"] = LatticeOptions()
+    settings = _settings(given, online, is_incremental=True)
     status: int = later.online_tables.decode_waves(settings=settings, **given)
     return status

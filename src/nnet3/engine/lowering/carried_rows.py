@@ -184,8 +184,9 @@ class _History:
             used, known = found.used[node], found.known[node]
             assert known is not None
             missing = ~found.available(node, table)
-            marks[node] = (missing & known[..., np.newaxis]) | (known[..., np.newaxis] if used is None else used)
-            marks[node] |= _to_blame(found, node, table, missing & ~known[..., np.newaxis])
+            is_known = known[..., np.newaxis]
+            reasons = (missing & is_known) | (is_known if used is None else used)
+            marks[node] = reasons | _to_blame(found, node, table, missing & ~is_known)
             if node in self._fixing:
                 is_fixed[node] = self._is_fixed(node, table.grid.table())
         every = needed_rows(sweeps.ground, marks, sweeps.asked)

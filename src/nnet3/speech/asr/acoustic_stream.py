@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nnet3.errors import ExecutionError
+from nnet3.errors import ExecutionError, NumericalError
 from nnet3.inference.stream import StreamComputer
 from nnet3.speech.asr.arrays import Doubles, Rows
 from nnet3.speech.asr.audio import Audio, PcmReader, Samples, whole_rate
@@ -157,17 +157,20 @@ class AcousticStream:
 
     def _ivector(self) -> npt.NDArray[np.float32]:
         assert self._ivectors is not None
-        ready = self._ivectors.ready
+        ready = min(self._ivectors.ready, self._num_frames)
         return self._ivectors.at(ready - 1) if ready else np.zeros(self._ivectors.model.dim, np.float32)
 
     def _weigh(self) -> None:
-        if self._silence is None or self._ivectors is None or self._best_path is None or not self._ivectors.ready:
+        if self._silence is None or self._ivectors is None or self._best_path is None:
+            return
+        ready = min(self._ivectors.ready, self._num_frames)
+        if not ready:
             return
         first = self._silence.first_row
         path = self._best_path(first)
         if path is not None:
             self._silence.trace(*path, first)
-        self._ivectors.weigh(*self._silence.changes(self._ivectors.ready))
+        self._ivectors.weigh(*self._silence.changes(ready))
         self._ivectors.settle(min(self._silence.first_open, self._silence.factor * self.num_rows))
 
 
@@ -192,6 +195,30 @@ def compute_scores(inputs: Iterable[NetworkInputs]) -> dict[AcousticStream, Scor
     ivectors = {stream._stream: each.ivector for stream, each in given.items() if each.ivector is not None}
     rows = computers.pop().accept(frames, ivectors) if given else {}
     return {stream: stream._given_out(rows[stream._stream].cpu().numpy()) for stream in given}
+
+
+def compute_each(
+    inputs: Iterable[NetworkInputs], compute: Callable[[Iterable[NetworkInputs]], dict[AcousticStream, Scores]]
+) -> dict[AcousticStream, Scores | Exception]:
+    """Runs `compute`, which is `compute_scores`, for streams of any computers; an error stands in the place of the rows
+    of the stream that it is of, and ends no other stream."""
+    found: dict[AcousticStream, Scores | Exception] = {}
+    groups: dict[StreamComputer, list[NetworkInputs]] = {}
+    for each in inputs:
+        groups.setdefault(each.stream._computer, []).append(each)
+    for group in groups.values():
+        try:
+            found |= compute(group)
+        except ExecutionError as error:
+            is_given = isinstance(error, NumericalError)  # one stream has ended by it; the rows of the others are there
+            for each in group:
+                try:
+                    found |= compute([each._replace(frames=each.frames[:0], ivector=None) if is_given else each])
+                except ExecutionError as error_of_one:
+                    found[each.stream] = error_of_one
+        except Exception as error:
+            found |= dict.fromkeys((each.stream for each in group), error)
+    return found
 
 
 def accept_pieces(pieces: Mapping[AcousticStream, Samples]) -> dict[AcousticStream, Scores]:

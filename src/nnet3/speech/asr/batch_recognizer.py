@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from nnet3.errors import Nnet3Error
 from nnet3.inference.stream import StreamComputer
-from nnet3.speech.asr.acoustic_stream import NetworkInputs, Scores, compute_scores
+from nnet3.speech.asr.acoustic_stream import NetworkInputs, Scores, compute_each, compute_scores
 from nnet3.speech.asr.audio import Audio
 from nnet3.speech.asr.recognizer import Model, Recognizer
 from nnet3.speech.asr.vosk_json import SpokenText, TextAlternative, TimedWord, nlsml, result_json
@@ -45,12 +45,11 @@ class BatchModel:
     def _round(self) -> bool:
         """Hears a piece of each stream with waiting audio; returns False if there is none."""
         with self._lock:
-            groups: dict[StreamComputer, list[BatchRecognizer]] = {}
-            for each in list(self._busy):
-                if each._inputs is not None or each._advance():
-                    groups.setdefault(each._computer, []).append(each)
-            for group in groups.values():
-                _compute(group)
+            ready = [each for each in list(self._busy) if each._inputs is not None or each._advance()]
+            inputs = {each: each._inputs for each in ready if each._inputs is not None}
+            found = compute_each(inputs.values(), compute_scores)
+            for recognizer, given in inputs.items():
+                recognizer._go_on(found[given.stream])
             return bool(self._busy)
 
     def _place(self, recognizer: BatchRecognizer) -> StreamComputer:
@@ -77,7 +76,7 @@ class BatchRecognizer:
         self._work: _Work[None] | None = None
         self._inputs: NetworkInputs | None = None  # whose scores the work waits for
         self._scores: Scores | None = None
-        self._failure: Nnet3Error | None = None
+        self._failure: Exception | None = None
         self._with_nlsml = False
 
     def __del__(self) -> None:
@@ -139,8 +138,17 @@ class BatchRecognizer:
         self._model._busy.pop(self, None)
         return False
 
-    def _fail(self, error: Nnet3Error) -> None:
-        self._failure, self._work, self._inputs = error, None, None
+    def _go_on(self, scores: Scores | Exception) -> None:
+        """Takes the scores, or why there are none."""
+        self._inputs = None
+        if isinstance(scores, Exception):
+            self._fail(scores)
+        else:
+            self._scores = scores
+            self._advance()
+
+    def _fail(self, error: Exception) -> None:
+        self._failure, self._work = error, None
         self._waiting.clear()
         self._model._busy.pop(self, None)
 
@@ -162,17 +170,3 @@ class BatchRecognizer:
         row, begin = self._model.model.seconds_per_row, self._recognizer.begin_time
         start, end = (begin + row * math.floor((time - begin) / row + 0.5) for time in (word.start, word.end))
         return replace(word, start=start, end=end)
-
-
-def _compute(group: list[BatchRecognizer]) -> None:
-    """Computes the scores of streams of one computer, and lets each go on with its own."""
-    given = [each._inputs for each in group if each._inputs is not None]
-    try:
-        scores = compute_scores(given)
-    except Nnet3Error as error:
-        for each in group:
-            each._fail(error)
-        return
-    for each, inputs in zip(group, given, strict=True):
-        each._scores, each._inputs = scores[inputs.stream], None
-        each._advance()

@@ -12,6 +12,7 @@ from nnet3.base.options.recognizer import SearchOptions
 from nnet3.errors import ExecutionError, is_out_of_memory
 from nnet3.speech.asr.arrays import Doubles, Integers
 from nnet3.speech.asr.composition import Composition
+from nnet3.speech.asr.growing_graph import GrowingGraph
 from nnet3.speech.asr.raw_lattice import RawLattice
 from nnet3.speech.asr.search_graph import SearchGraph
 from nnet3.speech.asr.token_rows import Links, TokenRow, TokenRows
@@ -40,7 +41,7 @@ class BestPath(NamedTuple):
 class BeamSearch:
     """One search, from the start of the graph. `notices` tells what was narrowed because memory did not suffice."""
 
-    def __init__(self, graph: SearchGraph | Composition, options: SearchOptions):
+    def __init__(self, graph: SearchGraph | GrowingGraph, options: SearchOptions):
         self.graph, self.options = graph, options
         self.notices: list[str] = []
         none = np.zeros(0, np.int64)
@@ -202,7 +203,7 @@ class BeamSearch:
         raw = tokens.lattice(first, len(tokens), final if has_ended else np.zeros(len(final)), has_ended)
         return raw.pruned(self.options.lattice_beam)
 
-    def forget(self, row: int, graph: SearchGraph | Composition) -> None:
+    def forget(self, row: int, graph: SearchGraph | GrowingGraph) -> None:
         """Forgets the rows before `row`, but not the best paths to it, and goes on in `graph`.
 
         If `graph` is not the graph of the search, it is a composition of the same parts with fewer states.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -186,20 +187,35 @@ class ConstArpa:
         """Returns the state of a word, NO_STATE for a word without a unigram."""
         return int(self.unigrams[word]) - 1 if 0 < word < len(self.unigrams) else NO_STATE
 
+    @cached_property
+    def _reals(self) -> Singles:
+        """The bits of states as real numbers."""
+        return self.states.view(np.float32)
+
     def real(self, place: int) -> float:
         """Returns the real number at a place: a state's log-probability, or one behind it its weight of backing off."""
-        return float(self._real(np.array([place]))[0])
+        if not 0 <= place < len(self.states):
+            raise self._damaged("a state begins outside of the states")
+        found = float(self._reals[place])
+        return found if found < np.inf else float(self._checked(self._reals[place : place + 1])[0])
+
+    def size(self, state: int) -> int:
+        """Returns the number of children of one state."""
+        if 0 <= state <= len(self.states) - _HEAD:
+            found = int(self.states[state + _HEAD - 1])
+            if 0 <= 2 * found <= len(self.states) - _HEAD - state:
+                return found
+        return int(self.num_children(np.array([state]))[0])  # which says what is wrong
 
     def child(self, state: int, word: int) -> tuple[float, int] | None:
         """Returns the log-probability of a state's child for a word, and the child's state or NO_STATE."""
-        first = state + _HEAD
-        size = int(self.num_children(np.array([state]))[0])
-        words = self.states[first : first + 2 * size : 2]
-        at = bisect_left(words, word)
-        if at == len(words) or words[at] != word:
+        first, size = state + _HEAD, self.size(state)
+        at = bisect_left(self.states[first : first + 2 * size : 2], word)
+        place = first + 2 * at
+        if at == size or self.states[place] != word:
             return None
-        info = self.states[first + 2 * at + 1 : first + 2 * at + 2]
-        if info[0] % 2 == 0:
-            return float(self._checked(info.astype(np.int32).view(np.float32))[0]), NO_STATE
-        inner = int(self._child_states(np.array([state]), info.astype(np.int64))[0])
+        info = int(self.states[place + 1])
+        if info % 2 == 0:
+            return self.real(place + 1), NO_STATE
+        inner = state + info // 2 if info > 1 else int(self._child_states(np.array([state]), np.array([info]))[0])
         return self.real(inner), inner

@@ -11,6 +11,7 @@ from nnet3.speech.asr.const_arpa import NO_STATE, NO_UNK, ConstArpa
 from nnet3.speech.asr.word_acceptor import NO_ARC, StateNumbers, WordAcceptor, WordArcs
 
 _EMPTY, _START = 0, -1  # keys; the keys of histories that exist are one more than the places of their states
+_MANY = 300  # pairs
 _History = tuple[int, ...]
 
 
@@ -32,6 +33,8 @@ class ConstArpaAcceptor(WordAcceptor):
     # ---- many at once ----
 
     def arcs(self, states: Integers, words: Integers) -> WordArcs:
+        if len(states) < _MANY:
+            return self._singly(states, words)
         histories = self._histories_of(states)
         cost = -self._model.log_probs(words, histories)
         there = np.flatnonzero(cost < np.inf)
@@ -40,6 +43,8 @@ class ConstArpaAcceptor(WordAcceptor):
         return WordArcs(dst, cost)
 
     def final_costs(self, states: Integers) -> Singles:
+        if len(states) < _MANY:
+            return np.array([self.final_cost(state) for state in states.tolist()], np.float32)
         return -self._model.log_probs(np.full(len(states), self._model.eos), self._histories_of(states))
 
     def _histories_of(self, states: Integers) -> Integers:
@@ -69,6 +74,13 @@ class ConstArpaAcceptor(WordAcceptor):
 
     # ---- one at a time ----
 
+    def _singly(self, states: Integers, words: Integers) -> WordArcs:
+        """Returns the arcs of few pairs, for which arrays take longer."""
+        pairs = zip(states.tolist(), words.tolist(), strict=True)
+        found = [self._arc_of(*pair) or (NO_ARC, np.inf) for pair in pairs]
+        dst, cost = zip(*found, strict=True) if found else ((), ())
+        return WordArcs(np.array(dst, np.int64), np.array(cost, np.float32))
+
     def arc(self, state: int, word: int) -> tuple[int, float] | None:
         return self._arc_of(state, word)
 
@@ -93,7 +105,7 @@ class ConstArpaAcceptor(WordAcceptor):
 
     def _exists(self, history: _History) -> bool:
         place = self._place_of(history)
-        return place != NO_STATE and int(self._model.num_children(np.array([place]))[0]) > 0
+        return place != NO_STATE and self._model.size(place) > 0
 
     def _place(self, history: _History) -> int:
         """Returns the model's state of a history of one word or more, or NO_STATE."""

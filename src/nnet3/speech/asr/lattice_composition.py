@@ -76,18 +76,50 @@ def composed(lattice: Lattice, acceptor: WordAcceptor) -> Lattice:
     return _lattice(lattice, pairs, joined(parts), final)
 
 
-def composed_with_fst(lattice: Lattice, fst: Fst) -> Lattice:
+class WordFst:
+    """An FST of words whose arcs are found by their source states and input labels, in arrays as they are.
+
+    Raises ModelFormatError for a cycle of arcs without words.
+    """
+
+    def __init__(self, fst: Fst):
+        same_state = np.diff(fst.src) == 0
+        if (np.diff(fst.ilabel)[same_state] < 0).any():
+            order = np.lexsort((fst.ilabel, fst.src))
+            ilabel, olabel = fst.ilabel[order], fst.olabel[order]
+            fst = Fst(fst.start, fst.final, fst.offsets, ilabel, olabel, fst.cost[order], fst.dst[order])
+        self.fst = fst
+        silent = np.flatnonzero(fst.ilabel == _NO_WORD)
+        steps = Fst.from_arcs(fst.start, fst.final, fst.src[silent], fst.dst[silent], fst.ilabel[silent])
+        if arcs_on_cycles(steps).any():
+            raise ModelFormatError("the arcs without words of a grammar have a cycle")
+
+    def arcs(self, states: Integers, labels: Integers) -> tuple[Integers, Integers]:
+        """Returns the arcs of pairs of a state and a label, and the place of each arc's pair."""
+        first, end = self.fst.offsets[states], self.fst.offsets[states + 1]
+        return arcs_between(self._bound(first, end, labels), self._bound(first, end, labels + 1))
+
+    def _bound(self, low: Integers, high: Integers, labels: Integers) -> Integers:
+        """Returns the first arc of each range whose label is not below the given one, or the range's end."""
+        for _ in range(int((high - low).max(initial=0)).bit_length()):
+            middle = (low + high) // 2
+            open_ones = low < high
+            below = open_ones.copy()
+            below[open_ones] = self.fst.ilabel[middle[open_ones]] < labels[open_ones]
+            low, high = np.where(below, middle + 1, low), np.where(open_ones & ~below, middle, high)
+        return low
+
+
+def composed_with_fst(lattice: Lattice, words: WordFst) -> Lattice:
     """Returns the lattice with the costs of an FST of words added to its graph costs, its arcs without words included.
 
     A path of the lattice becomes as many paths as the FST has for its words (facts: rescoring.md, 2.3). The result may
     be empty.
     """
-    own, matcher, pairs, parts, first = lattice.fst, _Matcher(fst), _Pairs(), list[_Arcs](), 0
+    own, fst, pairs, parts, first = lattice.fst, words.fst, _Pairs(), list[_Arcs](), 0
     if own.start == NO_STATE or fst.start == NO_STATE:
         return with_states(lattice, np.zeros(0, np.int64))
     check_acyclic(lattice)
-    if arcs_on_cycles(_silent(fst)).any():
-        raise ModelFormatError("the arcs without words of G.fst have a cycle")
     pairs.of(np.array([own.start]), np.array([fst.start]))
     while first < len(pairs.states):
         new = np.arange(first, len(pairs.states))
@@ -96,8 +128,8 @@ def composed_with_fst(lattice: Lattice, fst: Fst) -> Lattice:
         arc, place = arcs_leaving(own.offsets, state)
         word = own.ilabel[arc].astype(np.int64)
         silent, spoken = np.flatnonzero(word == _NO_WORD), np.flatnonzero(word != _NO_WORD)
-        found, of = matcher.arcs(history[place[spoken]], word[spoken])
-        step, at = matcher.arcs(history, np.zeros(len(new), np.int64))
+        found, of = words.arcs(history[place[spoken]], word[spoken])
+        step, at = words.arcs(history, np.zeros(len(new), np.int64))
         src = np.concatenate([new[place[silent]], new[place[spoken[of]]], new[at]])
         dst = pairs.of(
             np.concatenate([own.dst[arc[silent]], own.dst[arc[spoken[of]]], state[at]]),
@@ -111,30 +143,9 @@ def composed_with_fst(lattice: Lattice, fst: Fst) -> Lattice:
     return _lattice(lattice, pairs, joined(parts), final)
 
 
-def _silent(fst: Fst) -> Fst:
-    """Returns the FST with its arcs without words alone."""
-    arcs = np.flatnonzero(fst.ilabel == _NO_WORD)
-    return Fst.from_arcs(fst.start, fst.final, fst.src[arcs], fst.dst[arcs], fst.ilabel[arcs])
-
-
-class _Matcher:
-    """Finds the arcs of an FST by their source states and input labels."""
-
-    def __init__(self, fst: Fst):
-        key = fst.src.astype(np.int64) << 32 | fst.ilabel
-        self._order = np.argsort(key, kind="stable")
-        self._key = key[self._order]
-
-    def arcs(self, states: Integers, labels: Integers) -> tuple[Integers, Integers]:
-        """Returns the arcs of pairs of a state and a label, and the place of each arc's pair."""
-        key = states.astype(np.int64) << 32 | labels
-        number, place = arcs_between(np.searchsorted(self._key, key), np.searchsorted(self._key, key, side="right"))
-        return self._order[number], place
-
-
 def _lattice(lattice: Lattice, pairs: _Pairs, arcs: _Arcs, final: Singles) -> Lattice:
     """Makes the lattice of the composition, of states on complete paths alone."""
     order = np.argsort(arcs.src, kind="stable")
     src, dst, label, arc, cost = (column[order] for column in arcs)
-    graph = np.where(arc != _STEP, lattice.fst.cost[arc], np.float32(0)) + cost
+    graph = np.append(lattice.fst.cost, np.float32(0))[arc] + cost  # that of steps is the last one
     return connected(with_arcs(lattice, Fst.from_arcs(0, final, src, dst, label, graph), arc, pairs.states))

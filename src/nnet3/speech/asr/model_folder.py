@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ from typing import NamedTuple, cast
 import torch
 
 from nnet3.base.kaldi_io.files import check_is_path
+from nnet3.base.kaldi_io.symbols import SymbolTable
 from nnet3.base.options.recognizer import (
     DecodingOptions,
     FbankOptions,
@@ -27,6 +27,7 @@ from nnet3.speech.asr.conf_file import read_conf
 from nnet3.speech.asr.features import FEATURE_KINDS, read_feature_options
 from nnet3.speech.asr.ivector_files import load_cmvn_stats
 from nnet3.speech.asr.ivectors import IvectorFiles, IvectorModel
+from nnet3.speech.asr.model_rescoring import Rescoring, RescoringFiles
 from nnet3.speech.asr.model_settings import (
     IvectorSettings,
     PitchSettings,
@@ -36,8 +37,6 @@ from nnet3.speech.asr.model_settings import (
     read_pitch_settings,
     read_vosk_settings,
 )
-
-_LOG = logging.getLogger("nnet3")
 
 
 class _Layout(NamedTuple):
@@ -74,7 +73,6 @@ _LAYOUTS = (
 _VOSK_MIN_ENERGY = 50.0
 _PITCH = "pitch.conf"
 _FACTOR_FILE = "frame_subsampling_factor"
-_OF_RESCORING = ("rescore/G.carpa", "rnnlm/final.raw")
 _WORD_BOUNDARIES = ("phones/word_boundary.int", "word_boundary.int")
 _GRAPHS = (("HCLG.fst",), ("HCLr.fst", "Gr.fst", "disambig_tid.int"))
 
@@ -167,9 +165,7 @@ class ModelFolder:
         self.features = read_feature_options(self.path / conf, kind)
         if self._layout.is_vosk:
             self.features = replace(self.features, allow_downsample=True)
-        unused = [name for name in _OF_RESCORING if (self.path / name).is_file()]
-        if unused:
-            _LOG.warning("%s: %s: words are not weighed anew by larger models here", self.path, ", ".join(unused))
+        self._rescoring = RescoringFiles.of(self.path)
 
     @property
     def layout(self) -> str:
@@ -217,6 +213,12 @@ class ModelFolder:
         )
         front.check_dims(str(path))
         return front
+
+    def load_rescoring(self, words: SymbolTable) -> Rescoring | None:
+        """Loads the models by which results are weighed anew, None without any; `words` are those of the graph."""
+        if self._rescoring is None:
+            return None
+        return Rescoring.load(self._rescoring, words, self._first_of("words.txt"))
 
     # ---- settings, and the files that they name ----
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -88,6 +89,17 @@ class ModelSearch:
                 (Path(folder) / target.name).rename(target)
         except (URLError, OSError, BadZipFile) as error:
             raise ModelFormatError(f"cannot download this model: {error}", url) from None
+
+
+def model_directory(name: str) -> str:
+    """Returns the directory of a name: itself if it is there, else the model with this name or language, if any."""
+    if os.path.exists(name) or os.sep in name:
+        return name
+    with contextlib.suppress(ArgumentError):
+        return str(ModelSearch.get_model_by_name(name))
+    with contextlib.suppress(ArgumentError):
+        return str(ModelSearch.get_model_by_lang(name)) if _LANGUAGE.fullmatch(name) else name
+    return name
 
 
 def list_models(remote: bool = False) -> None:

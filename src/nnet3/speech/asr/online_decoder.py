@@ -22,7 +22,9 @@ from nnet3.speech.asr.utterance_decoder import DecodedUtterance
 class Hearing(Protocol):
     """The search of an utterance, or of a segment of a stream."""
 
-    search: BeamSearch
+    @property
+    def search(self) -> BeamSearch:
+        """The search, which may change from one call to the next."""
 
     def accept(self, scores: Scores) -> None:
         """Takes scores, (rows, pdfs), scaled log-likelihoods."""

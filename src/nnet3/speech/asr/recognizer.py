@@ -49,6 +49,7 @@ class Model(ModelSearch):
         self.front = self.folder.load()
         self.transition_model = self.front.acoustic_model.transition_model
         self.graph = DecodingGraph.load(files, self.transition_model)
+        self.rescoring = self.folder.load_rescoring(self.graph.words)
         outputs = self.front.acoustic_model.nnet.node_dim("output")
         if self.transition_model.num_pdfs != outputs:
             raise ModelFormatError(
@@ -352,6 +353,8 @@ class Recognizer(VoskNames):
         found = segment.found()
         for notice in segment.notices:
             _LOG.warning("%s", notice)
+        if found is not None and self.model.rescoring is not None:
+            found = found.rescored(self.model.rescoring)
         if found is None:
             return _NOTHING
         text = found.text(self.model.seconds_per_row, self._begin_time, max(self.alternatives, 0))

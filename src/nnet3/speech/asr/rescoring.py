@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nnet3.base.kaldi_io.fst import Fst
 from nnet3.base.kaldi_io.lattice import Lattice
 from nnet3.base.options.rescoring import ComposeOptions
 from nnet3.speech.asr.determinizing import Memory, determinized
-from nnet3.speech.asr.lattice_composition import composed, composed_with_fst
+from nnet3.speech.asr.lattice_composition import WordFst, composed, composed_with_fst
 from nnet3.speech.asr.lattice_states import label_lattice, sorted_by_label
 from nnet3.speech.asr.pruned_composition import composed_pruned
 from nnet3.speech.asr.word_acceptor import JointAcceptor, ScaledAcceptor, WordAcceptor
@@ -25,7 +24,7 @@ def rescored(lattice: Lattice, acceptor: WordAcceptor, scale: float) -> Lattice:
     return _with(lattice, scale, lambda scaled: composed(sorted_by_label(scaled), acceptor))
 
 
-def rescored_by_fst(lattice: Lattice, fst: Fst, scale: float) -> Lattice:
+def rescored_by_fst(lattice: Lattice, fst: WordFst, scale: float) -> Lattice:
     """`rescored` by an FST of words, of which words take the cheapest way, by arcs without words or not."""
     return _with(lattice, scale, lambda scaled: composed_with_fst(scaled, fst))
 

@@ -49,6 +49,10 @@ class RnnlmAcceptor(WordAcceptor):
             self._kept_of.append(self._keep((*self._kept_words[self._kept_of[state]], word)))
         return number, cost
 
+    def final_cost(self, state: int) -> float:
+        """Returns the cost of ending in one state, as `final_costs` does, without arrays."""
+        return -self._histories.log_prob(state, self._eos)
+
     def _key(self, state: Any, kept: Any, word: Any) -> Any:
         """Returns what equal next states have in common, of numbers or of arrays."""
         if self._order <= 0:

@@ -130,9 +130,12 @@ class _Client:
         text = "" if path is None else self._spoken(path.words)
         if not self._options.produce_time:
             return text
-        rows = np.float32([self._first_row, self._first_row + stream.num_rows])
-        begin, end = rows * self._seconds_per_row
+        begin, end = (np.float32(row) * self._seconds_per_row for row in self._rows_of(stream))
         return f"{begin:.2f} {end:.2f} {text}"
+
+    def _rows_of(self, stream: OnlineStream) -> tuple[int, int]:
+        """Returns the first row of the segment, and the row behind it."""
+        return self._first_row, self._first_row + stream.num_rows
 
     def _spoken(self, labels: Integers) -> str:
         unknown = [label for label in labels.tolist() if label not in self._words]

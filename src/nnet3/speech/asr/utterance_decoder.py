@@ -16,7 +16,7 @@ from nnet3.errors import ExecutionError
 from nnet3.model.hmm.transition_model import TransitionModel
 from nnet3.speech.asr.arrays import Integers
 from nnet3.speech.asr.beam_search import BeamSearch
-from nnet3.speech.asr.composition import Composition
+from nnet3.speech.asr.growing_graph import GrowingGraph
 from nnet3.speech.asr.raw_lattice import RawLattice
 from nnet3.speech.asr.search_graph import SearchGraph
 from nnet3.speech.asr.word_lattice import PhoneLabels, word_lattice
@@ -52,13 +52,13 @@ class UtteranceDecoder:
     acoustic_scale: float
     allow_partial: bool = False
 
-    def decode(self, graph: SearchGraph | Composition, scores: npt.NDArray[np.float32]) -> DecodedUtterance:
+    def decode(self, graph: SearchGraph | GrowingGraph, scores: npt.NDArray[np.float32]) -> DecodedUtterance:
         """Returns what scores (rows, pdfs), scaled log-likelihoods, say. Raises as `found` does."""
         search = self.begin(graph)
         search.advance(scores)
         return self.found(search)
 
-    def begin(self, graph: SearchGraph | Composition) -> BeamSearch:
+    def begin(self, graph: SearchGraph | GrowingGraph) -> BeamSearch:
         """Begins to search an utterance."""
         return BeamSearch(graph, self.search)
 
@@ -97,7 +97,7 @@ class UtteranceDecoder:
 class UtteranceSearch:
     """The search of an utterance that goes on while scores come. Without any path its lattice has no states."""
 
-    def __init__(self, decoder: UtteranceDecoder, graph: SearchGraph | Composition):
+    def __init__(self, decoder: UtteranceDecoder, graph: SearchGraph | GrowingGraph):
         self._decoder, self.search = decoder, decoder.begin(graph)
 
     def accept(self, scores: npt.NDArray[np.float32]) -> None:

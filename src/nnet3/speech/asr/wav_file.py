@@ -83,7 +83,7 @@ def read_header(file: BytesInOrder) -> WavHeader | None:
 
 
 def _format(contents: bytes, order: str) -> WavFormat:
-    form = WavFormat(*struct.unpack_from(f"{order}HHIIHH", contents), order)
+    form = WavFormat._make((*struct.unpack_from(f"{order}HHIIHH", contents), order))
     if form.tag == _EXTENSIBLE and len(contents) >= 40:
         tag, *guid = struct.unpack_from(f"{order}4I", contents, 24)
         if tuple(guid) == _GUID:

@@ -90,6 +90,10 @@ class ScaledAcceptor(WordAcceptor):
         found = self._acceptor.arc(state, word)
         return None if found is None else (found[0], float(self._scale * np.float32(found[1])))
 
+    def final_cost(self, state: int) -> float:
+        cost = self._acceptor.final_cost(state)
+        return cost if np.isinf(cost) else float(self._scale * np.float32(cost))
+
     def _scaled(self, cost: Singles) -> Singles:
         finite = np.isfinite(cost)
         return np.where(finite, self._scale * np.where(finite, cost, np.float32(0)), np.float32(np.inf))
@@ -133,6 +137,10 @@ class JointAcceptor(WordAcceptor):
         if number == len(self._pairs):
             self._pairs.append(pair)
         return number, float(np.float32(found[1]) + np.float32(other[1]))
+
+    def final_cost(self, state: int) -> float:
+        first, second = self._pairs[state]
+        return float(np.float32(self._first.final_cost(first)) + np.float32(self._second.final_cost(second)))
 
     def _of_pairs(self, first: Integers, second: Integers) -> Integers:
         number = self._numbers.of_all(_key(first.astype(np.int64), second.astype(np.int64)))

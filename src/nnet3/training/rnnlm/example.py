@@ -61,9 +61,9 @@ def read_example(reader: Reader) -> RnnlmExample:
     """Reads the example at the reader's position. Raises ModelFormatError for one that is damaged or cannot be."""
     start = reader.position
     reader.expect(TOKEN)
-    sizes = [_read(reader, token, Reader.int32) for token in _SIZES]
+    vocab_size, num_chunks, length, group, num_samples = (_read(reader, token, Reader.int32) for token in _SIZES)
     example = RnnlmExample(
-        *sizes,
+        *(vocab_size, num_chunks, length, group, num_samples),
         _read(reader, "<InputWords>", Reader.int_vector),
         _read(reader, "<OutputWords>", Reader.int_vector),
         _read(reader, "<OutputWeights>", Reader.vector),

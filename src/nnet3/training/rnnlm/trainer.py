@@ -38,6 +38,16 @@ def minibatch_of(target: RnnlmTarget) -> Minibatch:
     return Minibatch([given], [target])
 
 
+def check_dims(nnet: Nnet, embedding: Tensor) -> None:
+    """Raises TrainingError unless the network goes from `input` to `output` in the dimension of the embedding."""
+    dim = embedding.shape[1]
+    if nnet.input_dims != {"input": dim} or nnet.output_dims != {"output": dim}:
+        raise TrainingError(
+            f"the network goes from {nnet.input_dims} to {nnet.output_dims}, and the embedding has dimension {dim}: "
+            "'input' and 'output' must have the same"
+        )
+
+
 class _BeforeBoth:
     """The state of network and embedding before a minibatch."""
 
@@ -164,11 +174,7 @@ class RnnlmTrainer(MinibatchTrainer[RnnlmExample]):
         say: Callable[[str], None] = _LOG.info,
     ) -> None:
         trainer_options = (options or RnnlmStepOptions()).trainer_options()
-        if nnet.input_dims.get("input") != embedding.shape[1] or nnet.output_dims.get("output") != embedding.shape[1]:
-            raise TrainingError(
-                f"the network goes from {nnet.input_dims} to {nnet.output_dims}, and the embedding has dimension "
-                f"{embedding.shape[1]}: 'input' and 'output' must have the same"
-            )
+        check_dims(nnet, embedding)
         both = EmbeddingInTraining(embedding, embedding_options, features)
         objective = RnnlmObjective(objective_options or RnnlmObjectiveOptions())
         super().__init__(RnnlmInTraining(nnet, both, trainer_options, objective), trainer_options, say=say)

@@ -16,15 +16,19 @@ from nnet3.errors import ModelFormatError
 
 
 def read_word_features(name: str | os.PathLike[str], num_features: int) -> SparseMatrix:
-    """Returns the features of a file `word_feats.txt`, (words, num_features).
+    """Returns the features of a file `word_feats.txt`, (words, num_features). Raises as `parse_word_features` does."""
+    return parse_word_features(Reader.open(name), num_features)
+
+
+def parse_word_features(reader: Reader, num_features: int) -> SparseMatrix:
+    """Returns the features in a text, (words, num_features).
 
     Line k, from 0, has k, then pairs of a feature's index and its value, indexes ascending (facts: rescoring 5.2).
     Raises ModelFormatError for anything else, with the line.
     """
-    reader = Reader.open(name)
     if reader.binary:
         raise ModelFormatError("word features are text, and this file is binary", reader.source)
-    rows = [line.split() for line in bytes(reader.data).split(b"\n")]
+    rows = [line.split() for line in bytes(reader.data[reader.position :]).split(b"\n")]
     while rows and not rows[-1]:
         rows.pop()
     if not rows:

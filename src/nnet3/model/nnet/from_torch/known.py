@@ -11,10 +11,8 @@ from torch.nn.parameter import is_lazy
 
 from nnet3.base.text import is_valid_name
 from nnet3.errors import ArgumentError, shown
-from nnet3.model.components.random_source import RandomSource
 from nnet3.model.nnet.from_torch import layers, recurrent
-from nnet3.model.nnet.from_torch.stack import Stack
-from nnet3.model.structure.config_reader import apply_config
+from nnet3.model.nnet.stack import Stack
 from nnet3.model.structure.parts import NetworkParts
 
 
@@ -69,9 +67,7 @@ def parts_of(modules: nn.Module | Iterable[nn.Module], input_dim: int | None = N
             known.add(stack, _node_name(path, module), module)
         except ArgumentError as error:
             raise _error(path, module, str(error)) from None
-    stack.lines.append(f"output-node name=output input={stack.here}")
-    parts, _ = apply_config(NetworkParts((), stack.components), "\n".join(stack.lines), "<modules>", RandomSource(0))
-    return parts
+    return stack.parts()
 
 
 def _error(path: str, module: nn.Module, words: str) -> ArgumentError:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from nnet3.errors import ArgumentError
-from nnet3.model.nnet.from_torch.stack import Stack
+from nnet3.model.nnet.stack import Stack
 
 
 def linear(stack: Stack, name: str, module: nn.Linear) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nnet3.model.nnet.from_torch.layers import add_dropout
-from nnet3.model.nnet.from_torch.stack import Stack
+from nnet3.model.nnet.stack import Stack
 
 
 class _Cells(NamedTuple):

@@ -1,4 +1,4 @@
-"""Stack: the components and config lines of a network that grows by one module of PyTorch after the other."""
+"""Stack: the components and config lines of a network that grows by one layer of another system after the other."""
 
 from __future__ import annotations
 
@@ -10,11 +10,17 @@ from torch import Tensor
 
 from nnet3.model.components.base import Component
 from nnet3.model.components.component_types import COMPONENT_TYPES, create
+from nnet3.model.components.random_source import RandomSource
+from nnet3.model.structure.config_reader import apply_config
+from nnet3.model.structure.parts import NetworkParts
 
 
 @dataclass
 class Stack:
-    """The network so far: the node `here`, of `dim` columns, has a row for every `step` frames of the input."""
+    """The network so far: the node `here`, of `dim` columns, has a row for every `step` frames of the input.
+
+    With `ivector_dim` there is an input `ivector` besides.
+    """
 
     dim: int
     dtype: torch.dtype
@@ -22,9 +28,12 @@ class Stack:
     step: int = 1
     lines: list[str] = field(default_factory=list)
     components: dict[str, Component] = field(default_factory=dict)
+    ivector_dim: int = 0
 
     def __post_init__(self) -> None:
         self.lines.append(f"input-node name=input dim={self.dim}")
+        if self.ivector_dim:
+            self.lines.append(f"input-node name=ivector dim={self.ivector_dim}")
 
     def values(self, parameter: Tensor) -> Tensor:
         """Returns a copy of a parameter on the CPU, in the dtype of the network."""
@@ -68,6 +77,12 @@ class Stack:
         """Adds a node for a descriptor, so that other nodes may look at it at other times."""
         return self.plain(name, "NoOpComponent", dim, descriptor)
 
+    def node_here(self, name: str) -> str:
+        """Returns the node that is here, made if a descriptor is here: other times of a node can be looked at."""
+        if "(" in self.here:
+            self.here = self.same(f"{name}.input", self.dim, self.here)
+        return self.here
+
     def goes_on(self, node: str, dim: int) -> None:
         """Makes a node what the next module sees."""
         self.here, self.dim = node, dim
@@ -75,3 +90,8 @@ class Stack:
     def at(self, node: str, offset: int) -> str:
         """Returns the descriptor of a node `offset` of its rows later."""
         return f"Offset({node}, {offset * self.step})" if offset else node
+
+    def parts(self) -> NetworkParts:
+        """Returns nodes and components, with what is here as the output."""
+        config = "\n".join([*self.lines, f"output-node name=output input={self.here}"])
+        return apply_config(NetworkParts((), self.components), config, "<layers>", RandomSource(0))[0]
