@@ -32,6 +32,7 @@ from nnet3.cli import (
     lattice_tables as lattice_tables,
     lattice_words as lattice_words,
     looped_tables as looped_tables,
+    matrix_changes as matrix_changes,
     network_tables as network_tables,
     number_tables as number_tables,
     outputs_of_egs as outputs_of_egs,
@@ -45,6 +46,7 @@ from nnet3.cli import (
     show_stages as show_stages,
     transcribing as transcribing,
     tuning as tuning,
+    vector_tables as vector_tables,
     word_times as word_times,
 )
 from nnet3.cli.demo import run_demo as run_demo
