@@ -128,6 +128,7 @@ _TABLE = (
     ("latgen-faster", "lattices", "nnet3-latgen-faster", "decode utterances to lattices"),
     ("latgen-faster-batch", "lattices", "nnet3-latgen-faster-batch", "decode utterances to lattices, many at once"),
     ("latgen-faster-looped", "lattices", "nnet3-latgen-faster-looped", "decode utterances as streams to lattices"),
+    ("latgen-faster-mapped", "lattices", "latgen-faster-mapped", "decode matrices of log-likelihoods to lattices"),
     ("latgen-faster-parallel", "lattices", "nnet3-latgen-faster-parallel",
      "decode utterances to lattices, several at once"),
     ("lattice-1best", "lattices", "lattice-1best", "write the best path of each lattice as a lattice"),
