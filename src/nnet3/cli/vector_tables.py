@@ -48,8 +48,8 @@ def change_matrices(source: str, output: str, binary: bool, change: Callable[[np
         save(output, binary, lambda writer: writer.matrix(matrix))
         return 0
     with open_general_matrix_table(source) as table, matrix_writer(output) as writer:
-        for key, matrix in table:
-            writer.write(key, change(dense(matrix)))
+        for key, entry in table:
+            writer.write(key, change(dense(entry)))
         say(f"Copied {writer.count} matrices.")
         return int(writer.count == 0)
 
