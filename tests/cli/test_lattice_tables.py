@@ -174,6 +174,25 @@ def test_graphs_in_other_files_and_other_tables(cli: Cli, monkeypatch: pytest.Mo
 
 
 @needs_road
+def test_matrices_of_log_likelihoods_give_the_same_lattices(cli: Cli) -> None:
+    case = ROAD / "decode_2"  # a model without priors
+    model, graph, features = case / "final.mdl", case / "HCLG.fst", f"ark:{case}/three.ark"
+    cli.good("compute", "--frame-subsampling-factor=3", "--frames-per-chunk=51", model, features, "ark:output.ark")
+    search = ("--acoustic-scale=0.7", "--beam=11", "--lattice-beam=5")
+    cli.good("latgen-faster-mapped", *search, model, graph, "ark:output.ark", "ark:lat", "ark,t:words", "ark,t:ids")
+    chunks = ("--frame-subsampling-factor=3", "--frames-per-chunk=51")
+    cli.good("latgen-faster", *search, *chunks, model, graph, features, "ark:lat2", "ark,t:words2", "ark,t:ids2")
+    assert Path("words").read_text() == Path("words2").read_text()
+    assert Path("ids").read_text() == Path("ids2").read_text()
+    theirs = dict(open_lattice_table("ark:lat2"))
+    for key, lattice in open_lattice_table("ark:lat"):
+        compare_lattices(theirs[key], lattice, 0.7, 5)
+    outcome = cli("latgen-faster-mapped", model, graph, features, "ark:out")
+    assert outcome.status == 1
+    assert "columns, the model" in outcome.err
+
+
+@needs_road
 def test_memory_that_suffices_for_kaldi_suffices(cli: Cli) -> None:
     """Kaldi makes these lattices whole with `--max-mem=2000000`, not with half of it."""
     case = ROAD / "decode_1"

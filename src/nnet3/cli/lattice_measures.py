@@ -120,8 +120,9 @@ def write_phones(model: str, lattices: str, output: str, replace_words: bool) ->
             if replace_words:
                 writer.write(key, factored(_with_phones(lattice.plain(), transitions)))
                 continue
-            strings = (_phones(each, transitions) for each in (lattice.transition_ids, lattice.final_transition_ids))
-            writer.write(key, Lattice(lattice.fst, lattice.acoustic_cost, lattice.final_acoustic_cost, *strings))
+            phones = _phones(lattice.transition_ids, transitions)
+            final_phones = _phones(lattice.final_transition_ids, transitions)
+            writer.write(key, replace(lattice, transition_ids=phones, final_transition_ids=final_phones))
     return 0
 
 

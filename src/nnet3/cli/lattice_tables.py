@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from nnet3.base.kaldi_io.fst import Fst
@@ -34,7 +35,7 @@ from nnet3.cli.compute_tables import (
     conclude,
     on_device,
 )
-from nnet3.cli.files import load_acoustic_model
+from nnet3.cli.files import load_acoustic_model, load_transitions
 from nnet3.cli.messages import say, say_words
 from nnet3.errors import Nnet3Error
 from nnet3.inference.scores import Scoring, log_priors
@@ -100,10 +101,34 @@ def decode_tables(
 
     `search` are the fields of an `UtteranceDecoder` without a parameter here.
     """
-    check_different(tables.lattices, tables.words, tables.alignments)
     acoustic = load_acoustic_model(model)
     decoder = UtteranceDecoder(acoustic.transition_model, acoustic_scale=acoustic_scale, **search)
     scores = runner(on_device(acoustic.nnet, device, precision), Scoring(log_priors(acoustic), acoustic_scale))
+    _decode(tables, inputs, decoder, scores, num_threads)
+
+
+def decode_matrices(tables: DecodedTables, matrices: str, model: str, acoustic_scale: float, **search: Any) -> None:
+    """Decodes matrices of log-likelihoods, (frames, pdfs), with the transition model that a file begins with.
+
+    Errors are those of `decode_tables`.
+    """
+    transitions = load_transitions(model)
+
+    def scores(utterances: Iterable[Utterance]) -> Iterator[tuple[str, Tensor | Nnet3Error]]:
+        for key, rows, *_ in utterances:
+            if rows.shape[1] == transitions.num_pdfs:
+                yield key, torch.from_numpy(rows) * acoustic_scale
+            else:
+                yield key, Nnet3Error(f"it has {rows.shape[1]} columns, the model {transitions.num_pdfs} pdfs")
+
+    decoder = UtteranceDecoder(transitions, acoustic_scale=acoustic_scale, **search)
+    _decode(tables, ComputedTables(matrices, tables.lattices), decoder, scores, 1)
+
+
+def _decode(
+    tables: DecodedTables, inputs: ComputedTables, decoder: UtteranceDecoder, scores: Runner, num_threads: int
+) -> None:
+    check_different(tables.lattices, tables.words, tables.alignments)
     symbols = None if tables.word_symbol_table is None else load_symbols(tables.word_symbol_table)
     if tables.word_symbol_table is not None and os.path.isfile(tables.graph):
         check_words(Path(tables.graph), Path(tables.word_symbol_table))

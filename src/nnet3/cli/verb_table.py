@@ -24,6 +24,7 @@ FAMILIES = {
     "sounds": "Recordings and pitch",
     "online": "Audio as it comes",
     "tables": "Tables of vectors and matrices",
+    "vectors": "Copies and sums of vectors and matrices",
 }
 
 
@@ -155,6 +156,7 @@ _TABLE = (
     ("latgen-faster-looped", "lattices", "nnet3-latgen-faster-looped", "decode utterances as streams to lattices"),
     ("latgen-faster-looped-parallel", "lattices", "nnet3-latgen-faster-looped-parallel",
      "decode utterances as streams to lattices, several at once"),
+    ("latgen-faster-mapped", "lattices", "latgen-faster-mapped", "decode matrices of log-likelihoods to lattices"),
     ("latgen-faster-parallel", "lattices", "nnet3-latgen-faster-parallel",
      "decode utterances to lattices, several at once"),
     ("latgen-grammar", "lattices", "nnet3-latgen-grammar", "decode utterances with graphs that call each other"),
@@ -257,6 +259,15 @@ _TABLE = (
     ("splice-feats", "tables", "splice-feats", "put frames and their neighbours side by side"),
     ("subsample-feats", "tables", "subsample-feats", "take every n-th frame of features, or each n times"),
     ("vector-sum", "tables", "vector-sum", "sum the vectors of a table, of several tables, or in files"),
+    ("append-vector-to-feats", "vectors", "append-vector-to-feats", "put a vector behind each frame of features"),
+    ("copy-matrix", "vectors", "copy-matrix", "copy matrices, with changes"),
+    ("copy-vector", "vectors", "copy-vector", "copy vectors"),
+    ("matrix-dim", "vectors", "matrix-dim", "print rows and columns of matrices"),
+    ("matrix-sum", "vectors", "matrix-sum", "sum matrices of tables or files"),
+    ("select-feats", "vectors", "select-feats", "take some columns of features"),
+    ("subset-feats", "vectors", "subset-feats", "copy some of the features of a table"),
+    ("transform-feats", "vectors", "transform-feats", "multiply features with a matrix"),
+    ("vector-scale", "vectors", "vector-scale", "multiply vectors with a number"),
 )
 # fmt: on
 

@@ -15,9 +15,10 @@ from nnet3.base.options.lattices import (
     PrunedDeterminizingOptions,
     WholeDeterminizingOptions,
 )
+from nnet3.base.options.recognizer import LatticeOptions, SearchOptions
 from nnet3.base.options.rescoring import ComposeOptions
 from nnet3.base.options.rnnlm import RnnlmOptions
-from nnet3.base.options.utterances import BatchOptions, StreamOptions, UtteranceOptions
+from nnet3.base.options.utterances import BatchOptions, ScoreOptions, StreamOptions, UtteranceOptions
 from nnet3.base.text.values import Integer, at_least, nonzero
 from nnet3.cli import later
 from nnet3.cli.compute_options import (
@@ -131,6 +132,31 @@ def latgen_faster_lookahead(grammar: str, disambiguation: str, **given: Any) -> 
     """
     read = partial(later.lattice_tables.read_lookahead_search, grammar=grammar, disambiguation=disambiguation)
     decode_utterances(read=read, **given)
+
+
+@verb()
+@takes("search", SearchOptions)
+@takes("lattices", LatticeOptions)
+@one(ScoreOptions, "acoustic_scale", program_default=0.1)
+@flag("--allow-partial", help="Take the best path though it reaches no final state, where none does.")
+@word_symbols_option
+@arguments(
+    model="TRANSITION-MODEL",
+    graph="GRAPH",
+    matrices="LOGLIKES-RSPECIFIER",
+    output="LATTICE-WSPECIFIER",
+    words="[WORDS-WSPECIFIER",
+    alignments="[ALIGNMENTS-WSPECIFIER]]",
+)
+def latgen_faster_mapped(
+    graph: str, output: str, words: str, alignments: str, word_symbol_table: str | None, **given: Any
+) -> None:
+    """Decode matrices of log-likelihoods of pdfs, such as `nnet3 compute` writes, to lattices.
+
+    nnet3 latgen-faster-mapped --acoustic-scale=1.0 final.mdl HCLG.fst ark:output.ark ark:lat.ark
+    """
+    tables = later.lattice_tables.DecodedTables(graph, output, words, alignments, word_symbol_table)
+    later.lattice_tables.decode_matrices(tables, **given)
 
 
 @verb()

@@ -90,7 +90,7 @@ def lattice_arc_post(names: tuple[str, ...], **given: Any) -> int:
     if len(names) not in (2, 3):
         raise click.UsageError("give a table of lattices and the file to write; a model may come before them")
     model = names[0] if len(names) == 3 else ""
-    return later.lattice_measures.write_arc_posteriors(model, *names[-2:], scales=_scaled(given), **given)
+    return later.lattice_measures.write_arc_posteriors(model, names[-2], names[-1], _scaled(given), **given)
 
 
 @verb()

@@ -68,8 +68,8 @@ class Sausages:
         timed = np.where(share > 0, found, _last_best(self.share[bins]))
         rows = (self.begin[bins, timed], self.end[bins, timed]) / self.share[bins, timed]
         return [
-            HeardWord(label, *both, min(sure, 1.0))
-            for label, both, sure in zip(self.labels[found].tolist(), rows.T.tolist(), share.tolist(), strict=True)
+            HeardWord(label, begin, end, min(sure, 1.0))
+            for label, begin, end, sure in zip(self.labels[found].tolist(), *rows.tolist(), share.tolist(), strict=True)
         ]
 
     def ranked(self) -> list[tuple[Integers, Doubles]]:

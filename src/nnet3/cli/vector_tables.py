@@ -1,0 +1,200 @@
+"""Copies, scales and sums vectors and matrices, and changes the columns of features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from nnet3.base.kaldi_io.general import dense
+from nnet3.base.kaldi_io.reader import Reader
+from nnet3.base.kaldi_io.specifiers import is_table
+from nnet3.base.kaldi_io.table_values import (
+    matrix_writer,
+    open_general_matrix_table,
+    open_matrix_table,
+    open_vector_table,
+    random_access_matrices,
+    random_access_tokens,
+    random_access_vectors,
+    vector_writer,
+)
+from nnet3.cli.feature_tables import write_changed
+from nnet3.cli.files import open_file, read_text, save
+from nnet3.cli.messages import say
+from nnet3.cli.number_tables import part_of_file
+from nnet3.errors import Nnet3Error
+
+
+def change_vectors(source: str, output: str, binary: bool, change: Callable[[np.ndarray], np.ndarray]) -> int:
+    """Writes changed vectors, of a table or of a file. Returns 1, an exit status, for an empty table."""
+    _check_both(source, output)
+    if not is_table(source):
+        vector = change(open_file(source).whole(Reader.vector))
+        save(output, binary, lambda writer: writer.vector(vector))
+        return 0
+    with open_vector_table(source) as table, vector_writer(output) as writer:
+        for key, vector in table:
+            writer.write(key, change(vector))
+        say(f"Copied {writer.count} vectors.")
+        return int(writer.count == 0)
+
+
+def change_matrices(source: str, output: str, binary: bool, change: Callable[[np.ndarray], np.ndarray]) -> int:
+    """Writes changed matrices, full ones, of a table or of a file. Returns 1, an exit status, for an empty table."""
+    _check_both(source, output)
+    if not is_table(source):
+        matrix = change(dense(part_of_file(source)))
+        save(output, binary, lambda writer: writer.matrix(matrix))
+        return 0
+    with open_general_matrix_table(source) as table, matrix_writer(output) as writer:
+        for key, entry in table:
+            writer.write(key, change(dense(entry)))
+        say(f"Copied {writer.count} matrices.")
+        return int(writer.count == 0)
+
+
+def _check_both(source: str, output: str) -> None:
+    if is_table(source) != is_table(output):
+        raise Nnet3Error(f"{source}, {output}: give two tables or two files")
+
+
+def sum_matrices(
+    sources: tuple[str, ...], output: str, binary: bool, scales: tuple[float, float], average: bool
+) -> int:
+    """Writes a sum of matrices: of all in one table into a file, of equal keys of tables, or of files.
+
+    `scales` are of the first and the second of two. Returns 1, an exit status, without any sum.
+    """
+    factors = (*scales, *[1.0] * len(sources))
+    if is_table(output):
+        others = [random_access_matrices(name) for name in sources[1:]]
+        with open_matrix_table(sources[0]) as first, matrix_writer(output) as writer:
+            for key, matrix in first:
+                found = [matrix, *(table.get(key) for table in others)]
+                parts = [part for part in found if part is not None]
+                if len(parts) < len(found) or len({part.shape for part in parts}) > 1:
+                    say(f"warning: '{key}' left out: not all tables have a matrix of this size for it")
+                    continue
+                writer.write(key, _sum(parts, factors, average))
+            return int(writer.count == 0)
+    if len(sources) == 1 and is_table(sources[0]):
+        with open_matrix_table(sources[0]) as table:
+            total = _sum_all((matrix for _, matrix in table), sources[0], average)
+    else:
+        parts = [dense(part_of_file(name)) for name in sources]
+        if len({part.shape for part in parts}) > 1:
+            raise Nnet3Error(f"{', '.join(sources)}: the matrices are {', '.join(str(part.shape) for part in parts)}")
+        total = _sum(parts, (1.0,) * len(parts), average)
+    save(output, binary, lambda writer: writer.matrix(total))
+    return 0
+
+
+def _sum(parts: list[np.ndarray], factors: tuple[float, ...], average: bool) -> np.ndarray:
+    total = np.sum([factor * part for factor, part in zip(factors, parts, strict=False)], axis=0)
+    return np.asarray(total / len(parts) if average else total, np.float32)
+
+
+def _sum_all(matrices: Iterable[np.ndarray], source: str, average: bool) -> np.ndarray:
+    total, count = np.zeros((0, 0)), 0
+    for matrix in matrices:
+        if count and matrix.shape != total.shape:
+            say(f"warning: {source}: a matrix is left out: it is {matrix.shape}, the first one is {total.shape}")
+            continue
+        total, count = (matrix.astype(np.float64) if count == 0 else total + matrix), count + 1
+    if count == 0:
+        raise Nnet3Error(f"{source}: there are no matrices")
+    return np.asarray(total / count if average else total, np.float32)
+
+
+def print_dims(source: str, show: Callable[[str], object]) -> int:
+    """Shows rows and columns of the matrix in a file, or of those of a table behind their keys; 1 without any."""
+    if not is_table(source):
+        show("\t".join(map(str, part_of_file(source).shape)))
+        return 0
+    is_empty = True
+    with open_general_matrix_table(source) as table:
+        for key, matrix in table:
+            is_empty = False
+            show("\t".join([key, *map(str, matrix.shape)]))
+    return int(is_empty)
+
+
+def select_columns(columns: str, source: str, output: str) -> int:
+    """Writes some columns of features, such as 0-12,15, in this order. Returns 1, an exit status, without any."""
+    chosen = np.array(_columns(columns))
+
+    def selected(_: str, rows: np.ndarray) -> np.ndarray:
+        if chosen.max() >= rows.shape[1]:
+            raise Nnet3Error(f"it has {rows.shape[1]} columns, so there is no column {chosen.max()}")
+        return rows[:, chosen]
+
+    return write_changed(source, output, selected, "Selected columns of")
+
+
+def _columns(text: str) -> list[int]:
+    found: list[int] = []
+    for piece in text.split(","):
+        first, dash, last = piece.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()) or (dash and int(last) < int(first)):
+            raise Nnet3Error(f"'{text}': expected columns such as 0-12,15, counted from 0")
+        found += range(int(first), int(last or first) + 1)
+    return found
+
+
+def transform(transforms: str, source: str, output: str, utt2spk: str) -> int:
+    """Writes features times a matrix of their utterance or speaker, or the one in a file. Returns 1 without any.
+
+    A matrix (outputs, inputs + 1) has an offset as its last column.
+    """
+    whole = None if is_table(transforms) else dense(part_of_file(transforms))
+    by_key = None if whole is not None else random_access_matrices(transforms)
+    speakers = random_access_tokens(utt2spk) if utt2spk else None
+
+    def transformed(key: str, rows: np.ndarray) -> np.ndarray:
+        speaker = key if speakers is None else speakers.get(key)
+        matrix = whole if by_key is None else (None if speaker is None else by_key.get(speaker))
+        if matrix is None:
+            raise Nnet3Error("there is no transform for it")
+        columns = rows.shape[1]
+        if matrix.shape[1] not in (columns, columns + 1):
+            raise Nnet3Error(f"it has {columns} columns, the transform is for {matrix.shape[1]}")
+        changed = rows @ matrix[:, :columns].T
+        return changed if matrix.shape[1] == columns else changed + matrix[:, columns]
+
+    return write_changed(source, output, transformed, "Applied transform to")
+
+
+def append_vectors(source: str, vectors: str, output: str) -> int:
+    """Writes features with the vector of their utterance behind each row. Returns 1, an exit status, without any."""
+    if not is_table(source):
+        rows, vector = dense(part_of_file(source)), open_file(vectors).whole(Reader.vector)
+        save(output, True, lambda writer: writer.matrix(_beside(rows, vector)))
+        return 0
+    by_key = random_access_vectors(vectors)
+
+    def appended(key: str, rows: np.ndarray) -> np.ndarray:
+        vector = by_key.get(key)
+        if vector is None:
+            raise Nnet3Error(f"{vectors} has no vector for it")
+        return _beside(rows, vector)
+
+    return write_changed(source, output, appended, "Appended vectors to")
+
+
+def _beside(rows: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    return np.concatenate([rows, np.broadcast_to(vector, (len(rows), len(vector)))], axis=1)
+
+
+def take_some(source: str, output: str, most: int, include: str, exclude: str) -> int:
+    """Writes the first `most` features, or those of keys that begin lines of a file, or all others. 1 without any."""
+    lines = read_text(include or exclude).splitlines() if include or exclude else []
+    keys, by_key = {line.split()[0] for line in lines if line.split()}, bool(include or exclude)
+    with open_general_matrix_table(source) as table, matrix_writer(output) as writer:
+        for key, matrix in table:
+            if not by_key and writer.count == most:
+                break
+            if not by_key or (key in keys) == bool(include):
+                writer.write(key, matrix)
+        say(f"Copied {writer.count} feature files.")
+        return int(writer.count == 0)

@@ -1,0 +1,126 @@
+"""Vectors, matrices and columns of features: copied, scaled, summed, chosen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnet3.kaldi_io import load_vector, matrix_writer, open_matrix_table, vector_writer
+from tests.cli.run_command import Cli
+
+A = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+B = np.array([[0.5, 0, 1]], np.float32)
+
+
+@pytest.fixture
+def tables(cli: Cli) -> Cli:
+    with matrix_writer("ark:m.ark") as matrices, vector_writer("ark:v.ark") as vectors:
+        matrices.write("a", A)
+        matrices.write("b", B)
+        vectors.write("a", A[0])
+    Path("a.mat").write_text(" [\n 1 2 3\n 4 5 6 ]\n")
+    Path("a.vec").write_text(" [ 1 2 3 ]\n")
+    return cli
+
+
+def _read(name: str) -> dict[str, np.ndarray]:
+    with open_matrix_table(f"ark:{name}") as table:
+        return dict(table)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], A),
+        (["--scale=2"], 2 * A),
+        (["--apply-log=true"], np.log(A)),
+        (["--scale=-1", "--apply-exp=true"], np.exp(-A)),
+        (["--apply-softmax-per-row=true"], np.exp(A) / np.exp(A).sum(1, keepdims=True)),
+        (["--apply-power=2"], A**2),
+    ],
+)
+def test_matrices_are_copied_with_changes(tables: Cli, options: list[str], expected: np.ndarray) -> None:
+    tables.good("copy-matrix", *options, "ark:m.ark", "ark:out.ark")
+    assert np.allclose(_read("out.ark")["a"], expected, rtol=1e-6)
+    tables.good("copy-matrix", *options, "a.mat", "out.mat")
+    tables.good("copy-matrix", "--binary=false", "out.mat", "out.txt")
+    numbers = Path("out.txt").read_text().replace("[", "").replace("]", "").split()
+    assert np.allclose(np.array(numbers, float).reshape(2, 3), expected, rtol=1e-5)
+
+
+def test_vectors_are_copied_and_scaled(tables: Cli) -> None:
+    assert tables.good("copy-vector", "ark:v.ark", "ark,t:-").out == "a  [ 1 2 3 ]\n"
+    assert tables.good("copy-vector", "--change-dim=2", "--scale=2", "ark:v.ark", "ark,t:-").out == "a  [ 2 4 ]\n"
+    assert tables.good("copy-vector", "--change-dim=4", "--binary=false", "a.vec", "-").out == " [ 1 2 3 0 ]\n"
+    tables.good("vector-scale", "--scale=-1", "a.vec", "out.vec")
+    assert load_vector("out.vec").tolist() == [-1, -2, -3]
+
+
+def test_sums_of_matrices(tables: Cli) -> None:
+    tables.good("matrix-sum", "--scale1=2", "--scale2=0.5", "ark:m.ark", "ark:m.ark", "ark:m.ark", "ark:out.ark")
+    assert np.allclose(_read("out.ark")["a"], 3.5 * A)
+    tables.good("matrix-sum", "--average=true", "ark:m.ark", "ark:m.ark", "ark:out.ark")
+    assert np.allclose(_read("out.ark")["b"], B)
+    tables.good("matrix-sum", "a.mat", "a.mat", "a.mat", "out.mat")
+    assert tables.good("copy-matrix", "--binary=false", "out.mat", "-").out.split() == [
+        "[",
+        "3",
+        "6",
+        "9",
+        "12",
+        "15",
+        "18",
+        "]",
+    ]
+    outcome = tables.good("matrix-sum", "--binary=false", "ark:m.ark", "out.txt")
+    assert "a matrix is left out: it is (1, 3), the first one is (2, 3)" in outcome.err
+    assert tables.good("matrix-dim", "out.txt").out == "2\t3\n"
+    assert tables.good("matrix-dim", "ark:m.ark").out == "a\t2\t3\nb\t1\t3\n"
+
+
+def test_columns_and_transforms(tables: Cli) -> None:
+    tables.good("select-feats", "2,0-1", "ark:m.ark", "ark:out.ark")
+    assert np.array_equal(_read("out.ark")["a"], A[:, [2, 0, 1]])
+    Path("linear.mat").write_text(" [\n 1 0 -1\n 0 2 0 ]\n")
+    tables.good("transform-feats", "linear.mat", "ark:m.ark", "ark:out.ark")
+    assert np.array_equal(_read("out.ark")["a"], A @ np.array([[1, 0, -1], [0, 2, 0]]).T)
+    Path("affine.ark").write_text("s  [\n 1 1 1 0.5 ]\n")
+    Path("utt2spk").write_text("a s\nb s\n")
+    tables.good("transform-feats", "--utt2spk=ark:utt2spk", "ark:affine.ark", "ark:m.ark", "ark:out.ark")
+    assert np.array_equal(_read("out.ark")["a"], A.sum(1, keepdims=True) + 0.5)
+    outcome = tables.good("append-vector-to-feats", "ark:m.ark", "ark:v.ark", "ark:out.ark")
+    assert "utterance 'b' left out: ark:v.ark has no vector for it" in outcome.err
+    assert np.array_equal(_read("out.ark")["a"], np.hstack([A, [A[0], A[0]]]))
+    tables.good("append-vector-to-feats", "a.mat", "a.vec", "out.mat")
+    assert tables.good("matrix-dim", "out.mat").out == "2\t6\n"
+
+
+def test_some_features(tables: Cli) -> None:
+    Path("keys").write_text("b rest\n\n")
+    for options, expected in (
+        (["--n=1"], ["a"]), ([], ["a", "b"]), (["--include=keys"], ["b"]), (["--exclude=keys"], ["a"]),
+    ):  # fmt: skip
+        tables.good("subset-feats", *options, "ark:m.ark", "ark:out.ark")
+        assert list(_read("out.ark")) == expected
+    assert tables("subset-feats", "--n=0", "ark:m.ark", "ark:out.ark").status == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (("copy-matrix", "--apply-log", "--apply-exp", "a", "b"), 2, "give one of --apply-log"),
+        (("copy-matrix", "ark:m.ark", "b"), 1, "give two tables or two files"),
+        (("select-feats", "x", "ark:m.ark", "ark:o"), 1, "expected columns such as 0-12,15"),
+        (("select-feats", "3", "ark:m.ark", "ark:o"), 1, "so there is no column 3"),
+        (("transform-feats", "a.mat", "ark:v2.ark", "ark:o"), 1, "v2.ark"),
+        (("subset-feats", "--include=a", "--exclude=b", "ark:a", "ark:b"), 2, "not both"),
+        (("matrix-sum", "a.mat"), 2, "at least one table"),
+        (("matrix-sum", "a.mat", "b.mat", "out.mat"), 1, "the matrices are (2, 3), (1, 2)"),
+    ],
+)
+def test_mistakes(tables: Cli, arguments: tuple[str, ...], status: int, message: str) -> None:
+    Path("b.mat").write_text(" [ 1 2 ]\n")
+    outcome = tables(*arguments)
+    assert (outcome.status, message in outcome.err) == (status, True), outcome.err
