@@ -1,5 +1,10 @@
 """Discriminative training on lattices: MMI, boosted MMI, sMBR, MPFE."""
 
+from nnet3.base.kaldi_io.lattice import (
+    Lattice as Lattice,
+    open_lattice_table as open_lattice_table,
+    read_lattice as read_lattice,
+)
 from nnet3.base.options.discriminative import (
     DiscriminativeMakingOptions as DiscriminativeMakingOptions,
     DiscriminativeOptions as DiscriminativeOptions,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nnet3.speech.asr.bayes_risk import HeardWord, _parts, _without_overlaps, least_risk_words
+from nnet3.speech.asr.bayes_risk import HeardWord, _parts, least_risk_words, without_overlaps
 from nnet3.speech.asr.timed_lattice import TimedLattice
 from tests.asr.slow_bayes_risk import Arc, least_risk
 from tests.effort import EFFORT
@@ -47,13 +47,13 @@ def _best_words(arcs: list[Arc], states: int) -> list[int]:
 
 
 def _overlaps_removed(words: list[tuple[int, float, float, float]]) -> list[HeardWord]:
-    return _without_overlaps([HeardWord(*word) for word in words])
+    return without_overlaps([HeardWord(*word) for word in words])
 
 
 def test_words_that_overlap_share_their_time() -> None:
     words = [HeardWord(1, 0, 2, 1), HeardWord(2, 3, 6, 1), HeardWord(3, 5, 8, 1)]
-    assert _without_overlaps(words) == [words[0], HeardWord(2, 3, 5.5, 1), HeardWord(3, 5.5, 8, 1)]
-    assert _without_overlaps([HeardWord(1, 4, 4, 1), HeardWord(2, 1, 3, 1)]) == [
+    assert without_overlaps(words) == [words[0], HeardWord(2, 3, 5.5, 1), HeardWord(3, 5.5, 8, 1)]
+    assert without_overlaps([HeardWord(1, 4, 4, 1), HeardWord(2, 1, 3, 1)]) == [
         HeardWord(1, 1, 1, 1),
         HeardWord(2, 1, 4, 1),
     ]

@@ -12,8 +12,10 @@ from nnet3.base.kaldi_io.fst import Fst
 from nnet3.base.kaldi_io.lattice import Lattice, no_strings
 from nnet3.base.kaldi_io.lattice_states import with_states
 from nnet3.errors import ModelFormatError
+from nnet3.speech.asr.cheapest_acceptor import CheapestAcceptor
 from nnet3.speech.asr.lattice_composition import WordFst, composed, composed_with_fst
 from nnet3.speech.asr.rescoring import best_of_words, rescored, rescored_by_fst
+from nnet3.speech.asr.word_acceptor import NO_ARC
 from tests.asr.golden_rescoring import Words, paths
 from tests.asr.random_lattices import Sums, random_lattice
 
@@ -82,6 +84,27 @@ def test_words_take_the_cheapest_way_through_an_fst(seed: int) -> None:
         total = min(path[1] + path[2] for path in own[words])
         assert graph + acoustic == pytest.approx(total + costs[words], abs=1e-4)
         assert ids in [path[0] for path in own[words]]
+
+
+@given(st.integers(0, 2**32))
+def test_the_cheapest_way_of_an_acceptor(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fst = _random_grammar(rng)
+    acceptor = CheapestAcceptor(WordFst(fst))
+    for words in rng.integers(1, 5, (8, 4)).tolist():
+        state, total = 0, 0.0
+        for place, word in enumerate(words):
+            np.testing.assert_allclose(
+                total + acceptor.final_cost(state), _cheapest(fst, tuple(words[:place])), atol=1e-2
+            )
+            found, (dst, cost) = acceptor.arc(state, word), acceptor.arcs(np.array([state]), np.array([word]))
+            assert (dst.tolist(), cost.tolist()) == (([found[0]], [found[1]]) if found else ([NO_ARC], [np.inf]))
+            if found is None:
+                assert _cheapest(fst, tuple(words[: place + 1])) == np.inf
+                break
+            state, total = found[0], total + found[1]
+    assert len(acceptor) > 0
+    assert acceptor.arcs(np.zeros(0, np.int64), np.zeros(0, np.int64)).dst.tolist() == []
 
 
 def test_output_labels_of_an_fst_are_the_words() -> None:

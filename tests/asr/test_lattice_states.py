@@ -13,10 +13,12 @@ from nnet3.base.kaldi_io.lattice_states import connected, with_states
 from nnet3.errors import ModelFormatError
 from nnet3.speech.asr.lattice_states import (
     check_acyclic,
+    is_deterministic,
     label_lattice,
     sorted_by_label,
     sorted_upwards,
 )
+from nnet3.speech.asr.rescoring import best_of_words
 from tests.asr.golden_rescoring import paths
 from tests.asr.random_lattices import random_lattice
 
@@ -36,7 +38,9 @@ def test_paths_stay(seed: int) -> None:
     by_label = sorted_by_label(whole)
     assert paths(by_label) == wanted
     assert (np.diff(by_label.fst.ilabel)[np.diff(by_label.fst.src) == 0] >= 0).all()
+    assert not is_deterministic(whole) or all(len(each) == 1 for each in wanted.values())
     if whole.fst.num_states:
+        assert is_deterministic(best_of_words(whole))
         assert paths(label_lattice(whole).lattice()) == wanted
 
 

@@ -82,7 +82,7 @@ def test_words_whose_arcs_hold_other_rows(kinds: WordBoundaries) -> None:
     said = _lattice([(0, 1, 7, 1.0, whole[:3]), (1, 2, 8, 1.0, whole[3:9])], whole[9:])
     silence = ((0, 0, 2), (7, 2, 7), (0, 7, 8), (8, 8, 12), (0, 12, 14))
     assert timed_paths(timed_lattice(said, kinds)) == {silence: [2.0]}
-    assert timed_paths(timed_lattice(said, None)) == {((7, 0, 3), (8, 3, 9)): [2.0]}
+    assert timed_paths(timed_lattice(said, None)) == {((7, 0, 3), (8, 3, 9), (0, 9, 14)): [2.0]}
 
 
 def test_each_path_has_times_of_its_own(kinds: WordBoundaries) -> None:

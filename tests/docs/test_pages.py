@@ -13,6 +13,7 @@ from tests.docs.doctest_page import run_page
         ("config_language.md", 7),
         ("pytorch_users.md", 15),
         ("chain.md", 1),
+        ("discriminative.md", 1),
         ("cntk_users.md", 7),
         ("pronunciation.md", 8),
         ("xvectors.md", 7),

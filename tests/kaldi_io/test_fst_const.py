@@ -48,6 +48,14 @@ def test_the_aligned_form_is_read(tmp_path: Path) -> None:
     assert same(_loaded(tmp_path, aligned).fst, SMALL)
 
 
+def test_tables_are_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read is given back to the system; it makes no difference where blocks end."""
+    fst = random_fst(RANDOM, 50)
+    for block in (1, 7, fst.num_arcs, 1 << 20):
+        monkeypatch.setattr(fst_const, "_BLOCK", block)
+        assert same(_loaded(tmp_path, const_bytes(fst)).fst, fst)
+
+
 @pytest.mark.parametrize("keep", [False, True])
 def test_intervals_of_any_number_of_states(tmp_path: Path, keep: bool) -> None:
     """Also beyond the stride in which records are found."""

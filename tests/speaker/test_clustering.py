@@ -57,6 +57,16 @@ def test_speakers_are_found() -> None:
     assert len({(label, item % 3) for item, label in enumerate(labels.tolist())}) == 3
 
 
+def test_no_cluster_has_more_than_its_share() -> None:
+    """One cluster would take in an item after the other, as costs to the first ones are the least."""
+    costs = np.arange(10)[:, np.newaxis] + np.arange(10.0, dtype=np.float32)
+    alone = clusters_of(costs, ClusteringOptions(), 2).tolist()
+    assert sorted(alone.count(label) for label in (1, 2)) == [1, 9]
+    shared = clusters_of(costs, ClusteringOptions(max_spk_fraction=0.6), 2).tolist()
+    assert sorted(shared.count(label) for label in (1, 2)) == [4, 6]
+    assert shared == slow_clusters(costs, float(np.finfo(np.float32).max), 2, 0.6, 100)
+
+
 def test_wrong_costs_are_refused() -> None:
     for costs in (np.zeros((2, 3), np.float32), np.zeros((0, 0), np.float32)):
         with pytest.raises(Nnet3Error, match="a matrix n x n"):

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from nnet3.errors import ArgumentError, ModelFormatError
-from nnet3.options import PldaScoringOptions
+from nnet3.options import ClusteringOptions, PldaScoringOptions
 from nnet3.speaker import diarize
+from nnet3.speech.speaker.clustering import clusters_of
 from nnet3.speech.speaker.diarizing import main_axes, scores_of_pairs
 from nnet3.speech.speaker.plda import Plda
 from nnet3.speech.speaker.speaker_model import SpeakerModel
+from nnet3.speech.speaker.turns import stretches_of, turns_of, windows_in
 from tests.seeds import RANDOM
 from tests.speaker.made_voices import RATE, voice
 from tests.speaker.slow_plda import random_covariance
@@ -41,11 +43,32 @@ def test_what_is_too_short_has_no_turns(model_folder: Path) -> None:
     assert diarize((np.ones(RATE, np.int16), RATE), model) == []
     assert diarize((voice(0, 1, 0.3), RATE), model) == []
     assert len(diarize((voice(0, 1, 0.3), RATE), model, min_segment=0.2)) == 1
+    assert (
+        len(diarize((voice(0, 1, 0.3), RATE), model, num_speakers=1, min_segment=0.001, window=0.001, period=0.001))
+        == 1
+    )
     with pytest.raises(ArgumentError, match="no option 'minimum'"):
         diarize((CALL, RATE), model, minimum=3)
     model.plda = None
     with pytest.raises(ModelFormatError, match="the file plda is missing"):
         diarize((CALL, RATE), model)
+
+
+def test_turns_follow_from_vectors_of_windows(model_folder: Path) -> None:
+    """By the steps of the recipe, one after the other."""
+    model = SpeakerModel(model_folder)
+    assert model.plda is not None
+    features, voiced = model.frames((CALL, RATE))
+    windows = windows_in(stretches_of(voiced, 30), 150, 75, 50)
+    vectors = model.vectors([features[first:end] for first, end in windows.tolist()])
+    scores = scores_of_pairs(model.plda, model.prepared(vectors), 0.1)
+    labels = clusters_of(-scores, ClusteringOptions(threshold=-5.0))
+    start, end, first = turns_of(windows[:, 0] / 100, windows[:, 1] / 100, labels)
+    turns = diarize((CALL, RATE), model, threshold=5.0)
+    np.testing.assert_allclose([turn[:2] for turn in turns], np.stack([start, end], axis=1))
+    assert len(set(zip(labels[first].tolist(), (turn.speaker for turn in turns), strict=True))) == len(
+        set(labels.tolist())
+    )
 
 
 def test_scores_of_pairs_are_ratios() -> None:

@@ -53,5 +53,6 @@ def test_both_kinds_of_trials_are_needed() -> None:
         equal_error_rate(none, some)
     with pytest.raises(Nnet3Error, match="no other trials"):
         detection_cost(some, np.array([True]))
-    with pytest.raises(Nnet3Error, match="a NaN"):
-        equal_error_rate(some, np.array([np.nan]))
+    for one, other in ((some, np.array([2.0, np.nan])), (np.array([np.nan, 1.0]), some)):
+        with pytest.raises(Nnet3Error, match="a NaN"):
+            equal_error_rate(one, other)

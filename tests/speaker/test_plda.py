@@ -115,6 +115,6 @@ def test_wrong_vectors_are_refused() -> None:
     with pytest.raises(Nnet3Error, match="vectors of 4 numbers, got an array"):
         MODEL.in_own_space(np.zeros((2, 3)))
     with pytest.raises(Nnet3Error, match="a NaN"):
-        MODEL.in_own_space(np.full((1, DIM), np.nan))
+        MODEL.in_own_space(np.array([[0, 1, np.nan, 2.0]]))
     with pytest.raises(ModelFormatError, match="no inverse"):
         Plda(np.zeros(2), np.zeros((2, 2)), np.ones(2)).covariances()

@@ -11,7 +11,7 @@ import pytest
 from nnet3 import load_nnet, xvectors
 from nnet3.errors import ModelFormatError, Nnet3Error
 from nnet3.kaldi_io import load_matrix, load_vector
-from nnet3.options import SlidingCmvnOptions, VadOptions
+from nnet3.options import SlidingCmvnOptions, VadOptions, XvectorOptions
 from nnet3.speech.asr.features import FeatureStream, read_feature_options
 from nnet3.speech.asr.sliding_cmvn import normalised_by_window
 from nnet3.speech.asr.wav_file import wav_bytes
@@ -88,6 +88,10 @@ def test_a_file_of_two_is_chosen(folder: Path) -> None:
         ModelFormatError, match=r"more than one mean\.vec: exp/xvectors_other/mean\.vec, exp/xvectors_tra"
     ):
         SpeakerModel(folder)
+    for number in range(9):
+        shutil.copytree(other, folder / f"exp/more_{number}")
+    with pytest.raises(ModelFormatError, match=r"exp/more_4/mean\.vec, \.\.\.: say which counts"):
+        SpeakerModel(folder)
     chosen = {name: f"exp/xvectors_other/{file}" for name, file in FILES.items()}
     assert SpeakerModel(folder, **chosen).plda is not None  # type: ignore[arg-type]
     assert SpeakerModel(folder, **{name: other / file for name, file in FILES.items()}).plda is not None
@@ -114,7 +118,9 @@ def test_parts_that_do_not_fit_are_refused(folder: Path) -> None:
     (folder / "exp/xvector_nnet_1a/min_chunk_size").write_text("many\n")
     with pytest.raises(ModelFormatError, match="expected a number of frames, got 'many'"):
         SpeakerModel(folder)
-    (folder / "exp/xvector_nnet_1a/min_chunk_size").unlink()
+    for name in ("min_chunk_size", "max_chunk_size"):
+        (folder / "exp/xvector_nnet_1a" / name).unlink()
+    assert SpeakerModel(folder).xvector_options == XvectorOptions(10000, 25)
     (folder / "conf/mfcc.conf").write_text("--num-ceps=20\n")
     with pytest.raises(ModelFormatError, match=r"the network takes 13 numbers a frame, mfcc\.conf makes 20"):
         SpeakerModel(folder)

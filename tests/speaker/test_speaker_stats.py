@@ -76,6 +76,11 @@ def test_what_lda_cannot_do(speakers: np.ndarray, dim: int, why: str) -> None:
         discriminant_transform(SpeakerStats.of_speakers(speakers), SpeakerLdaOptions(dim=dim))
 
 
+def test_as_many_vectors_as_dimensions_will_do() -> None:
+    stats = SpeakerStats.of_speakers(RANDOM.normal(size=(2, 2, 4)))
+    assert discriminant_transform(stats, SpeakerLdaOptions(dim=1)).shape == (1, 4)
+
+
 def test_wrong_vectors_are_refused() -> None:
     with pytest.raises(Nnet3Error, match="there are no vectors"):
         SpeakerStats.of_speakers([])

@@ -64,7 +64,9 @@ def test_borders_are_in_the_middle_and_neighbours_are_joined(steps: list[tuple[i
     starts = np.cumsum([step for step, _, _ in steps]).astype(float)
     ends = starts + [length for _, length, _ in steps]
     speakers = np.array([speaker for *_, speaker in steps])
+    given_starts, given_ends = starts.copy(), ends.copy()
     begin, end, first = turns_of(starts, ends, speakers)
+    np.testing.assert_array_equal((starts, ends), (given_starts, given_ends))
     assert np.stack([begin, end, speakers[first]], axis=1).tolist() == merged
 
 

@@ -28,9 +28,11 @@ from nnet3.cli import (
     get_egs_tables as get_egs_tables,
     graph_making as graph_making,
     lattice_determinizing as lattice_determinizing,
+    lattice_measures as lattice_measures,
     lattice_reading as lattice_reading,
     lattice_rescoring as lattice_rescoring,
     lattice_tables as lattice_tables,
+    lattice_words as lattice_words,
     looped_tables as looped_tables,
     network_tables as network_tables,
     number_tables as number_tables,
@@ -54,6 +56,7 @@ from nnet3.cli import (
     word_times as word_times,
 )
 from nnet3.cli.demo import run_demo as run_demo
+from nnet3.export.nnet import sherpa as sherpa
 from nnet3.model import edits as edits
 from nnet3.model.edits import config_dir as config_dir, copy_operations as copy_operations
 from nnet3.model.nnet import (
@@ -64,7 +67,7 @@ from nnet3.model.nnet import (
 )
 from nnet3.model.nnet.older import convert as convert
 from nnet3.model.xconfig import expand as expand, layer as layer, layer_types as layer_types, manual as manual
-from nnet3.speech.asr import cmvn as cmvn, ivectors as ivectors
+from nnet3.speech.asr import cmvn as cmvn, ivectors as ivectors, timed_lattice as timed_lattice
 from nnet3.training.chain import changes as changes
 from nnet3.training.discriminative import lattice_example as lattice_example
 from nnet3.training.examples import making as making

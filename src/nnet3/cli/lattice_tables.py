@@ -42,6 +42,7 @@ from nnet3.model.nnet import Nnet
 from nnet3.speech.asr.arrays import Integers
 from nnet3.speech.asr.composition import LookaheadSearch
 from nnet3.speech.asr.decoding import load_lookahead
+from nnet3.speech.asr.grammar_graph import GrammarGraph, read_grammar
 from nnet3.speech.asr.graph_words import check_words
 from nnet3.speech.asr.growing_graph import GrowingGraph
 from nnet3.speech.asr.language_model import BackoffModel
@@ -70,7 +71,12 @@ class DecodedTables:
 
 def read_search_graph(name: str, columns: Integers) -> SearchGraph:
     """Reads a graph such as HCLG.fst."""
-    return SearchGraph(read_graph(open_rxfilename(name)).fst, columns)
+    return SearchGraph(read_graph(open_rxfilename(name)).fst, columns, takes_over=True)
+
+
+def read_grammar_graph(name: str, columns: Integers) -> GrammarGraph:
+    """Reads a grammar of make-grammar-fst."""
+    return GrammarGraph(read_grammar(open_rxfilename(name)), columns)
 
 
 def read_lookahead_search(name: str, columns: Integers, grammar: str, disambiguation: str) -> LookaheadSearch:

@@ -11,8 +11,12 @@ import numpy as np
 import pytest
 
 from nnet3.cli.registry import find_verb
+from nnet3.kaldi_io import load_fst, vector_writer
+from nnet3.speech.asr.grammar_graph import Grammar
 from nnet3.speech.asr.tcp_server import TcpServer
 from nnet3.speech.asr.wave_table import WaveData, wave_writer
+from tests.asr.grammar_bytes import grammar_bytes
+from tests.asr.small_model import IVECTOR
 from tests.asr.small_recognizer import RATE, audio, write_recognizer
 from tests.cli.run_command import Cli
 from tests.patience import PATIENCE
@@ -83,6 +87,26 @@ def test_what_is_refused_by_status_255(folder: Cli, options: tuple[str, ...], me
     ran = folder("online2-wav-nnet3-latgen-faster", *OPTIONS, *options, *MODEL, *tables)
     assert (ran.status, message in ran.err) == (255, True), ran.err
     assert not Path("lat.ark").exists()
+
+
+def test_a_grammar_without_calls_is_its_top_graph(folder: Cli) -> None:
+    """Of recordings and of features."""
+    Path("grammar.fst").write_bytes(grammar_bytes(Grammar(50, load_fst("graph/HCLG.fst"), {})))
+    tables = ("ark:spk2utt", "scp:wav.scp", "ark:lat.ark")
+    written = []
+    for program, graph in (("faster", MODEL[1]), ("grammar", "grammar.fst")):
+        folder.good(f"online2-wav-nnet3-latgen-{program}", *OPTIONS, MODEL[0], graph, *tables)
+        written.append(Path("lat.ark").read_bytes())
+    folder.good("online2-wav-dump-features", OPTIONS[0], "ark:spk2utt", "scp:wav.scp", "ark:feats.ark")
+    with vector_writer("ark:ivectors.ark") as writer:
+        writer.write("one", np.zeros(IVECTOR))
+    options = ("--acoustic-scale=1", "--frame-subsampling-factor=3", "--ivectors=ark:ivectors.ark", "--allow-partial")
+    for program, graph in (("latgen-faster", MODEL[1]), ("latgen-grammar", "grammar.fst")):
+        folder.good(program, *options, MODEL[0], graph, "ark:feats.ark", "ark:lat.ark")
+        written.append(Path("lat.ark").read_bytes())
+    assert (written[0], written[2]) == (written[1], written[3])
+    refused = folder("latgen-grammar", *options, *MODEL, "ark:feats.ark", "ark:lat.ark")
+    assert (refused.status, "expected a grammar in Kaldi's binary form" in refused.err) == (1, True)
 
 
 def test_what_was_decoded_before_an_error_is_kept(folder: Cli) -> None:

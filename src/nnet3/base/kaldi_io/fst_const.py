@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from nnet3.base.kaldi_io.reader import Reader
 Integers = npt.NDArray[np.integer]
 _STATE = np.dtype([("final", "<f4"), ("first", "<u4"), ("arcs", "<u4"), ("iepsilons", "<u4"), ("oepsilons", "<u4")])
 _ARC = np.dtype([("ilabel", "<i4"), ("olabel", "<i4"), ("cost", "<f4"), ("dst", "<i4")])
+_BLOCK = 1 << 18  # records
 _ADD_ON_MAGIC = 446681434
 _RECORD_WORDS = 3  # of 4 bytes, of a record without intervals
 _LONGEST_STRIDE = 64
@@ -41,17 +43,28 @@ def read_const(reader: Reader, header: FstHeader) -> Fst:
         raise reader.error(f"an FST cannot have {header.arcs} arcs")
     reader.need(_STATE.itemsize * header.states + _ARC.itemsize * header.arcs, "the tables of an FST")
     header.align(reader)
-    states = reader.raw_array(header.states, _STATE, f"{header.states} states of an FST")
+    final, first, count = _columns(reader, header.states, _STATE, ("final", "first", "arcs"), "states of an FST")
     offsets = np.zeros(header.states + 1, np.int64)
-    np.cumsum(states["arcs"], out=offsets[1:])
-    has_arcs = states["arcs"] > 0
-    if offsets[-1] != header.arcs or not np.array_equal(states["first"][has_arcs], offsets[:-1][has_arcs]):
+    np.cumsum(count, out=offsets[1:])
+    if offsets[-1] != header.arcs or ((first != offsets[:-1]) & (count > 0)).any():
         raise reader.error(f"the states of the FST do not share its {header.arcs} arcs in order")
-    final = states["final"].astype(np.float32)
     header.align(reader)
-    arcs = reader.raw_array(header.arcs, _ARC, f"{header.arcs} arcs of an FST")
-    ilabel, olabel, cost, dst = (np.ascontiguousarray(arcs[name]) for name in ("ilabel", "olabel", "cost", "dst"))
-    return Fst(header.start, final, offsets, ilabel, olabel, cost, dst)
+    columns = _columns(reader, header.arcs, _ARC, ("ilabel", "olabel", "cost", "dst"), "arcs of an FST")
+    return Fst(header.start, final, offsets, *columns)
+
+
+def _columns(reader: Reader, count: int, record: np.dtype, names: tuple[str, ...], what: str) -> list[npt.NDArray[Any]]:
+    """Reads a table; returns some of its columns, (count,) each.
+
+    The part of a mapped file that was read is given back block by block, so that a large file is not in memory twice.
+    """
+    columns = [np.empty(count, record[name]) for name in names]
+    for first in range(0, count, _BLOCK):
+        block = reader.raw_array(min(_BLOCK, count - first), record, f"{count} {what}")
+        for column, name in zip(columns, names, strict=True):
+            column[first : first + len(block)] = block[name]
+        reader.release()
+    return columns
 
 
 def read_lookahead(reader: Reader) -> tuple[FstHeader, Fst, LabelReach]:

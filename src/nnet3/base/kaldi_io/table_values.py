@@ -85,6 +85,19 @@ def write_pairs(writer: Writer, pairs: ArrayLike) -> None:
     writer.raw(tagged(array).tobytes())
 
 
+def write_real_pairs(writer: Writer, pairs: ArrayLike) -> None:
+    """Writes pairs of numbers, (n, 2), such as times of words: `1.5 2 ; 2 3.25` in text."""
+    array = np.asarray(pairs, np.float32).reshape(-1, 2)
+    if writer.binary:
+        writer.int32(len(array))
+    for number, pair in enumerate(array.tolist()):
+        if number and not writer.binary:
+            writer.text("; ")
+        for value in pair:
+            writer.real(value)
+    writer.newline()
+
+
 def read_token(reader: Reader) -> str:
     """One word, the last of its line."""
     words = words_of(reader.line())
@@ -199,6 +212,7 @@ _GENERAL = TableKind(read_general_matrix, Writer.general_matrix)  # compressed o
 _VECTORS = TableKind(Reader.vector, Writer.vector)  # (n,) float32
 _INT_VECTORS = TableKind(read_alignment, write_alignment)  # (n,) int32, such as alignments
 _PAIRS = TableKind(read_pairs, write_pairs)  # (n, 2) int32, such as phones and how many frames each lasts
+_REAL_PAIRS = TableKind(Reader.real, write_real_pairs)  # only written
 _TOKENS = TableKind(read_token, write_token, text_only=True)  # a word, such as the speaker of an utterance
 _WORDS = TableKind(read_words, write_words, text_only=True)  # the words of an utterance
 _REALS = TableKind(Reader.real, write_real)
@@ -212,6 +226,7 @@ open_vector_table, random_access_vectors, vector_writer = _VECTORS.open, _VECTOR
 open_int_vector_table, random_access_int_vectors = _INT_VECTORS.open, _INT_VECTORS.by_key
 int_vector_writer = _INT_VECTORS.writer
 open_pair_table, pair_writer = _PAIRS.open, _PAIRS.writer
+real_pair_writer = _REAL_PAIRS.writer
 open_token_table, random_access_tokens, token_writer = _TOKENS.open, _TOKENS.by_key, _TOKENS.writer
 open_words_table, random_access_words = _WORDS.open, _WORDS.by_key
 random_access_reals, real_writer = _REALS.by_key, _REALS.writer

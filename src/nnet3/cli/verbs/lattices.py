@@ -147,6 +147,19 @@ def latgen_faster_parallel(**given: Any) -> None:
 
 
 @verb()
+@chunk_options(UtteranceOptions)
+@decoding_options_of(graph="GRAMMAR-FST")
+def latgen_grammar(**given: Any) -> None:
+    """Decode tables of features as `nnet3 latgen-faster` does, with a grammar of Kaldi's make-grammar-fst: a graph with
+    nonterminals, and graphs that take their places in the search.
+
+    nnet3 latgen-grammar --acoustic-scale=1.0 --frame-subsampling-factor=3 \\
+      final.mdl grammar.fst scp:feats.scp ark:lat.ark
+    """
+    decode_utterances(read=later.lattice_tables.read_grammar_graph, **given)
+
+
+@verb()
 @_acoustic_scale_option
 @_lm_scale_option
 @_penalty_option

@@ -206,6 +206,19 @@ def export_onnx(network: str, output: str, options: OnnxOptions) -> None:
 
 
 @verb()
+@arguments(model="MODEL-DIR", folder="OUT-DIR")
+def export_sherpa(model: str, folder: str) -> None:
+    """Write a chain model and its graph as sherpa-onnx takes them: model.onnx, HLG.fst, tokens.txt and words.txt.
+
+    The model directory is one of Kaldi's or Vosk's, with HCLG.fst, without ivectors. Before model.onnx is kept,
+    onnxruntime runs it.
+
+    nnet3 export-sherpa vosk-model-small sherpa
+    """
+    later.sherpa.export_sherpa(model, folder)
+
+
+@verb()
 @binary_option
 @seed_option
 @arguments(files="[RAW-IN] CONFIG... RAW-OUT")

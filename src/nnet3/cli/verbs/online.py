@@ -156,6 +156,23 @@ def online2_wav_nnet3_latgen_faster(online: OnlineDecodingOptions, **given: Any)
 @verb(error_status=_FATAL)
 @takes("online", OnlineDecodingOptions)
 @word_symbols_option
+@_hearing_options
+@_wave_arguments
+def online2_wav_nnet3_latgen_grammar(online: OnlineDecodingOptions, **given: Any) -> int:
+    """Decode tables of recordings as `nnet3 online2-wav-nnet3-latgen-faster` does, with a grammar of Kaldi's
+    make-grammar-fst in the place of the graph.
+
+    nnet3 online2-wav-nnet3-latgen-grammar --mfcc-config=conf/mfcc.conf --acoustic-scale=1.0 \\
+      --frame-subsampling-factor=3 final.mdl grammar.fst ark:spk2utt scp:wav.scp ark:lat.ark
+    """
+    settings = _settings(given, online, read=later.lattice_tables.read_grammar_graph)
+    status: int = later.online_tables.decode_waves(settings=settings, **given)
+    return status
+
+
+@verb(error_status=_FATAL)
+@takes("online", OnlineDecodingOptions)
+@word_symbols_option
 @_incremental_options
 @_wave_arguments
 def online2_wav_nnet3_latgen_incremental(online: OnlineDecodingOptions, **given: Any) -> int:

@@ -7,6 +7,7 @@ distance. Computer Speech and Language, 2011.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -37,7 +38,69 @@ def least_risk_words(lattice: TimedLattice) -> list[HeardWord]:
 
     A lattice of many states is taken in parts, between states that all paths go through.
     """
-    return _without_overlaps([word for part in _parts(lattice) for word in _Recursion(part).words()])
+    return without_overlaps([word for part in _parts(lattice) for word in sausages(part).heard()])
+
+
+@dataclass(frozen=True, eq=False)
+class Sausages:
+    """Bins, one behind the other: the probabilities of labels at the places of a sequence of words.
+
+    labels: (labels,), the first one 0, no word. chosen: (bins,), places in `labels`; every second bin, from the first
+    on, is between words. share: (bins, labels). begin, end: (bins, labels), first rows, and rows behind, times share.
+    risk: the expected number of errors of the chosen labels.
+    """
+
+    labels: Integers
+    chosen: Integers
+    share: Doubles
+    begin: Doubles
+    end: Doubles
+    risk: float
+
+    def heard(self, *, with_silence: bool = False) -> list[HeardWord]:
+        """Returns the chosen words, which may overlap; with silence, also the bins where no word was chosen.
+
+        A chosen word without probability has the times of the likeliest label of its bin.
+        """
+        bins = np.flatnonzero((self.chosen > 0) | with_silence)
+        found = self.chosen[bins]
+        share = self.share[bins, found]
+        timed = np.where(share > 0, found, _last_best(self.share[bins]))
+        rows = (self.begin[bins, timed], self.end[bins, timed]) / self.share[bins, timed]
+        return [
+            HeardWord(label, *both, min(sure, 1.0))
+            for label, both, sure in zip(self.labels[found].tolist(), rows.T.tolist(), share.tolist(), strict=True)
+        ]
+
+    def ranked(self) -> list[tuple[Integers, Doubles]]:
+        """Returns labels and probabilities of each bin, the likeliest first; of equals the larger label comes first."""
+        found = []
+        for row in self.share:
+            there = np.flatnonzero(row)
+            order = there[np.lexsort((-there, -row[there].astype(np.float32)))]
+            found.append((self.labels[order], row[order]))
+        return found
+
+    def times(self) -> Doubles:
+        """Returns the first row of each bin and the row behind, (bins, 2); what overlaps meets in the middle."""
+        times = np.stack([self.begin.sum(axis=1), self.end.sum(axis=1)], axis=1)
+        for number in np.flatnonzero(times[:-1, 1] > times[1:, 0]).tolist():
+            if times[number, 1] > times[number + 1, 0]:
+                times[number, 1] = times[number + 1, 0] = 0.5 * (times[number, 1] + times[number + 1, 0])
+        return times
+
+
+def sausages(lattice: TimedLattice, words: Integers | None = None, *, decode: bool = True) -> Sausages:
+    """Returns the bins of the words with the least expected number of errors, or without `decode` of `words`.
+
+    `words`, (words,), is where the search begins, by default the words of the best path.
+    """
+    return _Recursion(lattice, words).sausages(decode)
+
+
+def _last_best(share: Doubles) -> Integers:
+    """Returns the place of the largest share of each row, compared in float32 as Kaldi does; of equals the last."""
+    return share.shape[1] - 1 - np.argmax(share.astype(np.float32)[:, ::-1], axis=1)
 
 
 def _parts(lattice: TimedLattice) -> Iterator[TimedLattice]:
@@ -56,12 +119,13 @@ def _parts(lattice: TimedLattice) -> Iterator[TimedLattice]:
 class _Recursion:
     """Expected edit distances between the paths of a lattice and one sequence of words."""
 
-    def __init__(self, lattice: TimedLattice):
+    def __init__(self, lattice: TimedLattice, words: Integers | None = None):
         self.num_states = len(lattice.row)
         self.src, self.dst = lattice.src, lattice.dst
         self.begin, self.end = lattice.row[lattice.src], lattice.row[lattice.dst]
-        self.labels, word = np.unique(np.append(lattice.label, 0), return_inverse=True)
-        self.word = word[:-1]  # numbers in `labels`, of which 0 is label 0
+        given = np.zeros(0, np.int64) if words is None else words
+        self.labels, word = np.unique(np.concatenate([lattice.label, given, [0]]), return_inverse=True)
+        self.word = word[: len(lattice.label)]  # numbers in `labels`, of which 0 is label 0
         self.start = 0
         depth = longest_paths(self.num_states, self.src, self.dst)
         order = np.argsort(depth[self.dst], kind="stable")
@@ -69,7 +133,7 @@ class _Recursion:
         self.levels = [order[first:end] for first, end in pairwise(edges.tolist())]
         self.level_of_arc = depth[self.dst][order] - 1
         self.probability = self._probabilities(lattice.cost)
-        self.best = self._best_words(lattice.cost)
+        self.first = self._best_words(lattice.cost) if words is None else word[len(lattice.label) : -1]
 
     def _probabilities(self, cost: Doubles) -> Doubles:
         """Returns the probability of each arc among the arcs into its end, (arcs,)."""
@@ -95,37 +159,29 @@ class _Recursion:
             state = int(self.src[into[state]])
         return np.array([word for word in reversed(words) if word], np.int64)
 
-    def words(self) -> list[HeardWord]:
-        """Improves the words of the best path until nothing is gained."""
-        chosen = _with_gaps(self.best)
+    def sausages(self, decode: bool) -> Sausages:
+        """Improves the words until nothing is gained, or leaves them."""
+        chosen = _with_gaps(self.first[self.first > 0])
         for _ in range(_MOST_ROUNDS):
-            share, begin, end = self._shares(chosen)
-            compared = share.astype(np.float32)  # as Kaldi compares them
-            better = share.shape[1] - 1 - np.argmax(compared[:, ::-1], axis=1)  # of equals the larger label
-            places = np.arange(len(chosen))
+            share, begin, end, risk = self._shares(chosen)
+            if not decode:
+                break
+            better = _last_best(share)
+            compared, places = share.astype(np.float32), np.arange(len(chosen))
             gain = (compared[places, better] - compared[places, chosen]).sum()
             chosen = better
             if gain == 0:
                 break
             chosen = _with_gaps(chosen[chosen > 0])
-        places = np.flatnonzero(chosen)
-        found = chosen[places]
-        confidence = share[places, found]
-        rows = zip(
-            (begin[places, found] / confidence).tolist(), (end[places, found] / confidence).tolist(), strict=True
-        )
-        return [
-            HeardWord(label, *both, min(sure, 1.0))
-            for label, both, sure in zip(self.labels[found].tolist(), rows, confidence.tolist(), strict=True)
-        ]
+        return Sausages(self.labels, chosen, share, begin, end, risk)
 
-    def _shares(self, chosen: Integers) -> tuple[Doubles, Doubles, Doubles]:
-        """Returns the probability of each word at each place of the chosen words, (places, words), and two multiples of
-        it.
+    def _shares(self, chosen: Integers) -> tuple[Doubles, Doubles, Doubles, float]:
+        """Returns the probability of each word at each place of the chosen words, (places, words), two multiples of it,
+        and the expected number of errors.
 
         The factors are the words' first rows, and the rows behind the words.
         """
-        edits = self._edits(chosen)
+        edits, risk = self._edits(chosen)
         places, words = len(chosen), len(self.labels)
         share, begin, end = np.zeros((3, places, words))
         mass = np.zeros((self.num_states, places + 1))
@@ -139,15 +195,19 @@ class _Recursion:
             sent[:, :-1] += matched
             sent[:, 1:] += np.where(edit == _DELETE, whole[:, 1:], 0)
             np.add.at(mass, self.src[arcs], sent)
-            share[:, 0] += np.where(edit == _INSERT, whole[:, 1:], 0).sum(axis=0)
+            inserted = np.where(edit == _INSERT, whole[:, 1:], 0)
+            share[:, 0] += inserted.sum(axis=0)
+            begin[:, 0] += self.end[arcs] @ inserted
+            end[:, 0] += self.end[arcs] @ inserted
             np.add.at(share.T, self.word[arcs], matched)
             np.add.at(begin.T, self.word[arcs], matched * self.begin[arcs, None])
             np.add.at(end.T, self.word[arcs], matched * self.end[arcs, None])
         share[:, 0] += np.cumsum(mass[self.start][::-1])[::-1][1:]
-        return share, begin, end
+        return share, begin, end, risk
 
-    def _edits(self, chosen: Integers) -> npt.NDArray[np.int8]:
-        """Returns the chosen edit of each arc's word at each place of the chosen words, (arcs, places).
+    def _edits(self, chosen: Integers) -> tuple[npt.NDArray[np.int8], float]:
+        """Returns the chosen edit of each arc's word at each place of the chosen words, (arcs, places), and the
+        expected distance of all of them.
 
         Sums are Kaldi's, in Kaldi's order: where two ways are equally far, the last bits decide. Independent places are
         computed at once: place q of the arcs of level d - q, for each d.
@@ -175,7 +235,7 @@ class _Recursion:
             behind[begun:end] = distance[src[begun:end], 0] + deletion[begun:end]
             now = slice(first, end)
             np.add.at(distance, (dst[now], first_place), probability[now] * behind[now])
-        return edits
+        return edits, float(distance[-1, -1])
 
 
 def _with_gaps(words: Integers) -> Integers:
@@ -196,7 +256,7 @@ def _moved_left(values: Doubles, moves: npt.NDArray[np.bool_]) -> Doubles:
     return behind[:, :-1] - np.take_along_axis(behind, last + 1, axis=1)
 
 
-def _without_overlaps(words: list[HeardWord]) -> list[HeardWord]:
+def without_overlaps(words: list[HeardWord]) -> list[HeardWord]:
     """Divides the joint time of overlapping words between them by their lengths."""
     words = list(words)
     for number in range(1, len(words)):

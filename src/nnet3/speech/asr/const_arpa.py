@@ -86,7 +86,7 @@ class ConstArpa:
     def exist(self, histories: Integers) -> Flags:
         """Returns true for histories, (n, length), that are empty or have n-grams that go on, (n,)."""
         state = self.find(histories)
-        found = ~(histories > 0).any(1)
+        found: Flags = np.count_nonzero(histories, axis=1) == 0
         there = np.flatnonzero(state != NO_STATE)
         found[there] |= self.num_children(state[there]) > 0
         return found

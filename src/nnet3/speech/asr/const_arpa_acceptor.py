@@ -30,6 +30,10 @@ class ConstArpaAcceptor(WordAcceptor):
         exists = self._width > 0 and bool(model.exist(start)[0])
         self._enter(np.array([model.find(start)[0] + 1 if exists else _START]), start)
 
+    def __len__(self) -> int:
+        """The number of states made."""
+        return len(self._histories)
+
     # ---- many at once ----
 
     def arcs(self, states: Integers, words: Integers) -> WordArcs:

@@ -41,7 +41,9 @@ def read_const_arpa(reader: Reader) -> ConstArpa:
         raise ModelFormatError(
             f"no const-arpa model, or a damaged one: {error.message}", error.source, error.place
         ) from None
-    return ConstArpa(*numbers, *arrays, source=reader.source)
+    bos, eos, unk, order = numbers
+    states, unigrams, overflow = arrays
+    return ConstArpa(bos, eos, unk, order, states, unigrams, overflow, reader.source)
 
 
 def write_const_arpa(model: ConstArpa, writer: Writer) -> None:

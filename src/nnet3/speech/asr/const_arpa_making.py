@@ -103,7 +103,7 @@ def _places(levels: Sequence[_Level], children: Sequence[Integers], has_state: S
         edges = np.append(0, np.cumsum(children[number - 1]))
         whole[number - 1] += sums[edges[1:]] - sums[edges[:-1]]
     before = np.cumsum(whole[0]) - whole[0]
-    places = [before]
+    places: list[Integers] = [before]
     for number in range(1, len(levels)):
         parent = levels[number].parent
         sums = np.cumsum(whole[number]) - whole[number]

@@ -58,7 +58,7 @@ class DecodingGraph:
         boundaries = None if files.word_boundary is None else WordBoundaries.load(files.word_boundary, model)
         if not files.is_lookahead:
             graph = load_graph(files.files["HCLG.fst"])
-            return cls(SearchGraph(graph.fst, columns), _words(files, graph), boundaries, phones)
+            return cls(SearchGraph(graph.fst, columns, takes_over=True), _words(files, graph), boundaries, phones)
         grammar = load_graph(files.files["Gr.fst"])
         ahead = load_lookahead(files.files["HCLr.fst"], files.files["disambig_tid.int"])
         search = LookaheadSearch(ahead, BackoffModel(grammar.fst), columns)

@@ -12,7 +12,7 @@ from nnet3.base.kaldi_io.lattice import Lattice
 from nnet3.base.kaldi_io.lattice_states import connected, with_states
 from nnet3.errors import ModelFormatError
 from nnet3.speech.asr.arrays import Integers, Singles
-from nnet3.speech.asr.columns import joined
+from nnet3.speech.asr.columns import joined, part
 from nnet3.speech.asr.lattice_states import check_acyclic, with_arcs
 from nnet3.speech.asr.search_graph import arcs_between, arcs_leaving
 from nnet3.speech.asr.word_acceptor import NO_ARC, StateNumbers, WordAcceptor
@@ -41,10 +41,11 @@ class _Pairs:
     def of(self, states: Integers, histories: Integers) -> Integers:
         """Returns the number of each pair, (pairs,); new pairs get the next numbers."""
         number = self._numbers.of_all(states.astype(np.int64) << 31 | histories)
-        new, first = np.unique(number, return_index=True)
-        first = first[new >= len(self.states)]
-        self.states = np.append(self.states, states[first])
-        self.histories = np.append(self.histories, histories[first])
+        is_new = number >= len(self.states)
+        new, first = np.unique(number[is_new], return_index=True)
+        if len(new):
+            self.states = np.append(self.states, states[is_new][first])
+            self.histories = np.append(self.histories, histories[is_new][first])
         return number
 
 
@@ -145,7 +146,9 @@ def composed_with_fst(lattice: Lattice, words: WordFst) -> Lattice:
 
 def _lattice(lattice: Lattice, pairs: _Pairs, arcs: _Arcs, final: Singles) -> Lattice:
     """Makes the lattice of the composition, of states on complete paths alone."""
-    order = np.argsort(arcs.src, kind="stable")
-    src, dst, label, arc, cost = (column[order] for column in arcs)
-    graph = np.append(lattice.fst.cost, np.float32(0))[arc] + cost  # that of steps is the last one
-    return connected(with_arcs(lattice, Fst.from_arcs(0, final, src, dst, label, graph), arc, pairs.states))
+    arcs = part(arcs, np.argsort(arcs.src, kind="stable"))
+    graph = np.append(lattice.fst.cost, np.float32(0))[arcs.arc] + arcs.cost  # that of steps is the last one
+    fst = Fst.from_arcs(0, final, arcs.src, arcs.dst, arcs.label, graph)
+    made = with_arcs(lattice, fst, arcs.arc, pairs.states)
+    is_whole = (final < np.inf) | (np.diff(made.fst.offsets) > 0)  # without cycles, then, all paths come to an end
+    return made if is_whole.all() else connected(made)

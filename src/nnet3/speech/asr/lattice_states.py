@@ -47,6 +47,13 @@ def sorted_upwards(lattice: Lattice) -> Lattice:
     return with_states(lattice, topological_order(lattice.fst))
 
 
+def is_deterministic(lattice: Lattice) -> bool:
+    """Returns True if each arc has a label, and the arcs of each state have different labels."""
+    fst = lattice.fst
+    keys = np.sort(fst.src.astype(np.int64) << 32 | fst.ilabel)
+    return bool((fst.ilabel > 0).all() and (np.diff(keys) > 0).all())
+
+
 def sorted_by_label(lattice: Lattice) -> Lattice:
     """Returns the lattice with the arcs of each state in the order of their labels."""
     fst = lattice.fst

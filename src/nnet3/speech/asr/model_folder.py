@@ -181,6 +181,11 @@ class ModelFolder:
     def has_ivectors(self) -> bool:
         return (self.path / self._ivector_files().extractor).exists()
 
+    @property
+    def has_cmvn(self) -> bool:
+        """True if the network's features are normalised."""
+        return bool(self._input_cmvn_files())
+
     def graph_files(self) -> GraphFiles:
         """Returns the files of the search graph. Raises ModelFormatError if there are none."""
         for names in _GRAPHS:

@@ -14,20 +14,24 @@ from nnet3.base.kaldi_io.symbols import SymbolTable
 from nnet3.base.options.rescoring import ComposeOptions
 from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error
 from nnet3.speech.asr.backoff_acceptor import words_of_grammar
+from nnet3.speech.asr.cheapest_acceptor import CheapestAcceptor
 from nnet3.speech.asr.const_arpa import ConstArpa
 from nnet3.speech.asr.const_arpa_acceptor import ConstArpaAcceptor
 from nnet3.speech.asr.const_arpa_file import load_const_arpa
 from nnet3.speech.asr.graph_words import check_words, digest_of_grammar
 from nnet3.speech.asr.lattice_composition import WordFst, composed
+from nnet3.speech.asr.lattice_states import is_deterministic
 from nnet3.speech.asr.rescoring import exchanged, rescored_by_fst
 from nnet3.speech.asr.rnnlm import Rnnlm
 from nnet3.speech.asr.rnnlm_acceptor import RnnlmAcceptor
+from nnet3.speech.asr.word_acceptor import ScaledAcceptor
 
 _LOG = logging.getLogger("nnet3")
 _OLD, _NEW, _RNNLM, _NETWORK = "rescore/G.fst", "rescore/G.carpa", "rnnlm", "rnnlm/final.raw"
 _SHARE = 0.5  # of an RNNLM; the n-gram model keeps the rest
 _NGRAM_ORDER = 4
 _BOUNDS = ComposeOptions(lattice_compose_beam=3.0, max_arcs=3000)
+_MOST_STATES = 200_000  # that acceptors keep for further results
 _DISAMBIGUATION = "#"
 
 
@@ -67,6 +71,11 @@ class Rescoring:
     def __init__(self, old: WordFst, new: ConstArpa, rnnlm: Rnnlm | None = None):
         self._old, self._new, self._rnnlm = old, new, rnnlm
         self._lock = threading.Lock()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begins the acceptors anew, which keep all that was asked for."""
+        self._acceptors = CheapestAcceptor(self._old), ConstArpaAcceptor(self._new)
 
     @classmethod
     def load(cls, files: RescoringFiles, words: SymbolTable, words_file: Path | None = None) -> Rescoring:
@@ -108,14 +117,19 @@ class Rescoring:
 
     def stages(self, lattice: Lattice) -> Iterator[Lattice]:
         """Yields the lattice without the old model, with the new one, and, if there is an RNNLM, with its share."""
-        found = rescored_by_fst(lattice, self._old, -1.0)
-        yield found
-        acceptor = ConstArpaAcceptor(self._new)
-        found = composed(found, acceptor)
-        yield found
-        if self._rnnlm is not None:
-            with self._lock:  # computers of the network are for one thread at a time
-                yield exchanged(found, acceptor, RnnlmAcceptor(self._rnnlm, _NGRAM_ORDER), _SHARE, _BOUNDS)
+        with self._lock:  # acceptors grow, and the computers of a network are for one thread at a time
+            if any(len(acceptor) > _MOST_STATES for acceptor in self._acceptors):
+                self._forget()
+            old, new = self._acceptors
+            if is_deterministic(lattice):
+                found = composed(lattice, ScaledAcceptor(old, -1.0))
+            else:
+                found = rescored_by_fst(lattice, self._old, -1.0)
+            yield found
+            found = composed(found, new)
+            yield found
+            if self._rnnlm is not None:
+                yield exchanged(found, new, RnnlmAcceptor(self._rnnlm, _NGRAM_ORDER), _SHARE, _BOUNDS)
 
 
 def _check_count(path: Path, count: int, words: SymbolTable, at_most: bool) -> None:

@@ -64,11 +64,7 @@ class StateNumbers:
 
     def of_all(self, keys: Integers) -> Integers:
         """Returns the numbers of keys, (keys,)."""
-        distinct, first, place = np.unique(keys, return_index=True, return_inverse=True)
-        number = np.zeros(len(distinct), np.int64)
-        order = np.argsort(first)
-        number[order] = [self.of(key) for key in distinct[order].tolist()]
-        return number[place]
+        return np.array([self.of(key) for key in keys.tolist()], np.int64)
 
 
 class ScaledAcceptor(WordAcceptor):

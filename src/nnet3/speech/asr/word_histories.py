@@ -15,6 +15,7 @@ from nnet3.engine.runtime.recent import RecentComputers
 from nnet3.errors import ArgumentError
 from nnet3.inference.running import NetworkKernels
 from nnet3.inference.stream_program import StreamChunk, StreamProgram, few_widths
+from nnet3.model.nnet import device_of
 from nnet3.speech.asr.arrays import Integers
 from nnet3.speech.asr.row_buffer import RowBuffer
 
@@ -37,7 +38,7 @@ class HistoryPrograms:
         )
         if mixed:
             self.widest = 1
-        self._kernels = NetworkKernels.of(program.nnet)
+        self._kernels, self._device = NetworkKernels.of(program.nnet), device_of(program.nnet)
         self._computers = RecentComputers(64)
 
     def run(self, place: int, width: int, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -45,7 +46,7 @@ class HistoryPrograms:
 
         def make() -> NnetComputer:
             computation = self.program.computation(self.program.chunks[place], width)
-            return NnetComputer(computation, self._kernels, device=next(iter(inputs.values())).device)
+            return NnetComputer(computation, self._kernels, device=self._device, check_finite=False)
 
         return self._computers.get((place, width), make).compute(inputs)
 
@@ -90,6 +91,7 @@ class WordHistories:
         self._parent, self._word, self._length = RowBuffer(1, np.int64), RowBuffer(1, np.int64), RowBuffer(1, np.int64)
         self._column = np.zeros(0, np.int64)  # of its state, among those of its place
         self._outputs = embedding.new_empty(0, embedding.shape[1])
+        self._output_rows, self._embedding_rows = np.zeros((0, 0), np.float32), embedding.cpu().numpy()  # for one pair
         self._totals = embedding.new_empty(0)  # logarithms of the sums over all words
         self._num_totals = 0
         self._states = [_States(chunk) for chunk in programs.program.chunks]
@@ -180,7 +182,7 @@ class WordHistories:
             self._compute()
         if not 1 <= word < len(self._embedding):
             self._check_words(np.array([word]))
-        value = float(torch.dot(self._outputs[history], self._embedding[word]))
+        value = float(self._output_rows[history] @ self._embedding_rows[word])
         if not self._options.normalize_probs:
             return value
         if self._num_totals <= history:
@@ -199,30 +201,40 @@ class WordHistories:
     # ---- the network ----
 
     def _compute(self) -> None:
-        """Runs the network for all histories that it has not read, the shortest first."""
+        """Runs the network for all histories that it has not read, those whose parents it has read together."""
         done, end = len(self._column), len(self)
         if done == end:
             return
-        self._column = np.append(self._column, np.zeros(end - done, np.int64))
+        self._column = np.append(self._column, np.full(end - done, -1))
         if len(self._outputs) < end:
             grown = self._outputs.new_empty(max(end, 2 * len(self._outputs)), self._outputs.shape[1])
             grown[:done] = self._outputs[:done]
             self._outputs = grown
-        new = np.arange(done, end)
-        lengths = self._length.take(new)[:, 0]
-        for length in np.unique(lengths).tolist():
-            group = new[lengths == length]
-            for first in range(0, len(group), self._programs.widest):
-                self._run(length, group[first : first + self._programs.widest])
+        waiting = np.arange(done, end)
+        while len(waiting):
+            parents = self._parent.take(waiting)[:, 0]
+            ready = (parents < 0) | (self._column[parents] >= 0)
+            self._run_all(waiting[ready])
+            waiting = waiting[~ready]
+        self._output_rows = self._outputs.cpu().numpy()  # the same memory, if that is the processor's
 
-    def _run(self, length: int, histories: Integers) -> None:
-        """Runs the chunk of one word for histories of so many words after <s>."""
-        program = self._programs.program
-        place, width = program.place(length), min(few_widths(len(histories)), self._programs.widest)
+    def _run_all(self, histories: Integers) -> None:
+        """Runs the network for histories whose parents it has read, those at one place of the program together."""
+        place_of = self._programs.program.place
+        lengths = self._length.take(histories)[:, 0]
+        places = np.array([place_of(length) for length in range(int(lengths.max()) + 1)])[lengths]
+        for place in np.unique(places).tolist():
+            group = histories[places == place]
+            for first in range(0, len(group), self._programs.widest):
+                self._run(place, group[first : first + self._programs.widest])
+
+    def _run(self, place: int, histories: Integers) -> None:
+        """Runs the chunk of one word at a place of the program."""
+        program, width = self._programs.program, min(few_widths(len(histories)), self._programs.widest)
         padded = np.append(histories, np.repeat(histories[:1], width - len(histories)))
         words = torch.from_numpy(self._word.take(padded)[:, 0]).to(self._embedding.device)
         chunk, inputs = program.chunks[place], {}
-        if length > 0:
+        if chunk.before:
             columns = self._column[self._parent.take(padded)[:, 0]]
             inputs = self._states[place].take(torch.from_numpy(columns).to(self._embedding.device))
         new = self._embedding[words]
@@ -231,6 +243,6 @@ class WordHistories:
         outputs = after.pop("output")
         after |= {name: chunk.kept_of(name, inputs[name], width) for name in chunk.kept}
         self._outputs[torch.from_numpy(histories).to(outputs.device)] = outputs[: len(histories)]
-        states = self._states[program.place(length + 1)]
+        states = self._states[program.place(int(self._length.take(histories[:1])[0, 0]) + 1)]
         first = states.append(after, len(histories))
         self._column[histories] = np.arange(first, first + len(histories))

@@ -7,22 +7,22 @@ import os
 import numpy as np
 
 from nnet3.base.kaldi_io.files import map_file
-from nnet3.base.kaldi_io.lattice import Lattice
+from nnet3.base.kaldi_io.lattice import Lattice, Strings
 from nnet3.base.text import whole_number, words_of
 from nnet3.errors import ModelFormatError
 from nnet3.model.hmm.transition_model import TransitionModel
 from nnet3.speech.asr.arrays import Flags, Integers
 from nnet3.speech.asr.levels import longest_paths
 
-_BEGINS, _PARTS = ("begin", "singleton"), ("internal", "end")
+_BEGINS, _PARTS, _ENDS = ("begin", "singleton"), ("internal", "end"), ("end", "singleton")
 _KINDS = ("nonword", *_BEGINS, *_PARTS)
 
 
 class WordBoundaries:
     """The phones at the beginning of words, and the phones outside words: enough to group phones into words."""
 
-    def __init__(self, model: TransitionModel, begins_word: Flags, is_inside: Flags):
-        """begins_word, is_inside (behind the first phone of a word): by phone, from 0."""
+    def __init__(self, model: TransitionModel, begins_word: Flags, is_inside: Flags, ends_word: Flags | None = None):
+        """begins_word, is_inside (behind the first phone of a word), ends_word: by phone, from 0."""
         ids = model.transition_ids
         flat, phone = model.topology.flat, model.phone(ids)
         entry = model.topology.entry_of_phone[phone]
@@ -31,14 +31,16 @@ class WordBoundaries:
         self.state = np.append(0, model.transition_state(ids))
         self.ends_phone = np.append(False, flat.destination[arc] == flat.num_states[entry] - 1) & ~self.is_self_loop
         known = phone < len(begins_word)
-        self.begins_word = np.append(False, known & begins_word[np.where(known, phone, 0)])
-        self.is_inside = np.append(False, known & is_inside[np.where(known, phone, 0)])
+        kinds = (begins_word, is_inside, np.ones_like(is_inside) if ends_word is None else ends_word)
+        self.begins_word, self.is_inside, self.ends_word = (
+            np.append(False, known & kind[np.where(known, phone, 0)]) for kind in kinds
+        )
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], model: TransitionModel) -> WordBoundaries:
         """Reads `word_boundary.int`: a phone and nonword, begin, end, internal or singleton in each line."""
         most = int(model.num_phones) + 1
-        begins, inside = np.zeros(most, bool), np.zeros(most, bool)
+        begins, inside, ends = np.zeros((3, most), bool)
         for number, line in enumerate(bytes(map_file(path)).decode("utf-8", "replace").split("\n"), 1):
             fields = words_of(line)
             if not fields:
@@ -49,7 +51,8 @@ class WordBoundaries:
                 raise ModelFormatError(message, os.fspath(path), f"line {number}")
             if phone < most:
                 begins[phone], inside[phone] = fields[1] in _BEGINS, fields[1] in _PARTS
-        return cls(model, begins, inside)
+                ends[phone] = fields[1] in _ENDS
+        return cls(model, begins, inside, ends)
 
     def phone_starts(self, ids: Integers) -> Flags:
         """Marks the first row of every phone in sequences of transition-ids, (sequences, rows).
@@ -78,6 +81,12 @@ class WordBoundaries:
         is_word, is_inside = self.begins_word[ids[:, 0]], self.is_inside[ids[:, 0]]
         ends = starts & ~(self.is_inside[ids] & is_word[:, None]) & ~is_inside[:, None]
         return np.argmax(ends, axis=1), is_word
+
+    def are_over(self, ids: Strings) -> Flags:
+        """Marks strings of transition-ids, none of them empty, whose last phone has come to its end."""
+        place = np.where(self.is_self_loop[ids.values], -1, np.arange(len(ids.values)))
+        last = np.maximum.accumulate(place)[ids.offsets[1:] - 1]
+        return (last >= ids.offsets[:-1]) & self.ends_phone[ids.values[last]]
 
     def words(self, ids: Integers, number: Integers) -> tuple[Integers, Integers]:
         """Returns first rows, and rows behind, of word `number` (from 0) of each sequence (sequences, rows); -1 where a

@@ -32,6 +32,7 @@ Recording = str | os.PathLike[str] | tuple[npt.NDArray[np.generic], float]
 _NETWORKS = ("final.raw", "final.ext.raw")
 _CMVN = SlidingCmvnOptions(cmn_window=300, center=True)  # as the recipes have it
 _CHUNK, _LEAST_CHUNK = 10000, 25
+_SHOWN = 5  # files in a message
 _PIECE_SECONDS, _BAND_OF_WHOLE_RECORDINGS = 10.0, 99
 
 
@@ -68,7 +69,8 @@ class SpeakerModel:
         if extract.is_file():
             nnet.apply_config(extract.read_text(), source=str(extract))
         sizes = [_number_in(network.with_name(name)) for name in ("max_chunk_size", "min_chunk_size")]
-        self._computer = XvectorComputer(nnet, XvectorOptions(sizes[0] or _CHUNK, sizes[1] or _LEAST_CHUNK))
+        self.xvector_options = XvectorOptions(sizes[0] or _CHUNK, sizes[1] or _LEAST_CHUNK)
+        self._computer = XvectorComputer(nnet, self.xvector_options)
         if nnet.input_dims["input"] != self.features.dim:
             raise ModelFormatError(
                 f"the network takes {nnet.input_dims['input']} numbers a frame, mfcc.conf makes {self.features.dim}",
@@ -89,7 +91,9 @@ class SpeakerModel:
         depths = [len(file.parts) for file in found]
         found = sorted(file for file, depth in zip(found, depths, strict=True) if depth == min(depths))
         if len(found) > 1:
-            shown = ", ".join(str(file.relative_to(self.path)) for file in found[:5])
+            shown = ", ".join(str(file.relative_to(self.path)) for file in found[:_SHOWN]) + ", ..." * (
+                len(found) > _SHOWN
+            )
             raise ModelFormatError(f"there is more than one {name}: {shown}: say which counts", str(self.path))
         return found[0] if found else None
 
