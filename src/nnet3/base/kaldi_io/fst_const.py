@@ -124,7 +124,8 @@ def _record_starts(words: Integers, records: int) -> Integers:
 
     Each record tells where the next begins. Blocks of words come one after the other, which takes little memory.
     """
-    found, place, left = [np.zeros(0, np.int64)], 0, records
+    found: list[Integers] = [np.zeros(0, np.int64)]
+    place, left = 0, records
     while left > 0 and place < len(words):
         starts = _starts_in_block(words[place : place + _BLOCK_WORDS + 1])[:left]
         if not len(starts):
