@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nnet3.kaldi_io import Fst
 from nnet3.speech.asr.search_graph import SearchGraph, arcs_between, arcs_leaving, epsilons_first
 from tests.asr.slow_search import random_graph
 from tests.seeds import RANDOM
@@ -48,6 +49,13 @@ def test_only_states_with_late_epsilons_change(in_place: bool) -> None:
         after = changed.ilabel, changed.olabel, changed.cost, changed.dst
         assert all(np.array_equal(new, old[order]) for new, old in zip(after, before, strict=True))
         assert (changed is fst) == (order == arcs.tolist() or (in_place and example % 2 == 0))
+
+
+def test_labels_that_are_one_array_change_once() -> None:
+    acceptor = Fst.from_arcs(0, [0.0], [0, 0, 0], [0, 0, 0], [2, 0, 1], [0.1, 0.2, 0.3])
+    assert acceptor.ilabel is acceptor.olabel
+    changed = epsilons_first(acceptor, in_place=True)
+    assert (changed.ilabel.tolist(), changed.olabel.tolist()) == ([0, 2, 1], [0, 2, 1])
 
 
 def test_a_graph_may_take_an_fst_over() -> None:

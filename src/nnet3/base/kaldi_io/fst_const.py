@@ -49,8 +49,9 @@ def read_const(reader: Reader, header: FstHeader) -> Fst:
     if offsets[-1] != header.arcs or ((first != offsets[:-1]) & (count > 0)).any():
         raise reader.error(f"the states of the FST do not share its {header.arcs} arcs in order")
     header.align(reader)
-    columns = _columns(reader, header.arcs, _ARC, ("ilabel", "olabel", "cost", "dst"), "arcs of an FST")
-    return Fst(header.start, final, offsets, *columns)
+    names = "ilabel", "olabel", "cost", "dst"
+    ilabel, olabel, cost, dst = _columns(reader, header.arcs, _ARC, names, "arcs of an FST")
+    return Fst(header.start, final, offsets, ilabel, olabel, cost, dst)
 
 
 def _columns(reader: Reader, count: int, record: np.dtype, names: tuple[str, ...], what: str) -> list[npt.NDArray[Any]]:

@@ -183,9 +183,10 @@ class GrammarGraph(GrowingGraph):
             cost[chosen] = correction + cost[chosen] + self._costs[enters]
             target[chosen], target_instance[chosen] = self._targets[enters], instances[there]
             kept.append(chosen)
-        kept_arcs = np.sort(np.concatenate(kept))
-        dst = self._numbers(target_instance[kept_arcs], target[kept_arcs])
-        self._keep_arcs(states, *(column[kept_arcs] for column in (of, arc, label, word, cost)), dst)
+        all_kept = np.sort(np.concatenate(kept))
+        dst = self._numbers(target_instance[all_kept], target[all_kept])
+        of, arc, label, word = (column[all_kept] for column in (of, arc, label, word))
+        self._keep_arcs(states, of, arc, label, word, cost[all_kept], dst)
 
     def _back(self, instance: Integers) -> tuple[Integers, Integers]:
         """Returns the instances to which others return, and the states there."""

@@ -94,12 +94,14 @@ def epsilons_first(fst: Fst, in_place: bool = False) -> Fst:
         return fst
     arc, place = arcs_leaving(fst.offsets, states)
     order = arc[np.lexsort((arc, ~is_epsilon[arc], place))]
-    columns = fst.ilabel, fst.olabel, fst.cost, fst.dst
-    can_change = in_place and all(column.flags.writeable for column in columns)
-    changed = columns if can_change else tuple(column.copy() for column in columns)
-    for new, old in zip(changed, columns, strict=True):
-        new[arc] = old[order]
-    return fst if can_change else Fst(fst.start, fst.final, fst.offsets, *changed)
+    can_change = in_place and all(each.flags.writeable for each in (fst.ilabel, fst.olabel, fst.cost, fst.dst))
+    if not can_change:
+        ilabel, olabel, cost, dst = fst.ilabel.copy(), fst.olabel.copy(), fst.cost.copy(), fst.dst.copy()
+        fst = Fst(fst.start, fst.final, fst.offsets, ilabel, olabel, cost, dst)
+    columns = {id(column): column for column in (fst.ilabel, fst.olabel, fst.cost, fst.dst)}  # labels may be one array
+    for column in columns.values():
+        column[arc] = column[order]
+    return fst
 
 
 def _states_of_arcs(fst: Fst, arcs: Integers) -> Integers:
