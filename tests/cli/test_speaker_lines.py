@@ -12,9 +12,8 @@ import pytest
 
 from nnet3.kaldi_io import load_matrix, open_matrix_table, open_vector_table
 from nnet3.speaker import SpeakerModel, Verifier
-from nnet3.speech.asr.wav_file import wav_bytes
 from tests.cli.run_command import Shell
-from tests.speaker.made_voices import RATE, make_model, voice
+from tests.speaker.made_voices import RATE, make_model, voice, wav_bytes
 
 NNET = "exp/xvector_nnet_1a"
 

@@ -10,10 +10,9 @@ import pytest
 from nnet3.kaldi_io import Writer, matrix_writer, open_matrix_table, vector_writer
 from nnet3.options import ClusteringOptions, PldaScoringOptions
 from nnet3.speaker import Plda, clusters_of, scores_of_pairs
-from nnet3.speech.asr.wav_file import wav_bytes
 from tests.cli.run_command import Cli
 from tests.seeds import RANDOM
-from tests.speaker.made_voices import RATE, make_model, voice
+from tests.speaker.made_voices import RATE, make_model, voice, wav_bytes
 
 MODEL = Plda.of_covariances(
     np.array([0.5, -1.0]), np.array([[1.0, 0.3], [0.3, 0.5]]), np.array([[2.0, 0.1], [0.1, 3.0]])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +13,8 @@ from nnet3.options import SlidingCmvnOptions
 from nnet3.speech.asr.audio_file import open_audio
 from nnet3.speech.asr.audio_source import AudioSource
 from nnet3.speech.asr.sliding_cmvn import normalised_by_window
-from nnet3.speech.asr.wav_file import wav_bytes
 from tests.cli.run_command import Cli
+from tests.speaker.made_voices import wav_bytes
 
 LOUD, QUIET = np.repeat([[20.0, 1.0], [0.0, 2.0]], 4, axis=0).astype(np.float32), np.zeros((3, 2), np.float32)
 
@@ -105,10 +104,3 @@ def test_segments_are_cut_out(cli: Cli) -> None:
     cli.good("extract-segments", "--min-segment-length=1", "ark:out.ark", "echo t s3 0 -1 |", "ark:none.ark")
     cli.good("extract-segments", "ark:out.ark", "printf 't s3 0.1 0.3\\nu s1 0 0.2\\n' |", "ark:two.ark")
     np.testing.assert_array_equal(_segments("ark:two.ark")["u"], samples[500:700])
-
-
-def test_files_of_16_bits_hold_the_samples() -> None:
-    samples = np.array([[0.9, -0.9], [40000, -40000], [-7.5, 3]], np.float32)
-    recording = open_audio(io.BytesIO(wav_bytes(samples, 8000)), "made")
-    assert (recording.channels, recording.rate) == (2, 8000)
-    assert np.concatenate(list(recording.pieces(1.0))).tolist() == [[0, 0], [32767, -32768], [-7, 3]]

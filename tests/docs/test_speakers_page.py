@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from nnet3.cli.registry import find_program
-from nnet3.speech.asr.wav_file import wav_bytes
 from tests.docs.doctest_page import DOCS, run_page
-from tests.speaker.made_voices import RATE, make_model, voice
+from tests.speaker.made_voices import RATE, make_model, voice, wav_bytes
 
 
 def test_the_page_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from nnet3 import Nnet
 from nnet3.kaldi_io import Writer
 from nnet3.options import SpeakerLdaOptions
+from nnet3.speech.asr.wave_table import WaveData, write_wave
 from nnet3.speech.speaker.plda_training import estimate_plda
 from nnet3.speech.speaker.speaker_model import SpeakerModel
 from nnet3.speech.speaker.speaker_stats import SpeakerStats, discriminant_transform, transformed, with_length
@@ -38,6 +39,13 @@ def voice(speaker: int, seed: int, seconds: float = 1.0) -> np.ndarray:
     speech = np.fft.irfft(spectrum[:, :width] * shapes[mix, :width], _HOP, axis=1).reshape(-1)
     pause = rng.normal(0, 1, RATE // 4)
     return np.concatenate([pause, 800 * speech, pause]).round().clip(-32000, 32000).astype(np.int16)
+
+
+def wav_bytes(samples: np.ndarray, rate: int) -> bytes:
+    """Returns the WAV file of samples (n,) or (n, channels)."""
+    writer = Writer(binary=True)
+    write_wave(writer, WaveData.of(rate, samples.reshape(len(samples), -1)))
+    return writer.getvalue()
 
 
 def save(path: Path, write: object) -> None:

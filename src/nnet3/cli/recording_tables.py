@@ -16,7 +16,7 @@ from nnet3.errors import Nnet3Error
 from nnet3.speech.asr.audio import PcmReader
 from nnet3.speech.asr.audio_file import open_audio
 from nnet3.speech.asr.audio_source import AudioSource
-from nnet3.speech.asr.wav_file import wav_bytes
+from nnet3.speech.asr.wave_table import WaveData, write_wave
 
 _PIECE_SECONDS = 60.0
 
@@ -26,24 +26,24 @@ def copy(source: str, output: str) -> int:
     if is_table(source) != is_table(output):
         raise Nnet3Error(f"{source}, {output}: give two tables or two files")
     if is_table(source):
-        with TableWriter(output, Writer.raw, header=False) as table:
-            for entry in each_recording(source, _as_wav):
+        with TableWriter(output, write_wave, header=False) as table:
+            for entry in each_recording(source, _as_wave):
                 table.write(*entry)
             return int(table.count == 0)
     for _, recording in recordings_of(source, open_audio):
         if isinstance(recording, Nnet3Error):
             raise recording
         writer = Writer(binary=True)
-        writer.raw(_as_wav(recording))
+        write_wave(writer, _as_wave(recording))
         write_wxfilename(output, writer)
     return 0
 
 
-def _as_wav(recording: AudioSource) -> bytes:
-    """Returns a WAV file of all channels of a recording."""
+def _as_wave(recording: AudioSource) -> WaveData:
+    """Returns all channels of a recording in 16 bits."""
     readers = [PcmReader(recording.channels, channel) for channel in range(recording.channels)]
     parts = [np.stack([reader.read(part) for reader in readers], axis=1) for part in recording.pieces(_PIECE_SECONDS)]
-    return wav_bytes(np.concatenate(parts), recording.rate)
+    return WaveData.of(recording.rate, np.concatenate(parts))
 
 
 def write_durations(recordings: str, output: str, counts: bool) -> int:

@@ -8,7 +8,6 @@ import numpy as np
 
 from nnet3.base.kaldi_io.table_values import open_matrix_table, random_access_vectors, vector_writer
 from nnet3.base.kaldi_io.table_writer import TableWriter
-from nnet3.base.kaldi_io.writer import Writer
 from nnet3.base.options.speaker import SlidingCmvnOptions, VadOptions
 from nnet3.base.text.values import read_number
 from nnet3.cli.feature_tables import write_changed
@@ -19,7 +18,7 @@ from nnet3.errors import Nnet3Error
 from nnet3.speech.asr.arrays import Rows
 from nnet3.speech.asr.audio import PcmReader
 from nnet3.speech.asr.sliding_cmvn import normalised_by_window
-from nnet3.speech.asr.wav_file import wav_bytes
+from nnet3.speech.asr.wave_table import WaveData, write_wave
 from nnet3.speech.speaker.voice_activity import selected_frames, voiced_frames
 
 
@@ -73,17 +72,17 @@ def extract_segments(recordings: str, segments: str, output: str, least: float, 
     """Writes segments of recordings as a table of WAV files; lines that make no segment are left out with a warning."""
     by_key, left_out = RecordingsByKey(recordings), LeftOut("segment '{}' left out: {}")
     lines = read_text(segments).splitlines()
-    with TableWriter(output, Writer.raw, header=False) as writer:
+    with TableWriter(output, write_wave, header=False) as writer:
         for line in lines:
             name = line.split()[0] if line.split() else ""
-            contents = left_out.made(name, partial(_segment, by_key, line, least, overshoot))
-            if contents is not None:
-                writer.write(name, contents)
+            wave = left_out.made(name, partial(_segment, by_key, line, least, overshoot))
+            if wave is not None:
+                writer.write(name, wave)
         say(f"Successfully processed {writer.count} lines out of {len(lines)} in the segments file.")
 
 
-def _segment(recordings: RecordingsByKey, line: str, least: float, overshoot: float) -> bytes:
-    """Returns the WAV file of a segment `NAME RECORDING START END [CHANNEL]`. Raises Nnet3Error if there is none."""
+def _segment(recordings: RecordingsByKey, line: str, least: float, overshoot: float) -> WaveData:
+    """Returns the samples of a segment `NAME RECORDING START END [CHANNEL]`. Raises Nnet3Error if there is none."""
     words = line.split()
     if len(words) not in (4, 5):
         raise Nnet3Error(f"expected 'NAME RECORDING START END [CHANNEL]', got '{line[:80]}'")
@@ -109,4 +108,4 @@ def _segment(recordings: RecordingsByKey, line: str, least: float, overshoot: fl
     if channel >= samples.shape[1]:
         raise Nnet3Error(f"there is no channel {channel} of {samples.shape[1]} in the recording '{words[1]}'")
     first, behind = int(start * rate + 0.5), min(int(end * rate + 0.5), len(samples))
-    return wav_bytes(PcmReader().read(samples[first:behind, max(channel, 0)]), rate)
+    return WaveData.of(rate, PcmReader().read(samples[first:behind, max(channel, 0)])[:, np.newaxis])

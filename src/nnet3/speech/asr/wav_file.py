@@ -1,4 +1,4 @@
-"""WAV files of integers, read in order, and written whole."""
+"""WAV files of integers, read in order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from nnet3.errors import ModelFormatError
-from nnet3.speech.asr.arrays import Singles
 from nnet3.speech.asr.audio_source import AudioSource, BytesInOrder
 
 _INTEGERS, _EXTENSIBLE = 1, 0xFFFE  # format tags
@@ -100,18 +99,6 @@ def read_wav(file: BytesInOrder, source: str, close: Callable[[], None] = lambda
     if header is None or header.form.tag != _INTEGERS:
         return None
     return _opened(file, header.form, header.size, source, close)
-
-
-def wav_bytes(samples: Singles, rate: int) -> bytes:
-    """Returns a WAV file of 16 bits of samples (n,) or (n, channels) in the scale of 16 bits.
-
-    Fractions are cut off, and samples beyond 16 bits are the largest or smallest number.
-    """
-    channels = 1 if samples.ndim == 1 else samples.shape[1]
-    contents = np.clip(np.trunc(samples), -32768, 32767).astype("<i2").tobytes()
-    form = struct.pack("<HHIIHH", _INTEGERS, channels, rate, 2 * channels * rate, 2 * channels, 16)
-    inside = b"WAVE" + b"fmt " + struct.pack("<I", len(form)) + form + b"data" + struct.pack("<I", len(contents))
-    return b"RIFF" + struct.pack("<I", len(inside) + len(contents)) + inside + contents
 
 
 def _opened(
