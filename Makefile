@@ -17,7 +17,7 @@ RECORDS ?= command-lines-out
 NATIVE_TESTS ?= $(wildcard tests/native/test_[opr]*.py tests/*/test_native*.py) tests/components/test_large_products.py tests/components/test_packed_affine.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-speech digits digits-chain mini-digits speakers browser quick test prove native-check cuda soak lint bench bench-parts fuzz kill hostile mutate plant record-commands compare-commands real words coverage components onnx xconfig options verbs figures explorer docs wheel release clean
+.PHONY: help demo demo-speech digits digits-chain mini-digits speakers browser quick test prove native-check native-others cuda gpu soak lint bench bench-parts fuzz kill hostile mutate plant record-commands compare-commands real words coverage components onnx xconfig options verbs figures explorer docs wheel release clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -73,6 +73,11 @@ native-check: $(VENV)/installed  ## run the tests of native code with sanitizers
 	LD_PRELOAD=$$(gcc -print-file-name=libasan.so) $(BIN)/python -c "from nnet3.base.native.library import library; assert library()"
 	LD_PRELOAD=$$(gcc -print-file-name=libasan.so) $(BIN)/python -m pytest -n $(WORKERS) $(NATIVE_TESTS)
 
+# Clang for plain x86-64, for x86-64 with AVX2, and for ARM with NEON, which qemu-user runs where there is no such processor.
+native-others: $(VENV)/installed  ## build native code for other processors and compare it with plain loops (installs ziglang, needs qemu-aarch64-static)
+	$(BIN)/pip install -q 'ziglang>=0.13'
+	$(BIN)/python -m tools.other_processors
+
 cuda: $(VENV)/installed  ## golden networks and training runs on a GPU instead of the processor
 	TEST_DEVICE=cuda $(BIN)/python -m pytest tests/networks tests/inference tests/train tests/chain tests/runtime
 
@@ -86,6 +91,9 @@ lint: $(VENV)/installed  ## ruff (lint and format) and mypy
 
 bench: $(VENV)/installed  ## write docs/benchmarks.md: speed and memory beside PyTorch and onnxruntime (BENCH=--quick: a few minutes)
 	$(BIN)/python -m benchmarks.page --folder $(SHARED)/golden/bench $(BENCH)
+
+gpu: $(VENV)/installed  ## write docs/gpu.md: golden tests, speed beside PyTorch and the share of the roofline on a GPU, in eight minutes
+	$(BIN)/python -m benchmarks.gpu --folder $(SHARED)/golden/bench
 
 bench-parts: $(VENV)/installed  ## print what single parts cost: compiling, loading, streams, precision, training runs, ...
 	$(BIN)/python -m benchmarks

@@ -16,6 +16,7 @@ BENCHMARKS = (
     "startup",
     "model_files",
     "cn_lstm",
+    "cn_stepping",
     "cn_training",
     "cn_asynchronous",
     "torch_module",

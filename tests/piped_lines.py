@@ -9,7 +9,8 @@ from pathlib import Path
 
 from tests.road_case import Ran, run_line
 
-_STREAM = re.compile(r"(?:ark(?:,t)?:)?-")
+_NUMBERS = itertools.count()
+_STREAM = re.compile(r"((?:ark(?:,t)?:)?|--[\w-]+=)-")
 
 
 def run_piped(line: str) -> list[Ran]:
@@ -25,14 +26,14 @@ def run_piped(line: str) -> list[Ran]:
             found = [each for each in Path(given).read_text().splitlines(keepends=True) if stage[2] in each]
             Path(stage[4]).write_text("".join(found))
             continue
-        inner = [_run_first(word, f"inner.{number}.{place}") for place, word in enumerate(stage)]
+        inner = [_run_first(word) for word in stage]
         streams = [place for place, word in enumerate(inner) if _STREAM.fullmatch(word)]
         if given:
             place = streams.pop(0)
-            inner[place] = inner[place].replace("-", given)
-        given = f"pipe.{number}" if number + 1 < len(stages) else ""
+            inner[place] = inner[place][:-1] + given
+        given = f"pipe.{next(_NUMBERS)}" if number + 1 < len(stages) else ""
         if given:
-            inner[streams[-1]] = inner[streams[-1]].replace("-", given)
+            inner[streams[-1]] = inner[streams[-1]][:-1] + given
         ran.append(run_line(shlex.join(inner)))
     return ran
 
@@ -45,11 +46,11 @@ def _words(line: str) -> list[str]:
     return list(lexer)
 
 
-def _run_first(word: str, name: str) -> str:
+def _run_first(word: str) -> str:
     """Runs a command whose output is read, and returns the name of a file with the output."""
     if not word.endswith("|"):
         return word
-    command = shlex.split(word.rstrip("|"))
+    command, name = shlex.split(word.rstrip("|")), f"pipe.{next(_NUMBERS)}"
     assert command[-1] == "-"
     ran = run_line(shlex.join([*command[:-1], name]))
     assert ran.status == 0, ran.err

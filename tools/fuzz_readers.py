@@ -31,7 +31,7 @@ from nnet3.cli.registry import find_verb
 from nnet3.engine.driver.cache_file import MAGIC
 from nnet3.errors import ModelFormatError, Nnet3Error
 from nnet3.export.metadata import OnnxMetadata, load_onnx_metadata
-from nnet3.kaldi_io import Reader, load_matrix, open_matrix_table, open_vector_table, open_words_table
+from nnet3.kaldi_io import Reader, Writer, load_matrix, open_matrix_table, open_vector_table, open_words_table
 from nnet3.model.hmm.topology import read_topology
 from nnet3.model.hmm.tree import ContextDependency
 from nnet3.model.nnet.load import read_transition_model
@@ -46,6 +46,7 @@ from nnet3.speech.asr.model_settings import read_extractor_settings, read_kaldi_
 from nnet3.speech.asr.word_times import WordBoundaries
 from nnet3.speech.serve.access import AccessRules
 from nnet3.speech.serve.session import Session
+from nnet3.speech.speaker.plda import Plda
 from nnet3.training.chain.graphs.lexicon import parse_lexicon
 from nnet3.training.examples.xvector_making import read_ranges
 from nnet3.training.runs.checkpoints import Checkpoints
@@ -125,6 +126,7 @@ _ONLINE_CONF = """--feature-type=mfcc
 --ivector-silence-weighting.silence-weight=0.01
 """
 _EXTRACTOR_CONF = "--ivector-extractor=final.ie\n--diag-ubm=final.dubm\n--ivector-period=10\n--max-count=100.5\n"
+_PLDA = "<Plda>  [ 1 2 ]\n [\n  1 0 \n  0.5 2 ]\n [ 3 0.5 ]\n</Plda> "
 _TABLE = "a  [\n  1 2.5\n  3 4 ]\nb  [ 5 6 ]\n"
 _STATE = {"progress": {"step": 4, "done": 0.5, "best": None}, "w": np.arange(3.0), "x": [(1, b"\0"), "text", True]}
 _HOSTILE = (b"9" * 5000, b"[" * 1000, b"{" * 1000, b"1e999", b"-1", b"nan", b"\xff\xfe", "\u00b2\u0663\u3000".encode())
@@ -310,6 +312,12 @@ def _read_options(path: Path) -> None:
         raise ModelFormatError(error.message) from None
 
 
+def _binary_plda() -> Iterator[bytes]:
+    writer = Writer.of_file(binary=True)
+    Reader(_PLDA.encode(), "plda").whole(Plda.read).write_to(writer)
+    yield writer.getvalue()
+
+
 def _nothing(_: Any) -> None:
     return
 
@@ -351,6 +359,7 @@ _READERS: tuple[tuple[str, Callable[[Path], Iterator[bytes]], Callable[[bytes], 
     ("script", _of("a x.ark:17\nb y.ark:3[0:4,1:2]\nc cat z |\n"), _by_path(lambda path: read_script(str(path)))),
     ("x-vector ranges", _of("a 0 0 5 30 1\nb 1 1 0 20 2\n"), _by_text(lambda text: read_ranges(text, "ranges", 2))),
     ("WAV", _of(_wav()), lambda contents: list(open_audio(io.BytesIO(contents), "mutant").pieces(0.1))),
+    ("PLDA model", _of(_PLDA, *_binary_plda()), _by_reader(Plda.read)),
     ("topology", _files("chain/*/topo"), _by_reader(read_topology)),
     ("tree", _files("chain/*/tree"), _by_reader(ContextDependency.read)),
     ("transition model", _files("chain/*/0.trans_mdl"), _by_reader(read_transition_model)),

@@ -31,6 +31,7 @@ from nnet3.model.edits import prepare_for_test
 
 AGREEMENT, EXACT = 1e-3, 1e-6  # relative differences: of outputs in float32, of gradients in float64
 BENCH = Path("../shared/golden/bench")
+CPU = torch.device("cpu")
 
 
 def network_of(folder: Path, *, train: bool) -> tuple[nnet3.Nnet, nnet3.Nnet]:
@@ -57,15 +58,19 @@ def network_of(folder: Path, *, train: bool) -> tuple[nnet3.Nnet, nnet3.Nnet]:
 class Given:
     """Random inputs of a case, for the program and for the twin."""
 
-    def __init__(self, nnet: nnet3.Nnet, case: Case, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(self, nnet: nnet3.Nnet, case: Case) -> None:
         self.request = request_for(nnet, case)
-        self.matrices = {
-            io.name: torch.randn(len(io.indexes), nnet.node_dim(io.name), dtype=dtype) for io in self.request.inputs
-        }
+        self.matrices = {io.name: torch.randn(len(io.indexes), nnet.node_dim(io.name)) for io in self.request.inputs}
         x = self.matrices["input"].view(-1, case.sequences, nnet.node_dim("input"))
         needed = nnet.left_context + FACTOR * (case.frames - 1) + 1 + nnet.right_context
         self.x, self.ivector = x[:needed].contiguous(), self.matrices["ivector"]
-        self.derivative = torch.randn(len(self.request.outputs[0].indexes), nnet.node_dim("output"), dtype=dtype) / 100
+        self.derivative = torch.randn(len(self.request.outputs[0].indexes), nnet.node_dim("output")) / 100
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> None:
+        """Move all matrices, in a type."""
+        self.matrices = {name: matrix.to(device, dtype) for name, matrix in self.matrices.items()}
+        self.x, self.ivector = self.x.to(device, dtype), self.ivector.to(device, dtype)
+        self.derivative = self.derivative.to(device, dtype)
 
 
 def close(found: Tensor, expected: Tensor, bound: float, what: str) -> float:
@@ -99,9 +104,9 @@ def forward(case: Case, folder: Path, seconds: float, *, quick: bool) -> dict[st
     return {"times": times, "error": error, "flops": counter.get_total_flops(), "notes": notes}
 
 
-def running(nnet: nnet3.Nnet, given: Given) -> Callable[[], Tensor]:
+def running(nnet: nnet3.Nnet, given: Given, device: torch.device = CPU) -> Callable[[], Tensor]:
     """Returns what computes the output of a network, whose program is made and linked before."""
-    computer = nnet3.NnetComputer(nnet3.compile(nnet, given.request), nnet, check_finite=False)
+    computer = nnet3.NnetComputer(nnet3.compile(nnet, given.request), nnet, device=device, check_finite=False)
 
     def run() -> Tensor:
         for name, matrix in given.matrices.items():
@@ -173,10 +178,19 @@ def exported(twin: Twin, given: Given, folder: Path) -> timing.Work:
 class Trained:
     """Training steps of a network: ours with plain and with natural gradient, and the twin's."""
 
-    def __init__(self, case: Case, folder: Path, dtype: torch.dtype = torch.float32, level: int = 3) -> None:
+    def __init__(
+        self,
+        case: Case,
+        folder: Path,
+        dtype: torch.dtype = torch.float32,
+        level: int = 3,
+        device: torch.device = CPU,
+    ) -> None:
         self.nnet, _ = network_of(folder, train=True)
-        self.nnet.to(dtype=dtype)
-        self.given, self.twin = Given(self.nnet, case, dtype), TWINS[case.name](self.nnet).to(dtype).train()
+        self.given, self.twin = Given(self.nnet, case), TWINS[case.name](self.nnet).to(device, dtype).train()
+        self.nnet.to(dtype=dtype, device=device)
+        self.given.to(device, dtype)
+        self.device = device
         self.computation = nnet3.compile(self.nnet, self.given.request, nnet3.CompileOptions(level=level))
         self.targets: dict[str, nnet3.Nnet] = {}
 
@@ -184,7 +198,10 @@ class Trained:
         target = self.nnet.copy() if natural else self.nnet.gradient_copy()
         self.targets["natural" if natural else "plain"] = target
         computer = nnet3.NnetComputer(
-            self.computation, self.nnet, target, nnet_to_store_stats=target, check_finite=False
+            *(self.computation, self.nnet, target),
+            device=self.device,
+            nnet_to_store_stats=target,
+            check_finite=False,
         )
 
         def step() -> None:
@@ -198,8 +215,12 @@ class Trained:
         return step
 
     def theirs(self) -> None:
-        self.twin.zero_grad(set_to_none=True)
-        output = self.twin(self.given.x, self.given.ivector)
+        self.step_of(self.twin)
+
+    def step_of(self, twin: torch.nn.Module) -> None:
+        """A training step of the twin, or of what compiled it."""
+        twin.zero_grad(set_to_none=True)
+        output = twin(self.given.x, self.given.ivector)
         output.backward(self.given.derivative.view_as(output))
 
     def compare(self) -> float:

@@ -10,7 +10,7 @@ from recipes.spoken_digits.stages import Stage, key_of_file, run_stage
 from recipes.spoken_digits.words import WordTraining, train_network
 from recipes.spoken_digits_speakers.report import Condition, write_report
 from recipes.spoken_digits_speakers.speech import write_examples, write_features
-from recipes.spoken_digits_speakers.verification import Trials, Vectors, compute_vectors
+from recipes.spoken_digits_speakers.verification import Trials, Vectors, compute_vectors, cosines, train_plda
 
 NETWORK = Path(__file__).with_name("network.xconfig")
 _PARTS = "train", "valid", "test"
@@ -54,25 +54,22 @@ def run_recipe(archive: Path, out: Path, settings: Settings) -> Path:
     def vectors(stage: Stage, part: str, of: list[str], trained_on: list[str]) -> Vectors:
         return compute_vectors(stage.folder / "final.raw", tables[part], of, tables["valid"], trained_on)
 
-    everybody = train("everybody", speakers)
-    known = vectors(everybody, "test", speakers, speakers)
-    words, enrolled = [], []
+    def trials(stage: Stage, of: list[str], trained_on: list[str]) -> tuple[Vectors, list[Trials]]:
+        """The vectors of words, and trials of words and of speakers by cosines, then both by PLDA."""
+        words, enrolled = (vectors(stage, part, of, trained_on) for part in ("test", "valid"))
+        plda = train_plda(vectors(stage, "train", trained_on, trained_on))
+        made = [(words.word_trials(score), words.speaker_trials(enrolled, score)) for score in (cosines, plda)]
+        return words, [each for pair in made for each in pair]
+
+    known, of_known = trials(train("everybody", speakers), speakers, speakers)
+    of_unknown = []
     for start in range(0, len(speakers), settings.left_out):
         away = speakers[start : start + settings.left_out]
         others = [each for each in speakers if each not in away]
         if len(away) < 2 or len(others) < 2:
             continue  # no trials, or nothing to learn
-        stage = train(f"without-{'-'.join(away)}", others)
-        unknown = vectors(stage, "test", away, others)
-        words.append(unknown.word_trials())
-        enrolled.append(unknown.speaker_trials(vectors(stage, "valid", away, others)))
-    conditions = [
-        Condition(
-            "speakers to train on",
-            known.word_trials(),
-            known.speaker_trials(vectors(everybody, "valid", speakers, speakers)),
-        ),
-    ]
-    if words:
-        conditions.append(Condition("speakers left out", Trials.joined(words), Trials.joined(enrolled)))
+        of_unknown.append(trials(train(f"without-{'-'.join(away)}", others), away, others)[1])
+    conditions = [Condition("speakers to train on", *of_known)]
+    if of_unknown:
+        conditions.append(Condition("speakers left out", *map(Trials.joined, zip(*of_unknown, strict=True))))
     return write_report(len(recordings), known, conditions, out)

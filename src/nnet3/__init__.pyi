@@ -6,6 +6,7 @@ from . import (
     errors as errors,
     explore as explore,
     serve as serve,
+    speaker as speaker,
     stages as stages,
     train as train,
 )
@@ -36,5 +37,6 @@ from .speech.asr.aligning import align as align
 from .speech.asr.pronouncing import Lexicon as Lexicon
 from .stages import optimize as optimize
 from .training.chain.chain_loss import chain_loss as chain_loss
+from .training.discriminative.discriminative_loss import discriminative_loss as discriminative_loss
 from .training.train.torch_module import TorchModule as TorchModule
 from .version import __version__ as __version__

@@ -43,6 +43,7 @@ from nnet3.base.options.examples import (
     XvectorMakingOptions as XvectorMakingOptions,
 )
 from nnet3.base.options.images import ImageOptions as ImageOptions
+from nnet3.base.options.online import OnlineDecodingOptions as OnlineDecodingOptions, TcpOptions as TcpOptions
 from nnet3.base.options.onnx import NetworkOnnxOptions as NetworkOnnxOptions, OnnxOptions as OnnxOptions
 from nnet3.base.options.pitch import PitchFeatureOptions as PitchFeatureOptions, PitchOptions as PitchOptions
 from nnet3.base.options.recognizer import (
@@ -63,6 +64,15 @@ from nnet3.base.options.recognizer import (
     SpliceOptions as SpliceOptions,
 )
 from nnet3.base.options.serve import HearingOptions as HearingOptions, ServeOptions as ServeOptions
+from nnet3.base.options.speaker import (
+    ClusteringOptions as ClusteringOptions,
+    DiarizationOptions as DiarizationOptions,
+    PldaAdaptationOptions as PldaAdaptationOptions,
+    PldaScoringOptions as PldaScoringOptions,
+    SlidingCmvnOptions as SlidingCmvnOptions,
+    SpeakerLdaOptions as SpeakerLdaOptions,
+    VadOptions as VadOptions,
+)
 from nnet3.base.options.training import (
     FeatureTransformOptions as FeatureTransformOptions,
     LdaStatsOptions as LdaStatsOptions,
@@ -80,3 +90,4 @@ from nnet3.base.options.utterances import (
     UtteranceOptions as UtteranceOptions,
     XvectorOptions as XvectorOptions,
 )
+from nnet3.base.options.waves import TrailingSilenceOptions as TrailingSilenceOptions

@@ -19,9 +19,9 @@ PIECE = RATE // 5
 WORDS = "<eps> 0\nhigh 1\nlow 2\n"
 
 
-def write_recognizer(folder: Path, *, lookahead: bool = False) -> Path:
+def write_recognizer(folder: Path, *, lookahead: bool = False, with_ivector: bool = True) -> Path:
     """Writes a model directory: phone 1 is silence; 2 and 3 are words, which tones of 1800 and 300 Hz sound like."""
-    write_folder(folder, RANDOM)
+    write_folder(folder, RANDOM, with_ivector=with_ivector)
     with open(folder / "conf/model.conf", "a") as conf:
         conf.write("--lattice-beam=4\n")
     model = nnet3.load(folder / "am/final.mdl")

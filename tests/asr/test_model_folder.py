@@ -158,15 +158,17 @@ def test_a_file_that_was_lost_is_missed(write: Callable[..., Any], lookahead: bo
         (tmp_path / "lost").rename(file)
 
 
-def test_models_for_rescoring_are_warned_about(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_models_for_rescoring_that_are_not_used(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     for name in ("rescore", "rnnlm"):
         (folder / name).mkdir()
     ModelFolder(folder)
     assert not caplog.text
-    for name in ("rescore/G.carpa", "rnnlm/final.raw"):
-        (folder / name).touch()
+    (folder / "rnnlm/final.raw").touch()
+    ModelFolder(folder)
+    assert "rnnlm/final.raw: not used without rescore/G.carpa" in caplog.text
+    (folder / "rescore/G.carpa").touch()
+    with pytest.raises(ModelFormatError, match=r"rescore/G\.carpa needs rescore/G\.fst beside it"):
         ModelFolder(folder)
-        assert f"{name}: words are not weighed anew by larger models" in caplog.text
 
 
 def test_a_model_without_ivectors_needs_no_extractor(tmp_path: Path) -> None:

@@ -170,8 +170,8 @@ def test_vosks_names_give_its_json(model: Model) -> None:
     result = json.loads(recognizer.Result())
     assert " ".join(word["word"] for word in result["result"]) == result["text"] != ""
     assert recognizer.Result() == '{\n  "text" : ""\n}'
-    for wrong in (-1, "2", None):
-        with pytest.raises(ArgumentError, match="alternatives must be a whole number from 0 on, got"):
+    for wrong in (1.5, "2", None):
+        with pytest.raises(ArgumentError, match="alternatives must be a whole number, got"):
             recognizer.SetMaxAlternatives(wrong)  # type: ignore[arg-type]
     recognizer.SetMaxAlternatives(2)
     assert json.loads(recognizer.FinalResult()) == {"alternatives": [{"text": "", "confidence": 1.0}]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from nnet3.speech.asr.search_graph import SearchGraph, arcs_between, arcs_leaving, epsilons_first
 from tests.asr.slow_search import random_graph
@@ -32,6 +33,34 @@ def test_epsilons_come_first() -> None:
     for state in range(fst.num_states):
         takes_row = fst.ilabel[fst.offsets[state] : fst.offsets[state + 1]] > 0
         assert (np.diff(takes_row.astype(int)) >= 0).all()
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_only_states_with_late_epsilons_change(in_place: bool) -> None:
+    """Arcs keep their order otherwise; arrays that may be changed are, those that cannot be are copied."""
+    for example in range(20):
+        fst = random_graph(RANDOM, 1 + example)
+        before = [column.copy() for column in (fst.ilabel, fst.olabel, fst.cost, fst.dst)]
+        src, arcs = fst.src, np.arange(fst.num_arcs)
+        order = sorted(arcs.tolist(), key=lambda arc: (src[arc], fst.ilabel[arc] > 0, arc))
+        fst.dst.flags.writeable = example % 2 == 0
+        changed = epsilons_first(fst, in_place)
+        after = changed.ilabel, changed.olabel, changed.cost, changed.dst
+        assert all(np.array_equal(new, old[order]) for new, old in zip(after, before, strict=True))
+        if order != arcs.tolist():
+            assert (changed.ilabel is fst.ilabel) == in_place
+            assert changed.dst is not fst.dst or (in_place and example % 2 == 0)
+        elif not in_place:
+            assert changed is fst
+
+
+def test_a_graph_may_take_an_fst_over() -> None:
+    fst = random_graph(RANDOM, 20)
+    kept, graph = SearchGraph(fst), SearchGraph(fst, takes_over=True)
+    states = np.arange(graph.num_states)
+    for mine, theirs in ((kept.emitting_arcs, graph.emitting_arcs), (kept.epsilon_arcs, graph.epsilon_arcs)):
+        assert all(np.array_equal(*pair) for pair in zip(mine(states), theirs(states), strict=True))
+    assert np.array_equal(kept.cost, graph.cost)
 
 
 def test_ranges_of_arcs() -> None:

@@ -44,7 +44,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 def installed_scripts() -> dict[str, str]:
     """What installation puts on the path: names, and the functions that they call."""
     _, _, section = (_ROOT / "pyproject.toml").read_text().partition("[project.scripts]\n")
-    return dict(re.findall(r'^(\S+) = "(\S+)"$', section.partition("\n[")[0], re.MULTILINE))
+    return dict(re.findall(r'^"?([^\s"]+)"? = "(\S+)"$', section.partition("\n[")[0], re.MULTILINE))
 
 
 def ask(

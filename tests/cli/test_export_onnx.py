@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import nnet3
+from tests.asr.small_recognizer import write_recognizer
 from tests.cli.run_command import CONFIG, IVECTOR_CONFIG, Cli
 
 
@@ -57,3 +58,10 @@ def test_mistakes_leave_nothing_behind(cli: Cli) -> None:
     assert (outcome.status, outcome.err) == (1, "nnet3: outputs must be some of output, each once, got xent\n")
     assert cli("export-onnx", "--frames-per-chunk=-1", "net.raw", "net.onnx").status == 2
     assert not Path("net.onnx").exists()
+
+
+def test_sherpa(cli: Cli, tmp_path: Path) -> None:
+    model = write_recognizer(tmp_path / "model", with_ivector=False)
+    cli.good("export-sherpa", model, "out")
+    assert sorted(each.name for each in Path("out").iterdir()) == ["HLG.fst", "model.onnx", "tokens.txt", "words.txt"]
+    assert "there is no such model directory" in cli("export-sherpa", "nofolder", "out").err

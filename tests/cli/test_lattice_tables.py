@@ -7,13 +7,27 @@ import shlex
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 import nnet3
+from nnet3.asr import FeatureStream, Model
 from nnet3.base.kaldi_io.lattice import Lattice, open_lattice_table
-from nnet3.kaldi_io import fst_writer, load_fst, matrix_writer, open_int_vector_table, open_matrix_table
+from nnet3.kaldi_io import (
+    fst_writer,
+    load_fst,
+    matrix_writer,
+    open_int_vector_table,
+    open_matrix_table,
+    vector_writer,
+)
+from nnet3.options import LatticeOptions, SearchOptions
+from nnet3.speech.asr.utterance_decoder import UtteranceDecoder
 from tests.asr.slow_graphs import graph_of_words
 from tests.asr.slow_search import best_paths
+from tests.asr.small_model import IVECTOR
+from tests.asr.small_recognizer import RATE, audio, write_recognizer
+from tests.cli.check_options import check_options
 from tests.cli.run_command import Cli
 from tests.kaldi_io.graph_bytes import const_bytes
 from tests.shared_data import SHARED
@@ -215,3 +229,45 @@ def test_mistakes(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         assert outcome.status == 1
         assert message in outcome.err
         assert not Path("out").exists()
+
+
+@needs_road
+def test_streams_are_decoded_several_at_once(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lattices are those of the program that takes one after the other; there is no other default than chunks."""
+    case = ROAD / CASES[0]
+    monkeypatch.chdir(case)
+    lines = [line for line in lines_of(case, tmp_path) if line.program == "nnet3-latgen-faster-looped"]
+    assert lines
+    for line in lines:
+        cli.good("latgen-faster-looped", *line.arguments)
+        written = {each: each.read_bytes() for each in tmp_path.glob("*.lat")}
+        chunks = [] if any("frames-per-chunk" in each for each in line.arguments) else ["--frames-per-chunk=24"]
+        more = ("--num-threads=3", "--max-batch-size=8", "--compute-interval=7", *chunks)
+        cli.good("latgen-faster-looped-parallel", *more, *line.arguments)
+        assert {each: each.read_bytes() for each in tmp_path.glob("*.lat")} == written
+    check_options("latgen-faster-looped-parallel", {"--frames-per-chunk": (20, 1), "--num-threads": (1, 1)})
+
+
+def test_a_graph_is_made_in_the_search(cli: Cli) -> None:
+    """By rows of scores from the network: the same as the recognizer's graph of the same files gives."""
+    graph = write_recognizer(Path("model"), lookahead=True) / "graph"
+    model = Model("model")
+    rows = FeatureStream(model.front.features, RATE).accept(audio(2.0).astype(np.float32), last=True)
+    with matrix_writer("ark:feats.ark") as features, vector_writer("ark:ivectors.ark") as ivectors:
+        features.write("utt", rows)
+        ivectors.write("utt", np.zeros(IVECTOR))
+    files = [graph / name for name in ("HCLr.fst", "Gr.fst", "disambig_tid.int")]
+    options = ("--acoustic-scale=1", "--frame-subsampling-factor=3", "--frames-per-chunk=0", "--lattice-beam=4",
+               "--ivectors=ark:ivectors.ark", "--allow-partial=true")  # fmt: skip
+    tables = ("ark:feats.ark", "ark:lat.ark", "ark,t:words", "ark,t:ali")
+    ran = cli.good("latgen-faster-lookahead", *options, "model/am/final.mdl", *files, *tables)
+    search = SearchOptions(lattice_beam=4)
+    decoder = UtteranceDecoder(model.transition_model, search, LatticeOptions(), 1.0, allow_partial=True)
+    acoustic, none = model.front.acoustic_model, np.zeros(IVECTOR, np.float32)
+    scores = acoustic.compute(rows, none, frame_subsampling_factor=3)
+    found = decoder.decode(model.graph.search.begin(), np.asarray(scores))
+    assert Path("words").read_text().split()[1:] == [str(word) for word in found.words]
+    assert Path("ali").read_text().split()[1:] == [str(label) for label in found.transition_ids]
+    assert f"is {-found.cost / len(found):.3f}"[:8] in ran.err
+    outcome = cli("latgen-faster-lookahead", *options, "model/am/final.mdl", files[1], *files[1:], *tables)
+    assert (outcome.status, "expected an FST of type olabel_lookahead" in outcome.err) == (1, True)

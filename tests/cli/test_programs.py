@@ -35,7 +35,7 @@ def test_a_verb_named_like_a_program_is_hinted_at(cli: Cli, program: str) -> Non
     outcome = cli(program)
     assert outcome.status == 2
     assert f"say 'nnet3 {PROGRAMS[program]}'" in outcome.err
-    assert "nor one for that program of Kaldi yet" in cli("nnet3-latgen-grammar").err
+    assert "nor one for that program of Kaldi yet" in cli("nnet3-of-the-future").err
 
 
 FRAGMENTS = {

@@ -19,6 +19,7 @@ from nnet3.asr import Model, Recognizer
 from nnet3.cli.transcribing import _heard, _Interrupt, _Progress
 from nnet3.speech.asr.audio_file import open_raw
 from tests.asr.small_recognizer import PIECE, RATE, audio, write_recognizer
+from tests.asr.small_speakers import write_speaker_model
 from tests.cli.run_command import Cli
 from tests.patience import PATIENCE
 
@@ -88,6 +89,84 @@ def test_sources(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     outcome = cli.good("transcribe", "--srt", "--output-dir=out/here", "model", "a.wav", "wide.wav")
     assert outcome.out == ""
     assert sorted(path.name for path in (folder / "out/here").iterdir()) == ["a.srt", "wide.srt"]
+
+
+def test_folders(cli: Cli, folder: Path) -> None:
+    """A folder stands for its files, one of Kaldi's for the entries of its script."""
+    text = " ".join(expected(folder / "model"))
+    (folder / "talks/deep").mkdir(parents=True)
+    for name in ("b.wav", "a.wav", ".hidden.wav"):
+        (folder / "talks" / name).write_bytes(wav_bytes(AUDIO))
+    (folder / "talks/notes.txt").write_text("no sound")
+    outcome = cli.good("transcribe", "model", "talks")
+    assert outcome.out == f"a {text}\nb {text}\n"
+    assert "warning: talks/notes.txt: " in outcome.err
+    (folder / "data").mkdir()
+    (folder / "data/wav.scp").write_text("two talks/b.wav\none cat a.wav |\n")
+    assert cli.good("transcribe", "model", "data", "a.wav").out == f"two {text}\none {text}\na {text}\n"
+    cli.good("transcribe", "--srt", "--output-dir=out", "model", "data")
+    assert sorted(path.name for path in (folder / "out").iterdir()) == ["one.srt", "two.srt"]
+    outcome = cli("transcribe", "--srt", "model", "talks")
+    assert (outcome.status, "subtitles of several recordings need --output-dir" in outcome.err) == (2, True)
+    assert "talks/deep: there is no file in this folder" in cli("transcribe", "model", "talks/deep").err
+
+
+def test_tasks(cli: Cli, folder: Path) -> None:
+    """Transcripts come in the order of the recordings, whatever ends first."""
+    (folder / "long.wav").write_bytes(wav_bytes(np.tile(AUDIO, 2)))
+    (folder / "short.wav").write_bytes(wav_bytes(AUDIO[: len(AUDIO) // 3]))
+    (folder / "wav.scp").write_text("x short.wav\nmissing none.wav\ny a.wav\nz cat short.wav |\n")
+    names = ["long.wav", "a.wav", "nothing.wav", "scp:wav.scp", *["short.wav"] * 6]
+    alone, side_by_side = (cli.good("transcribe", *more, "model", *names) for more in ((), ("--tasks=3",)))
+    assert side_by_side.out == alone.out
+    assert len(alone.out.splitlines()) == 11
+    warnings = [sorted(line for line in each.err.splitlines() if "warning" in line) for each in (alone, side_by_side)]
+    assert warnings[0] == warnings[1] != []
+    assert "11 recordings transcribed, 2 left out" in side_by_side.err
+
+
+def test_segments(cli: Cli, folder: Path) -> None:
+    half = len(AUDIO) // 2 / RATE
+    texts = [" ".join(heard_in(folder / "model", part)) for part in np.split(AUDIO, 2)]
+    (folder / "segments").write_text(f"second a {half} -1\nfirst a 0 {half}\nlate a 100 200\nother b 0 1\n")
+    outcome = cli.good("transcribe", "--segments=segments", "model", "a.wav")
+    assert outcome.out == f"second {texts[1]}\nfirst {texts[0]}\n"
+    assert "warning: late: a.wav: there is no sample in this recording; left out" in outcome.err
+    (folder / "data").mkdir()
+    (folder / "data/wav.scp").write_text("a a.wav\n")
+    (folder / "data/segments").write_text(f"s a {half} {2 * half}\n")
+    document = json.loads(cli.good("transcribe", "--json", "--tasks=2", "model", "data").out)
+    assert {result["recording"] for result in document["results"]} == {"s"}
+    assert document["results"][0]["result"][0]["start"] < half  # times count from the begin of the part
+    (folder / "segments").write_text("first a 1 0.5\n")
+    outcome = cli("transcribe", "--segments=segments", "model", "a.wav")
+    assert (outcome.status, "expected KEY RECORDING BEGIN END, in seconds, got 'first a 1 0.5'" in outcome.err) == (
+        1,
+        True,
+    )
+
+
+def test_speakers(cli: Cli, folder: Path) -> None:
+    write_speaker_model(folder / "spk")
+    long = np.tile(AUDIO, 2)
+    (folder / "a.wav").write_bytes(wav_bytes(long))
+    document = json.loads(cli.good("transcribe", "--json", "--spk-model=spk", "model", "a.wav", "a.wav").out)
+    found = [result for result in document["results"] if "spk" in result]
+    assert found
+    assert all(len(result["spk"]) == 3 and result["spk_frames"] >= 50 and "recording" in result for result in found)
+    assert (
+        "a speaker model is a folder with mfcc.conf"
+        in cli("transcribe", "--json", "--spk-model=x", "model", "a.wav").err
+    )
+
+
+def test_a_model_by_its_name_or_language(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "models").mkdir()
+    (folder / "model").rename(folder / "models/vosk-model-small-xx-0.1")
+    monkeypatch.setenv("VOSK_MODEL_PATH", str(folder / "models"))
+    texts = [cli.good("transcribe", name, "a.wav").out for name in ("vosk-model-small-xx-0.1", "xx")]
+    assert texts[0] == texts[1] != ""
+    assert "no such model directory" in cli("transcribe", "yy", "a.wav").err
 
 
 @pytest.mark.parametrize("header", [True, False])
@@ -164,6 +243,9 @@ def test_bad_recordings(cli: Cli, folder: Path) -> None:
         (["--raw"], "--raw needs --sample-rate"),
         (["--sample-rate=8000"], "--sample-rate is for --raw"),
         (["--alternatives=2"], "--alternatives are for --json"),
+        (["--spk-model=spk"], "--spk-model is for --json"),
+        (["--json", "--alternatives=2", "--spk-model=spk"], "results of Vosk have one of both"),
+        (["--tasks=0"], "Invalid value for '--tasks'"),
         (["--srt", "b.wav"], "subtitles of several recordings need --output-dir"),
     ],
 )

@@ -217,6 +217,20 @@ def test_an_acoustic_model_taken_apart_and_joined_again(cli: Cli) -> None:
     assert "largest change: pdf 8, " in cli.good("am-adjust-priors", MDL / "final.mdl", "counts.vec", "out.mdl").err
 
 
+def test_convert(cli: Cli) -> None:
+    inputs = Path(__file__).parents[2] / "tools/command_lines/inputs"
+    assert cli.good("convert", inputs / "pnorm.nnet2", "pnorm.raw").err == ""
+    assert [*load_nnet("pnorm.raw").components] == ["fixed-affine1", "nonlin1"]
+    transform = f"--feature-transform={inputs / 'softmax.nnet1'}"
+    outcome = cli("convert", transform, inputs / "softmax.nnet1", "out.raw")
+    assert outcome.status == 1
+    assert "component 4, SpliceComponent, takes 3 columns, but gets 2" in outcome.err
+    assert not Path("out.raw").exists()
+    cli.good("convert", "--binary=false", "--log-softmax=false", inputs / "softmax.nnet1", "out.raw")
+    assert "type=SoftmaxComponent" in load_nnet("out.raw").info()
+    assert "of which `nnet3 convert` makes one of nnet3" in cli("copy", inputs / "pnorm.nnet2", "out").err
+
+
 def test_am_init_warns_of_a_network_for_another_tree(cli: Cli) -> None:
     outcome = cli.good("am-init", MDL / "final.mdl", "net.raw", "out.mdl")
     assert (

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import nnet3
+from nnet3.speech.asr import model_search
 from tests.asr.small_recognizer import audio, write_recognizer
+from tests.asr.small_speakers import write_speaker_model
 from tests.docs.doctest_page import DOCS, run_page
 from tests.shared_data import GOLDEN
 
@@ -46,6 +48,11 @@ def test_examples_of_the_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         pytest.importorskip(name, reason="recognizers and servers need nnet3[asr] and nnet3[serve]")
     monkeypatch.chdir(tmp_path)
     write_recognizer(tmp_path / "model")
+    write_speaker_model(tmp_path / "speakers")
+    (tmp_path / "models/vosk-model-small-xx-0.1").mkdir(parents=True)
+    monkeypatch.setattr(nnet3.asr, "MODEL_DIRS", [])
+    monkeypatch.setattr(model_search, "MODEL_DIRS", nnet3.asr.MODEL_DIRS)
+    monkeypatch.delenv("VOSK_MODEL_PATH", raising=False)
     np.save("sound.npy", audio(2.0))
     assert run_page("api_examples.md") > 60
 

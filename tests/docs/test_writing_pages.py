@@ -91,7 +91,7 @@ def test_the_new_native_operation_computes(tmp_path: Path, monkeypatch: pytest.M
     codes, module, whole = ModuleType("changed_codes"), ModuleType("changed_operations"), library()
     assert whole is not None
     exec(compile(texts["codes.py"], "codes.py", "exec"), vars(codes))
-    flags = "-O0", "-shared", "-fPIC", *codes.DEFINITIONS
+    flags = "-O0", "-shared", "-fPIC", f"-I{NATIVE}", *codes.DEFINITIONS
     subprocess.run([compiler, *flags, "-o", str(built), *sources, "-lm"], check=True)
     monkeypatch.setitem(sys.modules, "nnet3.base.native.codes", codes)
     exec(compile(texts["operations.py"], "operations.py", "exec"), vars(module))

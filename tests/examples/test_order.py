@@ -60,8 +60,9 @@ def test_a_subset_of_all_is_all() -> None:
 def test_wrong_numbers_are_refused() -> None:
     with pytest.raises(ArgumentError, match="cannot have -1 slots"):
         list(shuffled("a", np.random.default_rng(0), -1))
-    with pytest.raises(ArgumentError, match="at least one"):
-        subset("a", 0, np.random.default_rng(0))
+    with pytest.raises(ArgumentError, match="cannot have -1 examples"):
+        subset("a", -1, np.random.default_rng(0))
+    assert subset("a", 0, np.random.default_rng(0)) == []
 
 
 ENTRIES = [(f"eg-{number}", number) for number in range(2000)]

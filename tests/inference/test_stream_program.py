@@ -7,6 +7,7 @@ import pytest
 
 import nnet3
 from nnet3.decode import StreamProgram
+from nnet3.engine.lowering import carried_rows
 from nnet3.errors import NetworkError, RequestError
 from nnet3.options import StreamOptions
 from tests.inference.stream_networks import CONFIGS, network
@@ -70,3 +71,25 @@ def test_networks_that_cannot_be_run_in_chunks_are_refused() -> None:
         nnet3.StreamComputer(nnet3.Nnet.from_config(backwards))
     with pytest.raises(NetworkError, match="only a simple network can be run in streams"):
         nnet3.StreamComputer(nnet3.Nnet.from_config("input-node name=x dim=2\noutput-node name=output input=x"))
+
+
+def test_rows_that_are_missing_before_the_beginning_are_not_looked_for_ever_further_back() -> None:
+    """Of two recurrences, the second reads rows three frames back that the first never has: one lacking row says so."""
+    layers = "".join(
+        f"relu-layer name=r{k} dim=4 input=Append(0, IfDefined(-3))\nlstmp-layer name=l{k} cell-dim=4 "
+        "recurrent-projection-dim=2 non-recurrent-projection-dim=2 delay=-1\n"
+        for k in range(2)
+    )
+    nnet = nnet3.Nnet.from_xconfig(f"input dim=4 name=input\n{layers}output-layer name=output dim=3")
+    sweeps = []
+    original = carried_rows._History.add
+
+    def add(self: carried_rows._History, chunk: carried_rows.ChunkRows) -> None:
+        sweeps.append(chunk)
+        original(self, chunk)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(carried_rows._History, "add", add)
+        program = StreamProgram.of(nnet, StreamOptions(frames_per_chunk=1))
+    assert len(sweeps) < 12
+    assert len(program.chunks) == 4

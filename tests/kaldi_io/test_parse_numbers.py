@@ -13,6 +13,7 @@ from nnet3.base.kaldi_io.parse_numbers import (
     fits_float32,
     parse_integer,
     parse_pairs,
+    parse_ragged,
     parse_real,
     parse_row,
     parse_rows,
@@ -116,3 +117,26 @@ def test_a_word_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parse_numbers, "_BLOCK", 10)
     with pytest.raises(Failed, match="it goes on for a megabyte"):
         _rows("1" * 30)
+
+
+@given(st.lists(st.lists(st.sampled_from(["1", "-2.5", "3e2", "007", "+4", "inf"]), max_size=4)), st.integers(1, 9))
+def test_ragged_rows_by_blocks_of_any_size(rows: list[list[str]], block: int) -> None:
+    text = "\n".join(" ".join(row) for row in rows) + "\n"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parse_numbers, "_BLOCK", 6 + block)
+        found = parse_ragged(b"ab" + text.encode() + b"yz", 2, 2 + len(text), Failed)
+    words = [word for row in rows for word in row]
+    assert found.values.tolist() == [float(word) for word in words]
+    assert found.is_digits.tolist() == [word.isdigit() for word in words]
+    assert np.diff(found.offsets).tolist() == [len(row) for row in rows or [[]]]
+    assert [text[begin - 2 : end - 2].split() for begin, end in zip(found.begins, found.begins[1:], strict=False)] == (
+        rows or [[]]
+    )
+
+
+def test_a_ragged_row_without_its_end() -> None:
+    found = parse_ragged(b"1 2\n3", 0, 5, Failed)
+    assert found.offsets.tolist() == [0, 2, 3]
+    assert found.begins.tolist() == [0, 4, 5]
+    with pytest.raises(Failed, match="'x' is not a number"):
+        parse_ragged(b"1 2\nx", 0, 5, Failed)

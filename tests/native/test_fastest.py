@@ -70,7 +70,7 @@ def test_wrong_numbers_and_missing_functions_are_never_chosen(monkeypatch: pytes
 def test_what_was_measured_is_kept(folder: Path) -> None:
     """A later process reads; a damaged file is measured anew."""
     found = room.fastest.__wrapped__()
-    (kept,) = folder.glob("fastest-*.measured")
+    (kept,) = folder.glob("products-*.measured")
     assert count_calls_of(room._measured, room.fastest.__wrapped__) == 0
     assert room.fastest.__wrapped__() == found
     kept.write_bytes(b"99")

@@ -73,10 +73,7 @@ def test_other_files_are_refused(tmp_path: Path, contents: bytes | str, message:
         ("relu-layer name=a", "got 'relu-layer': this is an xconfig, of which `nnet3 init` makes a network"),
         ("<NoOpComponent> <Dim> 3", "got '<NoOpComponent>': this is a component alone, not a network"),
         ("<Nnet4> ", "got '<Nnet4>'"),
-        (
-            "<Nnet> <NumComponents> 3",
-            "got '<Nnet>': this is a model of nnet2, of which Kaldi's steps/nnet3/convert_nnet2_",
-        ),
+        ("<Nnet> <NumComponents> 3", "got '<Nnet>': this is a model of nnet2, of which `nnet3 convert` makes one"),
         ("<Nnet>", "got '<Nnet>': this is a model of nnet1"),
         ("<Nnet> <AffineTransform> 3", "got '<Nnet>': this is a model of nnet1"),
         ("<AffineTransform> 3 3", "got '<AffineTransform>': this is a model of nnet1"),

@@ -229,6 +229,31 @@ def _until(is_so: Callable[[], bool]) -> bool:
     return any(is_so() or never.wait(PATIENCE / looks) for _ in range(looks))
 
 
+def test_a_client_who_sends_more_than_is_read_gets_its_last_result(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is still sending when the server stops, and reads its answers after that."""
+    gate, sound = _Gate(monkeypatch, 5), np.tile(AUDIO, 8).tobytes()
+    with ExitStack() as clients:
+        with served(model, stop_seconds=0.01, max_queue=1) as (server, _):
+            client = clients.enter_context(connected(server))
+            client.send(CONFIG)
+            sending = threading.Thread(target=_send_all, args=(client, [sound] * 30))
+            sending.start()
+            assert gate.reached.wait(PATIENCE)
+            over = server._shared.over
+            threading.Thread(target=lambda: (_until(over.is_set), gate.is_open.set())).start()
+        sending.join()
+        expected = alone(model, [np.tile(AUDIO, 2)[: 5 * PIECE]])
+        assert closed(client) == (expected, 1001, "the server stops")
+
+
+def _send_all(client: ClientConnection, messages: list[bytes]) -> None:
+    with contextlib.suppress(ConnectionClosed):
+        for message in messages:
+            client.send(message)
+
+
 def test_a_client_who_leaves_more_than_is_read_is_heard_no_further(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:

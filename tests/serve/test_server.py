@@ -19,9 +19,9 @@ from nnet3.asr import Model
 from nnet3.errors import ArgumentError
 from nnet3.options import ServeOptions
 from nnet3.serve import Server
-from tests.asr.small_recognizer import audio, write_recognizer
+from tests.asr.small_recognizer import RATE, audio, write_recognizer
 from tests.patience import PATIENCE
-from tests.serve.talk import CONFIG, EOF, alone, ask, closed, told
+from tests.serve.talk import CONFIG, EOF, alone, answer, ask, closed, connected, told
 
 AUDIO = audio(2.0)
 
@@ -138,3 +138,25 @@ def test_a_signal_ends_the_command_with_last_results(model: Model, programs: Pat
     assert lines[0] == "nnet3: stopping"
     assert lines[1].endswith("2.0 s of audio; closed with 1001, the server stops")
     assert len(lines) == 2
+
+
+def test_several_models(model: Model, tmp_path: Path) -> None:
+    """They are heard at the same time, each by the network of its own."""
+    other = Model(write_recognizer(tmp_path / "other"))
+    with Server(model, ServeOptions(port=0), more=[other]) as server, contextlib.ExitStack() as stack:
+        assert server.health()["models"] == 2
+        clients = [stack.enter_context(connected(server)) for _ in range(4)]
+        for number, client in enumerate(clients):
+            client.send(json.dumps({"config": {"sample_rate": RATE, "model": ("small", "other")[number % 2]}}))
+            client.send(AUDIO.tobytes())
+            client.send(EOF)
+        answers = [closed(client)[0] for client in clients]
+        for heard, each in zip(answers, (model, other, model, other), strict=True):
+            expected = alone(each, [AUDIO])
+            assert heard[0] == expected[0]
+            assert heard[1]["text"] == expected[1]["text"]
+        with connected(server) as client:
+            client.send('{"config": {"model": "third"}}')
+            assert answer(client)["error"] == "this server has no model 'third', but small, other"
+    with pytest.raises(ArgumentError, match="two are called small"):
+        Server(model, ServeOptions(port=0), more=[Model(write_recognizer(tmp_path / "small"))])

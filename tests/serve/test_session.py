@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from nnet3.asr import Model, Recognizer
+from nnet3.asr import Model, Recognizer, SpkModel
 from nnet3.errors import ArgumentError
 from nnet3.options import HearingOptions
 from nnet3.speech.serve.scheduler import Scheduler
-from nnet3.speech.serve.session import Session
+from nnet3.speech.serve.session import MoreModels, Session
 from tests.asr.small_recognizer import PIECE, RATE, audio, write_recognizer
+from tests.asr.small_speakers import write_speaker_model
 from tests.patience import PATIENCE
 
 AUDIO = audio(2.0)
@@ -99,6 +100,34 @@ def test_settings_of_results_hold_at_once_and_the_rate_from_the_next_stream_on(l
     each.command(config(max_alternatives=2))
     assert "alternatives" in said(each, AUDIO.tobytes())[-1]
     assert each.seconds == pytest.approx(2.0 + 1.0 + 1.0)
+
+
+def test_a_client_chooses_one_of_several_models(lookahead: Model, tmp_path: Path) -> None:
+    other = Model(write_recognizer(tmp_path / "other"))
+    more = MoreModels({"other": (other, other.computer())})
+    each = Session(lookahead, lookahead.computer(), HearingOptions(sample_rate=RATE), more)
+    with pytest.raises(ArgumentError, match="this server has no model '/etc/passwd', but lookahead, other"):
+        each.command(config(model="/etc/passwd"))
+    for name, model in (("other", other), ("lookahead", lookahead), ("", lookahead)):
+        each.command(config(model=name))
+        recognizer = each.begin()
+        assert recognizer.model is model
+        assert said(each, AUDIO.tobytes())[-1]["text"]
+        each.command(config(model="other" if model is lookahead else ""))  # from the next stream on
+        assert each.begin() is recognizer
+        said(each)
+
+
+def test_speakers(lookahead: Model, tmp_path: Path) -> None:
+    speakers = SpkModel(write_speaker_model(tmp_path / "spk"))
+    each = Session(lookahead, lookahead.computer(), HearingOptions(sample_rate=RATE), MoreModels({}, speakers))
+    with_vector = said(each, AUDIO.tobytes())[-1]
+    each.command(config(spk=0))
+    assert said(each, AUDIO.tobytes())[-1].keys() == with_vector.keys()  # the recognizer is the one from before
+    without = said(each, AUDIO.tobytes())[-1]
+    assert with_vector.keys() - without.keys() == {"spk", "spk_frames"}
+    with pytest.raises(ArgumentError, match="spk must be true or false"):
+        each.command(config(spk="no"))
 
 
 def test_phrases(lookahead: Model, tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from nnet3.errors import TrainingError
+from nnet3.model.edits.modes import with_modes
 from nnet3.model.nnet import Nnet
 from nnet3.train import MatrixTarget, Minibatch, NetworkInput, TorchLoss
 from nnet3.training.train.combine import combine, recompute_statistics
-from nnet3.training.train.evaluation import with_modes
 from nnet3.training.train.minibatch import grid
 from nnet3.training.train.objectives import ObjectiveByNode
 from tests.train.networks import differing, everything, many, random_minibatch

@@ -15,9 +15,10 @@ from torch import Tensor
 from nnet3 import ComputationCache, train
 from nnet3.components import RandomSource
 from nnet3.errors import TrainingError
+from nnet3.model.edits.modes import with_modes
 from nnet3.model.nnet import Nnet
 from nnet3.train import Evaluator, MatrixTarget, Minibatch, NetworkInput, ObjectiveStats, OutputResult, evaluate
-from nnet3.training.train.evaluation import count_correct, with_modes
+from nnet3.training.train.evaluation import count_correct
 from nnet3.training.train.minibatch import Target, grid
 from tests.train.objective_checks import sparse, target
 

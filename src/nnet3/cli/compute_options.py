@@ -73,12 +73,15 @@ def _take(name: str, default: Any) -> Any:
     return take_internal(f"optimization.{name}", default)
 
 
-def chunk_options(options: type[Options], *omit: str) -> Decorator:
-    """Decorator: the options of ivectors and, as `chunks`, those of cutting utterances, but for some."""
+def chunk_options(options: type[Options], *omit: str, defaults: Options | None = None) -> Decorator:
+    """Decorator: the options of ivectors and, as `chunks`, those of cutting utterances, but for some.
+
+    `defaults`, an object of the class, has other defaults.
+    """
     return all_of(
         takes("ivectors", IvectorTables),
         one(UtteranceOptions, "online_ivector_period", "period", kind=Integer(at_least(0)), program_default=0),
-        takes("chunks", options, omit=("online_ivector_period", "num_streams", *omit)),
+        takes("chunks", options, omit=("online_ivector_period", "num_streams", *omit), defaults=defaults),
     )
 
 
@@ -91,23 +94,28 @@ score_options: Decorator = all_of(
 )
 
 
-decoding_options: Decorator = all_of(
-    takes("search", SearchOptions),
-    takes("lattices", LatticeOptions),
-    takes("precision", PrecisionOptions),
-    one(ScoreOptions, "acoustic_scale", program_default=0.1),
-    flag("--allow-partial", help="Take the best path though it reaches no final state, where none does."),
-    word_symbols_option,
-    device_option,
-    arguments(
-        model="MODEL",
-        graph="GRAPH",
-        features="FEATURES-RSPECIFIER",
-        output="LATTICE-WSPECIFIER",
-        words="[WORDS-WSPECIFIER",
-        alignments="[ALIGNMENTS-WSPECIFIER]]",
-    ),
-)
+def decoding_options_of(**graph: str) -> Decorator:
+    """Decorator: the options and arguments of decoding tables of features, with the arguments `graph` of the graph."""
+    return all_of(
+        takes("search", SearchOptions),
+        takes("lattices", LatticeOptions),
+        takes("precision", PrecisionOptions),
+        one(ScoreOptions, "acoustic_scale", program_default=0.1),
+        flag("--allow-partial", help="Take the best path though it reaches no final state, where none does."),
+        word_symbols_option,
+        device_option,
+        arguments(
+            model="MODEL",
+            **graph,
+            features="FEATURES-RSPECIFIER",
+            output="LATTICE-WSPECIFIER",
+            words="[WORDS-WSPECIFIER",
+            alignments="[ALIGNMENTS-WSPECIFIER]]",
+        ),
+    )
+
+
+decoding_options: Decorator = decoding_options_of(graph="GRAPH")
 
 
 def _tables(given: dict[str, Any]) -> Any:
@@ -200,7 +208,7 @@ def decode_utterances(chunks: UtteranceOptions, **given: Any) -> None:
 
 def _decode(tables: Any, runner: Any, device: str, given: dict[str, Any]) -> None:
     names = {name: given.pop(name) for name in ("graph", "words", "alignments", "word_symbol_table")}
-    decoded = later.lattice_tables.DecodedTables(lattices=tables.output, **names)
+    decoded = later.lattice_tables.DecodedTables(lattices=tables.output, read=given.pop("read", None), **names)
     later.lattice_tables.decode_tables(decoded, tables, runner=runner, device=device, **given)
 
 

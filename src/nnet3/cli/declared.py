@@ -13,22 +13,36 @@ from nnet3.base.options.declaring import Option, Options, declared
 from nnet3.cli.options import Decorator, all_of, click_type, ignored
 
 
-def takes(parameter: str, options: type[Options], omit: tuple[str, ...] = ()) -> Decorator:
+def takes(
+    parameter: str,
+    options: type[Options],
+    omit: tuple[str, ...] = (),
+    prefix: str = "",
+    defaults: Options | None = None,
+) -> Decorator:
     """Decorator: adds the options declared by a class, except omitted options; the verb gets one object of the class.
 
-    A field with options of another class adds the options of the other class too.
+    A field with options of another class adds the options of the other class too. Names on command lines begin with
+    `prefix`, as in `endpoint.rule1.`; `defaults`, an object of the class, has other defaults.
     """
-    items = [item for item in _all_declared(options) if item.name not in omit]
+    items = {item.name: item for item in _all_declared(options) if item.name not in omit}
+    shown = {name: _prefixed(item, prefix, defaults) for name, item in items.items()}
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def command(**given: Any) -> Any:
-            own = {item.name: given.pop(item.name) for item in items}
+            own = {name: given.pop(item.name) for name, item in shown.items()}
             return function(**given, **{parameter: _built(options, own)})
 
-        return all_of(*map(_click_option, items))(command)
+        return all_of(*map(_click_option, shown.values()))(command)
 
     return decorate
+
+
+def _prefixed(item: Option, prefix: str, defaults: Options | None) -> Option:
+    name = f"{prefix}{item.name}".replace(".", "_").replace("-", "_")
+    default = item.program_default if defaults is None else getattr(defaults, item.name)
+    return dataclasses.replace(item, name=name, flag=f"{prefix}{item.flag}", program_default=default)
 
 
 def one(options: type[Options], name: str, parameter: str = "", *names: str, **changes: Any) -> Decorator:

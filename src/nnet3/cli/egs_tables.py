@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TypeVar
 
@@ -59,9 +59,19 @@ def shuffle(kind: ExampleKind[E], examples: str, output: str, options: Shuffling
 
 def take_subset(kind: ExampleKind[E], examples: str, output: str, options: SubsetOptions) -> None:
     """Take some of the examples at random."""
+    seen = MergingStatistics()
+
+    def counted(entries: Iterable[tuple[str, E]]) -> Iterator[tuple[str, E]]:
+        for entry in entries:
+            seen.num_examples += 1
+            yield entry
+
     with ExampleReader(examples, kind) as entries:
-        chosen = subset(entries, options.count, generator(options.seed), options.randomize_order)
-        write(kind, output, chosen)
+        chosen = subset(counted(entries), options.count, generator(options.seed), options.randomize_order)
+        with example_writer(output, kind) as writer:
+            for key, example in chosen:
+                writer.write(key, example)
+            _check_some(seen.num_examples, output)
         say(f"{len(chosen)} examples taken{_damaged(entries.num_damaged)}")
 
 

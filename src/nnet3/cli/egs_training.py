@@ -15,6 +15,7 @@ from nnet3.cli.device import given_device
 from nnet3.cli.files import check_can_save, load_network_to, save_model
 from nnet3.cli.messages import say
 from nnet3.cli.outputs_of_egs import minibatches, minibatches_of
+from nnet3.engine.driver import ComputationCache
 from nnet3.errors import Nnet3Error, TrainingError
 from nnet3.model.nnet import Nnet
 from nnet3.training.chain.changes import in_language, language_of_key
@@ -23,7 +24,8 @@ from nnet3.training.chain.example import CHAIN_EXAMPLES, ChainExample, chain_min
 from nnet3.training.chain.objective import ChainObjective, ChainObjectives
 from nnet3.training.train.combine import combine
 from nnet3.training.train.minibatch import Minibatch
-from nnet3.training.train.trainer import Trainer
+from nnet3.training.train.objectives import Objective
+from nnet3.training.train.trainer import MinibatchTrainer, Trainer
 
 _SUFFIX = ".den.fst"
 
@@ -31,15 +33,24 @@ _SUFFIX = ".den.fst"
 class PlainFiles:
     """Plain examples, with the objective of the output nodes."""
 
-    def objective(self, nnet: Nnet) -> None:
+    def load(self, model: str) -> Nnet:
+        """Returns the network of a model file, on the device that the user wants."""
+        return load_network_to(given_device(), model)
+
+    def objective(self, nnet: Nnet) -> Objective | None:
+        """Returns the objective for the network; None: that of the output nodes."""
         return None
 
+    def trainer(self, nnet: Nnet, options: TrainerOptions, cache: ComputationCache) -> MinibatchTrainer[Minibatch]:
+        return Trainer(nnet, options, self.objective(nnet), cache=cache, say=say)
+
     def minibatches(self, rspecifier: str, nnet: Nnet) -> Iterator[Minibatch]:
+        """Yields the (merged) examples of a table as minibatches for the network."""
         return minibatches(rspecifier, nnet)
 
 
 @dataclass(frozen=True)
-class ChainFiles:
+class ChainFiles(PlainFiles):
     """Denominator graphs: `den_fst` is a file with the graph of all outputs, or, `by_language`, a folder.
 
     A folder has LANG.den.fst for the output output-LANG. Keys of examples such as `merged-1-64?lang=fr` name the
@@ -66,7 +77,6 @@ class ChainFiles:
         return ChainObjectives({name: self._objective(path, nnet, name) for name, path in found.items()})
 
     def minibatches(self, rspecifier: str, nnet: Nnet) -> Iterator[Minibatch]:
-        """Yields the (merged) examples of a table as minibatches for the network."""
         inputs = nnet.input_dims
 
         def prepare(example: ChainExample, key: str) -> Minibatch:
@@ -84,7 +94,7 @@ class ChainFiles:
 
 
 def train(
-    files: PlainFiles | ChainFiles,
+    files: PlainFiles,
     model: str,
     examples: str,
     output: str,
@@ -92,19 +102,18 @@ def train(
     options: TrainerOptions,
     cache_files: tuple[str | None, ...],
 ) -> None:
-    """Trains a raw network on merged examples, and writes it.
+    """Trains the network of a model on merged examples, and writes the network.
 
     Raises TrainingError, after writing the unchanged network, if there is no minibatch to train on.
     """
     check_can_save(output)
-    nnet = load_network_to(given_device(), model)
-    objective = files.objective(nnet)
+    nnet = files.load(model)
     with kept_cache(*cache_files) as cache:
-        trainer = Trainer(nnet, options, objective, cache=cache, say=say)
+        trainer = files.trainer(nnet, options, cache)
         for minibatch in files.minibatches(examples, nnet):
             trainer.train_minibatch(minibatch)
     trainer.log.finish()
-    has_weight = objective is None or any(stats.weight for stats in trainer.log.totals.values())
+    has_weight = type(files) is PlainFiles or any(stats.weight for stats in trainer.log.totals.values())
     save_model(nnet, output, binary)
     say(f"Wrote model to {output}")
     if trainer.num_minibatches == trainer.num_skipped or not has_weight:
@@ -115,7 +124,7 @@ def train(
 
 
 def combine_files(
-    files: PlainFiles | ChainFiles, models: Sequence[str], examples: str, output: str, binary: bool, **settings: Any
+    files: PlainFiles, models: Sequence[str], examples: str, output: str, binary: bool, **settings: Any
 ) -> None:
     """Writes the average of the first networks, of so many as are best on examples."""
     check_can_save(output)
@@ -123,7 +132,7 @@ def combine_files(
     loaders = [partial(load_network_to, device, name) for name in models]
     nnet = loaders[0]()
     objective = files.objective(nnet)
-    if objective is not None:
+    if isinstance(objective, ChainObjective | ChainObjectives):
         settings["objective"] = lambda _: objective
         settings["statistics_objective"] = lambda _: objective.with_second_outputs(nnet)
     result = combine(loaders, list(files.minibatches(examples, nnet)), say=say, **settings)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nnet3.base.options.declaring import Options
+from nnet3.base.options.discriminative import DiscriminativeMergingOptions, DiscriminativeSubsetOptions
 from nnet3.base.options.examples import (
     ChainMergingOptions,
     CopyingOptions,
@@ -51,6 +52,7 @@ class EgsKind:
     adjective: str
     table: str
     merging: type[Options]
+    subsets: type[SubsetOptions]
     examples: Callable[[], ExampleKind[Any]]
     languages: Callable[[Any], tuple[Callable[..., Any], Callable[..., str]] | None] = lambda options: None
 
@@ -69,12 +71,17 @@ class EgsKind:
         return lambda function: made(parameters(function))
 
 
-PLAIN = EgsKind("", "training", "egs", MergingOptions, lambda: later.examples.EXAMPLES)
+PLAIN = EgsKind("", "training", "egs", MergingOptions, SubsetOptions, lambda: later.examples.EXAMPLES)
 CHAIN_KIND = EgsKind(
-    *("chain-", "chain", "cegs", ChainMergingOptions, lambda: later.chain.CHAIN_EXAMPLES),
+    *("chain-", "chain", "cegs", ChainMergingOptions, SubsetOptions, lambda: later.chain.CHAIN_EXAMPLES),
     languages=lambda options: (
         (later.changes.named_by_key, later.changes.key_with_language) if options.multilingual_eg else None
     ),
+)
+
+LATTICE_KIND = EgsKind(
+    *("discriminative-", "discriminative", "degs", DiscriminativeMergingOptions, DiscriminativeSubsetOptions),
+    lambda: later.lattice_example.DISCRIMINATIVE_EXAMPLES,
 )
 
 _IGNORED = ignored("--measure-output-frames", "--discard-partial-minibatches")
@@ -106,7 +113,7 @@ def shuffle_verb(kind: EgsKind) -> Verb:
 def subset_verb(kind: EgsKind) -> Verb:
     """The verb that takes some examples at random (Kaldi: nnet3-subset-egs, nnet3-chain-subset-egs)."""
 
-    @kind.verb("subset", _SUBSET, SubsetOptions)
+    @kind.verb("subset", _SUBSET, kind.subsets)
     def command(examples: str, output: str, options: SubsetOptions) -> None:
         later.egs_tables.take_subset(kind.examples(), examples, output, options)
 

@@ -21,15 +21,18 @@ from nnet3.base.options.alignment import DecodingGraphOptions, LangOptions, Trai
 from nnet3.base.options.chain import PhoneLmOptions, SupervisingOptions
 from nnet3.cli.files import check_can_save, load_transitions, load_tree, open_file, read_integers, read_text, save
 from nnet3.cli.messages import LeftOut, say
-from nnet3.errors import ModelFormatError, Nnet3Error, TrainingError
+from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error, TrainingError
 from nnet3.model.hmm.topology import read_topology
 from nnet3.model.hmm.tree import count_pairs, left_biphone_tree, make_transition_model, monophone_tree
 from nnet3.speech.asr.arpa import arpa_fst, parse_arpa, with_ends
+from nnet3.speech.asr.const_arpa_file import write_const_arpa
+from nnet3.speech.asr.const_arpa_making import make_const_arpa
 from nnet3.speech.asr.graph_words import DIGEST, check_words, digest_of_grammar, write_digest
+from nnet3.speech.asr.integer_arpa import read_integer_arpa
 from nnet3.speech.asr.lang_folder import LISTS_OF_PHONES, Dictionary, write_lang
 from nnet3.training.chain.denominator_graph import DenominatorGraph
 from nnet3.training.chain.graphs.denominator_fst import make_denominator_fst
-from nnet3.training.chain.graphs.fst_changes import sorted_by_label
+from nnet3.training.chain.graphs.fst_changes import sorted_by_label, with_labels
 from nnet3.training.chain.graphs.normalization import make_normalization_fst
 from nnet3.training.chain.graphs.numerator_fst import numerator_fst
 from nnet3.training.chain.graphs.openfst import OpenFst
@@ -91,6 +94,23 @@ def arpa_to_fst(
     if os.path.isfile(output) and os.path.isfile(read_table or write_table):
         write_digest(digest_of_grammar(Path(output)), Path(read_table or write_table))
     say(f"a grammar of {fst.num_states} states and {fst.num_arcs} arcs")
+
+
+def arpa_to_const_arpa(model: str, output: str, bos: int, eos: int, unk: int) -> None:
+    """Makes a const-arpa model of an ARPA file whose words are integers."""
+    check_can_save(output)
+    try:
+        made = make_const_arpa(read_integer_arpa(open_file(model)), bos, eos, unk)
+    except (ModelFormatError, ArgumentError) as error:
+        raise Nnet3Error(str(error) if getattr(error, "source", "") else f"{model}: {error}") from None
+    save(output, True, partial(write_const_arpa, made))
+    say(f"a model of {len(made.states)} numbers, with n-grams of up to {made.order} words")
+
+
+def project(fst: str, output: str, side: str) -> None:
+    """Copies the labels of one side of an FST to the other."""
+    read = load_fst(fst)
+    save_fst(with_labels(read, read.olabel if side == "output" else read.ilabel), output)
 
 
 def init_tree(topology: str, tree: str, model: str, sequences: str, min_count: int, binary: bool) -> None:

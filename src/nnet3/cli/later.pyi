@@ -19,6 +19,7 @@ from nnet3.cli import (
     chain_posteriors as chain_posteriors,
     compute_tables as compute_tables,
     device as device,
+    discriminative_tables as discriminative_tables,
     egs_tables as egs_tables,
     egs_training as egs_training,
     exploring as exploring,
@@ -29,27 +30,35 @@ from nnet3.cli import (
     lattice_determinizing as lattice_determinizing,
     lattice_measures as lattice_measures,
     lattice_reading as lattice_reading,
+    lattice_rescoring as lattice_rescoring,
     lattice_tables as lattice_tables,
     lattice_words as lattice_words,
     looped_tables as looped_tables,
     matrix_changes as matrix_changes,
     network_tables as network_tables,
     number_tables as number_tables,
+    online_tables as online_tables,
     outputs_of_egs as outputs_of_egs,
     pitch_tables as pitch_tables,
     priors as priors,
     profile_network as profile_network,
     recording_tables as recording_tables,
+    rnnlm_tables as rnnlm_tables,
     run as run,
     scoring as scoring,
     shared_tables as shared_tables,
     show_stages as show_stages,
+    speaker_scores as speaker_scores,
+    speaker_tables as speaker_tables,
     transcribing as transcribing,
     tuning as tuning,
     vector_tables as vector_tables,
+    voice_tables as voice_tables,
+    wave_tables as wave_tables,
     word_times as word_times,
 )
 from nnet3.cli.demo import run_demo as run_demo
+from nnet3.export.nnet import sherpa as sherpa
 from nnet3.model import edits as edits
 from nnet3.model.edits import config_dir as config_dir, copy_operations as copy_operations
 from nnet3.model.nnet import (
@@ -58,9 +67,11 @@ from nnet3.model.nnet import (
     picture as picture,
     unrolled as unrolled,
 )
+from nnet3.model.nnet.older import convert as convert
 from nnet3.model.xconfig import expand as expand, layer as layer, layer_types as layer_types, manual as manual
 from nnet3.speech.asr import cmvn as cmvn, ivectors as ivectors, timed_lattice as timed_lattice
 from nnet3.training.chain import changes as changes
+from nnet3.training.discriminative import lattice_example as lattice_example
 from nnet3.training.examples import making as making
 from nnet3.training.runs import (
     data_kinds as data_kinds,

@@ -36,27 +36,54 @@ from nnet3.cli.compute_tables import (
     on_device,
 )
 from nnet3.cli.files import load_acoustic_model, load_transitions
-from nnet3.cli.messages import say
+from nnet3.cli.messages import say, say_words
 from nnet3.errors import Nnet3Error
 from nnet3.inference.scores import Scoring, log_priors
 from nnet3.model.nnet import Nnet
+from nnet3.speech.asr.arrays import Integers
+from nnet3.speech.asr.composition import LookaheadSearch
+from nnet3.speech.asr.decoding import load_lookahead
+from nnet3.speech.asr.grammar_graph import GrammarGraph, read_grammar
 from nnet3.speech.asr.graph_words import check_words
+from nnet3.speech.asr.growing_graph import GrowingGraph
+from nnet3.speech.asr.language_model import BackoffModel
 from nnet3.speech.asr.search_graph import SearchGraph
 from nnet3.speech.asr.utterance_decoder import DecodedUtterance, UtteranceDecoder
 
-Graphs = Callable[[str], Callable[[], SearchGraph]]
+Graph = SearchGraph | GrowingGraph
+Graphs = Callable[[str], Callable[[], Graph]]
 """Returns what makes the graph of an utterance; asked for in the order of utterances."""
 
 
 @dataclass(frozen=True)
 class DecodedTables:
-    """Specifiers of the graph, or of graphs by utterance, and of outputs; words and alignments may be ""."""
+    """Specifiers of the graph, or of graphs by utterance, and of outputs; words and alignments may be "".
+
+    `read` reads a graph for all utterances: name of the file, and the column of the scores of each input label.
+    """
 
     graph: str
     lattices: str
     words: str
     alignments: str
     word_symbol_table: str | None
+    read: Callable[[str, Integers], SearchGraph | GrowingGraph | LookaheadSearch] | None = None
+
+
+def read_search_graph(name: str, columns: Integers) -> SearchGraph:
+    """Reads a graph such as HCLG.fst."""
+    return SearchGraph(read_graph(open_rxfilename(name)).fst, columns, takes_over=True)
+
+
+def read_grammar_graph(name: str, columns: Integers) -> GrammarGraph:
+    """Reads a grammar of make-grammar-fst."""
+    return GrammarGraph(read_grammar(open_rxfilename(name)), columns)
+
+
+def read_lookahead_search(name: str, columns: Integers, grammar: str, disambiguation: str) -> LookaheadSearch:
+    """Reads a graph for look-ahead, HCLr.fst, and the grammar it is composed with in the search."""
+    ahead = load_lookahead(Path(name), Path(disambiguation))
+    return LookaheadSearch(ahead, BackoffModel(read_graph(open_rxfilename(grammar)).fst), columns)
 
 
 def decode_tables(
@@ -105,12 +132,13 @@ def _decode(
     symbols = None if tables.word_symbol_table is None else load_symbols(tables.word_symbol_table)
     if tables.word_symbol_table is not None and os.path.isfile(tables.graph):
         check_words(Path(tables.graph), Path(tables.word_symbol_table))
-    if is_table(tables.graph):
+    if is_table(tables.graph) and tables.read is None:
         features = _GraphedFeatures(tables.graph, inputs.features, decoder.model.pdf_of_label)
         inputs = replace(inputs, opened=lambda _: features)
         graphs: Graphs = features.graph
     else:
-        graphs = _one_graph(SearchGraph(read_graph(open_rxfilename(tables.graph)).fst, decoder.model.pdf_of_label))
+        graph = (tables.read or read_search_graph)(tables.graph, decoder.model.pdf_of_label)
+        graphs = _one_graph(graph.begin)
     inputs = replace(inputs, writer=lambda *_: _Outputs(tables))
     decoding = _Decoding(scores, graphs, decoder, symbols, num_threads)
     tally = compute_share(inputs, decoding)
@@ -120,9 +148,9 @@ def _decode(
     conclude(inputs, tally)
 
 
-def _one_graph(graph: SearchGraph) -> Graphs:
+def _one_graph(begin: Callable[[], Graph]) -> Graphs:
     """Returns a function that gives all utterances one graph."""
-    return lambda _: lambda: graph
+    return lambda _: begin
 
 
 class _GraphedFeatures:
@@ -220,7 +248,7 @@ class _Decoding:
             while waiting:
                 yield self._told(*waiting.popleft())
 
-    def _decode(self, graph: Callable[[], SearchGraph], scores: Tensor | Nnet3Error) -> DecodedUtterance | Nnet3Error:
+    def _decode(self, graph: Callable[[], Graph], scores: Tensor | Nnet3Error) -> DecodedUtterance | Nnet3Error:
         if isinstance(scores, Nnet3Error):
             return scores
         try:
@@ -237,7 +265,7 @@ class _Decoding:
         if not found.has_ended:
             say(f"warning: utterance '{key}': no path reached a final state of the graph, the output is partial")
         if self._symbols is not None:
-            say(" ".join([key, *(self._symbols[word] for word in found.words.tolist())]), prefix="")
+            say_words(key, found.words, self._symbols)
         say(f"Log-like per frame for utterance {key} is {-found.cost / len(found):g} over {len(found)} frames.")
         self.cost, self.rows = self.cost + found.cost, self.rows + len(found)
         return key, found

@@ -7,9 +7,12 @@ import logging
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nnet3.errors import Nnet3Error
+
+if TYPE_CHECKING:
+    from nnet3.base.kaldi_io.symbols import SymbolTable
 
 T = TypeVar("T")
 M = TypeVar("M")
@@ -24,6 +27,11 @@ def say(message: str, prefix: str = "nnet3: ") -> None:
     shown = "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in message)
     with contextlib.suppress(OSError):
         print(f"{prefix}{shown}", file=sys.stderr)
+
+
+def say_words(key: str, words: Iterable[int], symbols: SymbolTable) -> None:
+    """Says the words of an utterance by their numbers, on a line of its own as Kaldi's decoders have it."""
+    say("".join(f"{word} " for word in (key, *(symbols[int(word)] for word in words))), prefix="")
 
 
 def print_warnings(warnings: Iterable[str]) -> None:

@@ -157,6 +157,9 @@ device_option: Decorator = click.option(
 graph_folder_option: Decorator = click.option(
     "--graph", metavar="DIR", help="The folder of the graph, if it is not in the model directory."
 )
+speaker_model_option: Decorator = click.option(
+    "--spk-model", metavar="DIR", help="A speaker model of Vosk: results have the vector of the speaker."
+)
 word_symbols_option: Decorator = click.option(
     "--word-symbol-table", metavar="FILE", help="Words and their numbers: print the words of each utterance."
 )

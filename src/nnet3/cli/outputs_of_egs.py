@@ -14,7 +14,8 @@ from nnet3.cli.files import load_network_to, open_file, save, save_model
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error, TrainingError
 from nnet3.model.nnet import Nnet
-from nnet3.training.chain.example import CHAIN_EXAMPLES, labelled_by_pdf
+from nnet3.training.chain.example import CHAIN_EXAMPLES, chain_minibatch, labelled_by_pdf
+from nnet3.training.discriminative.lattice_example import DISCRIMINATIVE_EXAMPLES
 from nnet3.training.examples.example import EXAMPLES, ExampleKind, ExampleReader
 from nnet3.training.train.compute_prob import gradient_lines
 from nnet3.training.train.evaluation import ExampleOutputs
@@ -61,28 +62,33 @@ def report_gradient(gradient: Nnet | None, output: str) -> None:
         save_model(gradient, output, True)
 
 
-def write_outputs(device: str, model: str, examples: str, output: str, node: str, exponentiate: bool) -> None:
+def write_outputs(
+    device: str, model: str, examples: str, output: str, node: str, exponentiate: bool, *, of_lattices: bool = False
+) -> None:
     """Writes the rows of an output node for each example, for an empty table an empty table.
 
-    Raises Nnet3Error if an example lacks the output.
+    `of_lattices`: the examples are discriminative ones. Raises Nnet3Error if an example lacks the output.
     """
     nnet = load_network_to(device, model)
     if node not in nnet.output_names:
         raise Nnet3Error(f"{model}: there is no output '{node}': the network has {', '.join(nnet.output_names)}")
     with matrix_writer(output) as writer:
-        for key, outputs in _outputs(nnet, examples):
+        for key, outputs in _outputs(nnet, examples, of_lattices):
             if node not in outputs:
                 raise Nnet3Error(f"{examples}: the entry '{key}' has no output '{node}', but {', '.join(outputs)}")
             rows = outputs[node].exp() if exponentiate else outputs[node]
             writer.write(key, rows.cpu().numpy())
-        say(f"{writer.count} examples computed")
+        say(f"Processed {writer.count} examples.")
 
 
-def _outputs(nnet: Nnet, examples: str) -> Iterator[tuple[str, dict[str, Tensor]]]:
+def _outputs(nnet: Nnet, examples: str, of_lattices: bool) -> Iterator[tuple[str, dict[str, Tensor]]]:
     inputs, names, computer = nnet.input_dims, nnet.output_names, ExampleOutputs(nnet)
-    for minibatch in minibatches_of(
-        examples, EXAMPLES, lambda example, key: to_unlabelled(example.ios, inputs, names, key)
-    ):
+    found = (
+        minibatches_of(examples, DISCRIMINATIVE_EXAMPLES, lambda example, key: chain_minibatch(example, inputs, key))
+        if of_lattices
+        else minibatches_of(examples, EXAMPLES, lambda example, key: to_unlabelled(example.ios, inputs, names, key))
+    )
+    for minibatch in found:
         yield minibatch.key, computer.compute(minibatch)
 
 

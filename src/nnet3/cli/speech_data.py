@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.base.kaldi_io.table_values import open_words_table
-from nnet3.base.text import read_number
 from nnet3.cli.messages import say
 from nnet3.cli.recordings import recordings_of_table
 from nnet3.cli.scoring import each_once
+from nnet3.cli.segments_file import Seconds, read_segments, rows_between
 from nnet3.errors import Nnet3Error
 from nnet3.speech.asr.audio import PcmReader
 from nnet3.speech.asr.audio_file import open_audio
@@ -24,7 +24,6 @@ from nnet3.speech.tuning.speech_aligner import Spoken
 _FILES = ("wav.scp", "text", "segments")
 _PIECE_SECONDS = 10.0
 _FORM = "a folder with wav.scp and text (and segments, where a recording has several utterances), or SCP,TEXT"
-Seconds = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -82,24 +81,9 @@ class SpeechData:
             say(f"warning: {self.recordings} has no recording of {len(left)} utterances, such as '{next(iter(left))}'")
 
     @cached_property
-    def _parts(self) -> dict[str, dict[str, Seconds | None]]:
+    def _parts(self) -> dict[str, dict[str, Seconds]]:
         """The utterances of each recording, and where each begins and ends. Empty without segments."""
-        found: dict[str, dict[str, Seconds | None]] = {}
-        if self.segments:
-            with open_words_table(f"ark:{self.segments}") as table:
-                for key, fields in each_once(table, self.segments):
-                    try:
-                        recording, begin, end = fields[0], *map(read_number, fields[1:])
-                        is_good = 0 <= begin < end
-                    except (ValueError, IndexError):
-                        is_good = False
-                    if not is_good:
-                        raise Nnet3Error(
-                            f"{self.segments}: expected KEY RECORDING BEGIN END, in seconds, got "
-                            f"'{' '.join([key, *fields])[:80]}'"
-                        )
-                    found.setdefault(recording, {})[key] = begin, end
-        return found
+        return read_segments(self.segments) if self.segments else {}
 
 
 def _samples(recording: AudioSource) -> npt.NDArray[np.float32]:
@@ -109,4 +93,4 @@ def _samples(recording: AudioSource) -> npt.NDArray[np.float32]:
 
 
 def _cut(samples: npt.NDArray[np.float32], rate: float, part: Seconds | None) -> npt.NDArray[np.float32]:
-    return samples if part is None else samples[round(part[0] * rate) : round(part[1] * rate)]
+    return samples if part is None else samples[rows_between(part, rate, len(samples))]

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
 
 import click
 import numpy as np
@@ -17,12 +22,15 @@ from rich.markup import escape
 
 from nnet3.base.kaldi_io.specifiers import is_table
 from nnet3.cli.messages import say
-from nnet3.cli.recordings import recordings_of
+from nnet3.cli.recordings import SCRIPT_OF_FOLDER, Recordings, sources_of
+from nnet3.cli.segments_file import Seconds, Segments, parts_of, read_segments
 from nnet3.cli.transcript_output import TranscriptError, TranscriptOutput
 from nnet3.errors import Nnet3Error
 from nnet3.speech.asr.audio_file import open_audio, open_raw
 from nnet3.speech.asr.audio_source import AudioSource, BytesInOrder
+from nnet3.speech.asr.model_search import model_directory
 from nnet3.speech.asr.recognizer import Model, Recognizer
+from nnet3.speech.asr.speakers import SpkModel
 from nnet3.speech.asr.vosk_json import SpokenText
 
 _PIECE_SECONDS = 0.2
@@ -39,48 +47,140 @@ def transcribe(
     sample_rate: int | None,
     channels: int,
     channel: int | None,
+    tasks: int,
+    segments: str | None,
+    spk_model: str | None,
     graph: str | None,
 ) -> None:
     """Writes transcripts of recordings. Raises Nnet3Error if none could be read, or one could not be written."""
-    is_named = len(recordings) > 1 or is_table(recordings[0])
+    first = recordings[0]
+    is_named = len(recordings) > 1 or segments is not None or is_table(first) or Path(first).is_dir()
     if is_named and output_format in ("srt", "vtt") and output_dir is None:
         raise click.UsageError("subtitles of several recordings need --output-dir")
-    loaded = Model(model, graph)
+    parts = _segments_of(recordings) if segments is None else read_segments(segments)
+    speakers = None if spk_model is None else SpkModel(spk_model)
+    loaded = Model(model_directory(model), graph=graph)
     output = TranscriptOutput(output_format or "txt", recordings, is_named, output_dir, alternatives)
 
     def opened(file: BytesInOrder, source: str) -> AudioSource:
         return open_raw(file, source, sample_rate or 0, channels) if raw else open_audio(file, source)
 
+    def recognizer_of(recording: AudioSource) -> Recognizer:
+        return Recognizer(
+            *(loaded, recording.rate),
+            speaker_model=speakers,
+            alternatives=alternatives,
+            channels=recording.channels,
+            channel=channel,
+        )
+
     progress = _Progress(quiet=sys.stdout.isatty() and output_dir is None)
+    sources = (source for name in recordings for source in sources_of(name, opened))
+    if parts:
+        sources = (partial(_parts_of_source, source, parts) for source in sources)
+    listener = _Listener(recognizer_of, progress)
     done = failed = 0
-    with output:
-        for key, recording in (each for name in recordings for each in recordings_of(name, opened)):
-            if isinstance(recording, Nnet3Error):
-                say(f"warning: {recording}; left out")
-                failed += 1
-                continue
+    with output, progress.shown() if tasks > 1 else contextlib.nullcontext():
+        for key, source, heard in listener.one_by_one(sources) if tasks == 1 else listener.side_by_side(sources, tasks):
             try:
-                if recording.rate != loaded.sample_rate:
-                    say(f"{key}: resampled from {recording.rate} to {loaded.sample_rate:g} Hz")
-                recognizer = Recognizer(
-                    *(loaded, recording.rate),
-                    alternatives=alternatives,
-                    channels=recording.channels,
-                    channel=channel,
-                )
-                with recognizer, progress.shown(), _Interrupt() as interrupt:
-                    output.write(key, recording.source, _heard(recognizer, recording, key, progress, interrupt))
-                if interrupt.came:
-                    raise KeyboardInterrupt
+                if isinstance(heard, Nnet3Error):
+                    raise heard
+                output.write(key, source, iter(heard))
                 done += 1
             except TranscriptError:
                 raise
             except Nnet3Error as error:
-                say(f"warning: {key}: {error}; left out")
+                say(f"warning: {error}; left out")
                 failed += 1
     if done == 0:
         raise Nnet3Error(f"no recording was transcribed ({failed} left out)" if failed else "no recordings")
     say(f"{done} recordings transcribed, {failed} left out; {progress}")
+
+
+def _segments_of(recordings: Sequence[str]) -> dict[str, dict[str, Seconds]]:
+    """Returns the parts said by the files `segments` of Kaldi's data folders among the recordings."""
+    found: dict[str, dict[str, Seconds]] = {}
+    for folder in map(Path, recordings):
+        if (folder / SCRIPT_OF_FOLDER).is_file() and (folder / "segments").is_file():
+            found |= read_segments(str(folder / "segments"))
+    return found
+
+
+def _parts_of_source(source: Callable[[], Recordings], parts: Segments) -> Recordings:
+    return parts_of(source(), parts)
+
+
+#: The key and the file of a recording, and what was heard, or why it was not.
+_Heard = tuple[str, str, "Iterable[SpokenText] | Nnet3Error"]
+
+
+class _Listener:
+    """Hears recordings with recognizers of their own."""
+
+    def __init__(self, recognizer_of: Callable[[AudioSource], Recognizer], progress: _Progress):
+        self._recognizer_of, self._progress = recognizer_of, progress
+
+    def one_by_one(self, sources: Iterable[Callable[[], Recordings]]) -> Iterator[_Heard]:
+        """Yields what is heard, word for word as it comes. After Ctrl-C, the recording is heard as far as it came."""
+        for source in sources:
+            for key, recording in source():
+                if isinstance(recording, Nnet3Error):
+                    yield key, "", recording
+                    continue
+                with self._progress.shown(), _Interrupt() as interrupt:
+                    yield key, recording.source, self._heard(key, recording, interrupt)
+                if interrupt.came:
+                    raise KeyboardInterrupt
+
+    def side_by_side(self, sources: Iterable[Callable[[], Recordings]], tasks: int) -> Iterator[_Heard]:
+        """Yields what is heard, in the order of the sources, a few of which are heard at once."""
+        stop = _Stop()
+
+        def hear(source: Callable[[], Recordings]) -> list[_Heard]:
+            found: list[_Heard] = []
+            for key, recording in source():
+                try:
+                    if isinstance(recording, Nnet3Error):
+                        raise recording
+                    found.append((key, recording.source, list(self._heard(key, recording, stop))))
+                except Nnet3Error as error:
+                    found.append((key, "", error))
+            return found
+
+        waiting = deque[Future[list[_Heard]]]()
+        with ThreadPoolExecutor(tasks, "nnet3-transcribe") as pool:
+            try:
+                for source in sources:
+                    waiting.append(pool.submit(hear, source))
+                    if len(waiting) > 2 * tasks:
+                        yield from waiting.popleft().result()
+                while waiting:
+                    yield from waiting.popleft().result()
+            finally:
+                stop.came.set()
+                for each in waiting:
+                    each.cancel()
+
+    def _heard(self, key: str, recording: AudioSource, interrupt: _Interrupt | _Stop) -> Iterator[SpokenText]:
+        """Yields what is heard of a recording. The errors name it."""
+        try:
+            with self._recognizer_of(recording) as recognizer:
+                if recording.rate != recognizer.model.sample_rate:
+                    say(f"{key}: resampled from {recording.rate} to {recognizer.model.sample_rate:g} Hz")
+                yield from _heard(recognizer, recording, key, self._progress, interrupt)
+        except Nnet3Error as error:
+            raise Nnet3Error(f"{key}: {error}") from None
+
+
+class _Stop:
+    """Ends recordings that are heard in other threads."""
+
+    def __init__(self) -> None:
+        self.came = threading.Event()
+
+    def until(self, parts: Iterator[Samples]) -> Iterator[Samples]:
+        """Yields the parts that come before the event."""
+        return itertools.takewhile(lambda _: not self.came.is_set(), parts)
 
 
 class _Interrupt:
@@ -120,7 +220,7 @@ class _Interrupt:
 
 
 def _heard(
-    recognizer: Recognizer, recording: AudioSource, key: str, progress: _Progress, interrupt: _Interrupt
+    recognizer: Recognizer, recording: AudioSource, key: str, progress: _Progress, interrupt: _Interrupt | _Stop
 ) -> Iterator[SpokenText]:
     """Yields the spoken text of each segment with speech."""
     now = 0.0
@@ -142,7 +242,7 @@ class _Progress:
     """Shows on a terminal how far a recording is, and how much time all of them needed of their own."""
 
     def __init__(self, quiet: bool):
-        self._begin, self._audio = time.perf_counter(), 0.0
+        self._begin, self._audio, self._lock = time.perf_counter(), 0.0, threading.Lock()
         console = Console(stderr=True)
         self._status = console.status("") if console.is_terminal and not quiet else None
 
@@ -152,7 +252,8 @@ class _Progress:
 
     def add(self, key: str, now: float, end: float | None, seconds: float) -> None:
         """Counts seconds of audio more, of a recording that is at `now` of `end`, if that is known."""
-        self._audio += seconds
+        with self._lock:
+            self._audio += seconds
         if self._status is not None:
             place = f"{min(now / end, 1):.0%} of {end:.0f} s" if end else f"{now:.0f} s"
             self._status.update(f"{escape(key)}: {place}; {self}")

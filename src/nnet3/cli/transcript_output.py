@@ -91,7 +91,8 @@ class TranscriptOutput:
             yield from ctm_lines(key, heard)
         elif self._format in ("json", "jsonl"):
             for spoken in self._results(heard):
-                named = SpokenText(spoken.words, spoken.alternatives, {"recording": key} if self._is_named else {})
+                name = {"recording": key} if self._is_named else {}
+                named = SpokenText(spoken.words, spoken.alternatives, {**spoken.extra, **name})
                 text = result_json(named, True, self._alternatives)
                 yield text if self._format == "json" else json.dumps(json.loads(text), ensure_ascii=False) + "\n"
         elif self._is_named:

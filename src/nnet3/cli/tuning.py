@@ -48,7 +48,7 @@ def tune(
     texts = [each.transcripts for each in dict.fromkeys((training, compared))]
     try:
         with new_folder(output, model) as folder, _work_folder(work, folder) as working:
-            loaded = Model(model, graph)
+            loaded = Model(model, graph=graph)
             words = chain.from_iterable(said for text in texts for said in text.values())
             graphs = SpokenGraphs(loaded.graph, words)
             if graphs.unknown:

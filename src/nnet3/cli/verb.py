@@ -19,6 +19,7 @@ from nnet3.cli.kaldi_arguments import read_arguments
 from nnet3.cli.messages import say, verbosity
 from nnet3.cli.options import KALDI_BOOL, integer
 from nnet3.cli.verb_table import VERBS
+from nnet3.errors import Nnet3Error
 
 _LOG = logging.getLogger("nnet3")
 _INTERNALS, _USE_GPU = "nnet3.internals", "nnet3.use_gpu"
@@ -30,9 +31,12 @@ class Verb(click.Command):
     Summary and Kaldi's program are those of the verb's name in the table.
     """
 
-    def __init__(self, name: str, *, program_defaults: dict[str, Any] | None = None, **settings: Any):
+    def __init__(
+        self, name: str, *, program_defaults: dict[str, Any] | None = None, error_status: int = 1, **settings: Any
+    ):
         listed = VERBS.get(name)
         super().__init__(name, short_help=listed.summary if listed else None, **settings)
+        self._error_status = error_status
         self.program, self.program_defaults = listed.program if listed else "", program_defaults or {}
         own = {name for parameter in self.params for name in parameter.opts}
         self.global_options = [option for option in _global_options() if not own.intersection(option.opts)]
@@ -49,12 +53,21 @@ class Verb(click.Command):
             say(shlex.join(sys.argv))
         ctx.meta[_USE_GPU] = settings.get("use_gpu")
         with verbosity(settings.get("verbose") or 0), _keeping_inputs(ctx.params.values()):
-            result = super().invoke(ctx)
+            result = self._result(ctx)
             for name, value in ctx.meta[_INTERNALS].items():
                 _LOG.debug("ignored: --%s=%s, which steers what works in another way here", name, str(value).lower())
             if ctx.meta[_USE_GPU] not in (None, "no"):
                 _LOG.debug("ignored: --use-gpu=%s, since nothing is computed on a GPU here", ctx.meta[_USE_GPU])
         return result
+
+    def _result(self, ctx: click.Context) -> Any:
+        if self._error_status == 1:  # that of all errors told elsewhere
+            return super().invoke(ctx)
+        try:
+            return super().invoke(ctx)
+        except Nnet3Error as error:
+            say(str(error))
+            return self._error_status
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         options = [parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option)]
@@ -81,11 +94,12 @@ def _names_in(word: str) -> set[str]:
 
 
 def verb(
-    name: str = "", *, program_defaults: dict[str, Any] | None = None, help: str = ""
+    name: str = "", *, program_defaults: dict[str, Any] | None = None, error_status: int = 1, help: str = ""
 ) -> Callable[[Callable[..., Any]], Verb]:
     """Decorator: makes a verb of a function decorated by click options, with the function's name by default.
 
-    `program_defaults` are the options with other defaults under the name of Kaldi's program. The help is by default the
+    `program_defaults` are the options with other defaults under the name of Kaldi's program, `error_status` the exit
+    status after an error. The help is by default the
     function's docstring; its last paragraph, command lines as typed, is shown as examples.
     """
 
@@ -95,6 +109,7 @@ def verb(
             cls=Verb,
             help=_with_examples(inspect.cleandoc(help or function.__doc__ or "")),
             program_defaults=program_defaults,
+            error_status=error_status,
         )
         return made(function)
 

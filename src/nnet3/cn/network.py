@@ -26,6 +26,7 @@ from nnet3.cn.order import (
 )
 from nnet3.cn.program import Program, Question
 from nnet3.cn.staged import InStages, StagedRun, StagesProfiler, title_of_whole
+from nnet3.cn.stepper import Stepper
 from nnet3.engine.driver import CompileTask
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.lowering.graph import ComputationGraph
@@ -49,6 +50,25 @@ class Network(DifferentiatedNetwork):
     Values are columns: a value with samples is (rows, samples), of a batch of sequences a list of (rows, frames); a
     value without samples is (rows, columns), and a number if 1 x 1. A network is used by one thread at a time.
     """
+
+    @takes_turns
+    def stepper(
+        self,
+        nodes: Node | str | Sequence[Node | str] = (),
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        sequences: int = 1,
+    ) -> Stepper:
+        """Returns a `Stepper`: `step` gives the values of `nodes` (default: all outputs) for one more frame.
+
+        `inputs`: the values without samples, and initial states, as `evaluate` takes them. `sequences`: how many go on
+        at once, each by itself, such as the beams of a search. Raises NetworkError, with the name of the node, for a
+        value that depends on later frames, is computed of whole sequences, or has no samples.
+        """
+        wanted = [nodes] if isinstance(nodes, (Node, str)) else list(nodes) or list(self.outputs.values())
+        if not wanted:
+            raise NetworkError("the network has no outputs: say which nodes a stepper is to compute")
+        return Stepper(self, [self.find(node) for node in wanted], {} if inputs is None else inputs, sequences)
 
     @takes_turns
     def compute_statistics(self, minibatches: Iterable[Mapping[str, Any]]) -> None:

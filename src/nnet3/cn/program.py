@@ -48,7 +48,7 @@ class Question:
     differentiated, with respect to the nodes marked in `flags`. `probes` and `training`: see `CnSource`. With
     `stores_statistics` components take test mode's normalization from the samples. `accumulates`: whether gradients of
     stored nodes are added to the contents of memory, or overwrite the contents. `apart`: names of nodes that stay
-    separate kernels; None for all (see `fusing`).
+    separate kernels; None for all (see `fusing`). `by_frames`: whether frames are computed one by one (see `steps`).
     """
 
     graph: NodeGraph
@@ -62,6 +62,7 @@ class Question:
     stores_statistics: bool = False
     accumulates: bool = True
     apart: tuple[str, ...] | None = ()
+    by_frames: bool = False
 
     @cached_property
     def key(self) -> tuple[object, ...]:
@@ -71,7 +72,7 @@ class Question:
         groups = (self.outputs, self.given, self.criteria, self.probes, flagged)
         named = (tuple(names[node] for node in nodes) for nodes in groups)
         layout = None if self.layout is None else self.layout.sorted
-        return (layout, *named, self.training, self.stores_statistics, self.accumulates, self.apart)
+        return (layout, *named, self.training, self.stores_statistics, self.accumulates, self.apart, self.by_frames)
 
 
 class Program:
@@ -101,6 +102,7 @@ class Program:
             question.training,
             question.accumulates,
             question.apart if options.optimize and options.level >= DEFAULT_LEVEL else None,
+            question.by_frames,
         )
 
     def layout_of(self, node: Node) -> SampleLayout:

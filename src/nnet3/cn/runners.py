@@ -138,10 +138,14 @@ class Runner:
         if gradient:
             self.memory[gradient] = torch.zeros_like(self.memory[memory])
 
-    def forward(self, values: Mapping[Node, Tensor], stepped: SteppedInputs | None = None) -> dict[Node, Tensor]:
-        """The outputs, from the values (rows, columns) of inputs and given nodes. They are the caller's."""
+    def give(self, values: Mapping[Node, Tensor]) -> None:
+        """Takes the values without samples."""
         for node, memory in self._given.items():
             memory.copy_(values[node])
+
+    def forward(self, values: Mapping[Node, Tensor], stepped: SteppedInputs | None = None) -> dict[Node, Tensor]:
+        """The outputs, from the values (rows, columns) of inputs and given nodes. They are the caller's."""
+        self.give(values)
         accepted = {self.names[node]: values[node] for node in self.program.provided}
         for node in self.program.sample_probes:
             rows = self.program.layout_of(node).num_samples

@@ -33,6 +33,7 @@ from nnet3.errors import NetworkError
 GRADIENT = ":gradient"
 PROBE = ":probe"
 SEQUENCE = "sequence:number"
+CLOCK = "frame:exists"
 VALUE = ":value"
 OPERAND = ":operand"
 EARLY = ":early"
@@ -45,7 +46,8 @@ class CnSource:
     (Algorithm 1.5). `probes`: nodes to whose value zeros from outside are added, so that the derivative of the zeros is
     the gradient of the node, loops included. `training`: whether components compute as in training. `accumulates`:
     whether gradients of stored nodes are added to the contents of memory. `apart`: names of nodes not to be taken
-    into sums (see `fusing`); None if no node is.
+    into sums (see `fusing`); None if no node is. `has_clock`: whether an input of its own says which frames there are,
+    instead of the first input that has them all.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class CnSource:
         training: bool = False,
         accumulates: bool = True,
         apart: Collection[str] | None = None,
+        has_clock: bool = False,
     ):
         self._flags, self._accumulates, self._given = flags, accumulates, given
         self._nodes: list[SourceNode] = []
@@ -84,7 +87,10 @@ class CnSource:
             for node in ordered
             if node.shape.has_samples and node not in graph.states and (node in given or node.operation.is_given)
         )
-        self._clock = next((self.number[node] for node in clocks), -1)
+        self.clock = -1 if has_clock else next((self.number[node] for node in clocks), -1)
+        if has_clock:
+            self.clock = self._reserve()
+            self._nodes[self.clock] = self._provided(CLOCK, Shape(1), False)
         for node in ordered:
             self._add(node, node in given, node in probes)
 
@@ -143,7 +149,7 @@ class CnSource:
             shapes.append(Shape(1, node.shape.cols))
             wanted.append(False)
         form = operation.form(shapes, node.shape)
-        if form.clock_for and self._clock < 0:
+        if form.clock_for and self.clock < 0:
             raise NetworkError(f"'{name}' {form.clock_for}, but no input says which frames there are")
         if form.kind is NodeKind.KERNEL:
             self._kernel(number, name, operation, operands, shapes, node.shape, wanted, form.rule)
@@ -151,7 +157,7 @@ class CnSource:
         seen = (Operand(operands[0]),) if form.kind is NodeKind.VIEW else ()
         self._nodes[number] = SourceNode(name, form.kind, node.shape.rows, seen, form.parts, form.col_offset)
         if form.rule is not None:
-            self._rules[number] = form.rule(self._clock, operands)
+            self._rules[number] = form.rule(self.clock, operands)
 
     def _sum(self, number: int, node: Node, name: str) -> None:
         fused, before = self._sums[node], -1
@@ -190,7 +196,7 @@ class CnSource:
         self._nodes[number] = SourceNode(name, NodeKind.KERNEL, value.rows, tuple(uses), num_rows=value.num_cols)
         self._kernels[number] = operation, operation.info(name, shapes, value, wanted)
         if rule is not None:
-            self._rules[number] = rule(self._clock, [use.node for use in uses])
+            self._rules[number] = rule(self.clock, [use.node for use in uses])
 
     def _operand(self, name: str, place: int, number: int, shape: Shape, value: Shape, is_indexed: bool) -> Operand:
         if not shape.has_samples:
@@ -201,7 +207,7 @@ class CnSource:
         gathered = self._reserve()
         part = GatherPart(shape.rows, int(is_indexed), 1)
         self._nodes[gathered] = SourceNode(f"{name}{OPERAND}{place}", NodeKind.GATHERED, shape.rows, parts=(part,))
-        self._rules[gathered] = PaddedRule(self._clock, number) if is_indexed else StackRule([number])
+        self._rules[gathered] = PaddedRule(self.clock, number) if is_indexed else StackRule([number])
         return Operand(gathered, Use.INDEXED if is_indexed else Use.ALL_SAMPLES)
 
     @property

@@ -23,7 +23,7 @@ from nnet3.errors import ExecutionError, NumericalError
 from nnet3.inference.inputs import check_ivectors_wanted, checked_inputs, checked_matrix
 from nnet3.inference.running import EditGuard, NetworkKernels
 from nnet3.inference.scores import Scoring, priors_of
-from nnet3.inference.stream_program import StreamProgram
+from nnet3.inference.stream_program import StreamProgram, few_widths
 from nnet3.inference.stream_progress import Batch, StreamProgress, gathered
 from nnet3.inference.stream_state import from_bytes, model_digest, to_bytes
 from nnet3.model.components.base import Component
@@ -340,11 +340,8 @@ class StreamComputer:
         return self._computers.get((place, width), make)
 
     def _width(self, number: int) -> int:
-        """Returns for how many streams a program is run: one of few numbers, so that few programs serve all."""
-        width = 1
-        while width < number:
-            width += max(1, (1 << width.bit_length()) // 4)  # 1, 2, 3, 4, 6, 8, 12, 16, 24, ...
-        return min(width, self.options.num_streams)
+        """Returns for how many streams a program is run; see `few_widths`."""
+        return min(few_widths(number), self.options.num_streams)
 
 
 def _versions(component: Component) -> dict[str, tuple[weakref.ref[Tensor], int]]:

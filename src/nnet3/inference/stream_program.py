@@ -109,8 +109,27 @@ class StreamProgram:
     @classmethod
     def of(cls, model: Nnet, options: StreamOptions) -> StreamProgram:
         """Returns the program of a network. Raises NetworkError if it cannot be run in chunks for ever."""
-        nnet, left, right, frames = _prepared(model, options)
+        check_simple(model, "in streams")
+        nnet = model.in_test_mode()
+        prepare_for_test(nnet, CollapseOptions(batchnorm=False))  # lines with several ivectors are then those of Kaldi
+        return cls._of(nnet, options, in_test_mode=True)
+
+    @classmethod
+    def of_modes(cls, nnet: Nnet, options: StreamOptions) -> StreamProgram:
+        """Returns the program of a network without ivectors, in the modes of its components; the network may get nodes.
+
+        Raises NetworkError as `of` does.
+        """
+        check_simple(nnet, "in streams")
+        return cls._of(nnet, options, in_test_mode=False)
+
+    @classmethod
+    def _of(cls, nnet: Nnet, options: StreamOptions, *, in_test_mode: bool) -> StreamProgram:
         factor = options.frame_subsampling_factor
+        unit = math.lcm(factor, nnet.modulus)
+        frames = -(-options.frames_per_chunk // unit) * unit
+        left, right = nnet.left_context + options.extra_left_context_initial, nnet.right_context
+        nnet = with_fixed_operands(for_streams(nnet, frames) if in_test_mode else nnet)
         requests = _Requests(nnet, frames, factor, left, right)
         carried = find_carried(nnet_source(nnet), requests.chunk, frames)
         chunks = list(_chunks(nnet, requests, carried))
@@ -163,17 +182,6 @@ def _with_round(line: str, frames: int) -> str:
             f"read; got '{line}'"
         )
     return f"{before}Round({inner}, {frames}){after}"
-
-
-def _prepared(model: Nnet, options: StreamOptions) -> tuple[Nnet, int, int, int]:
-    """Returns the network to run, its context to the left and right, and the frames of a chunk."""
-    check_simple(model, "in streams")
-    nnet = model.in_test_mode()
-    prepare_for_test(nnet, CollapseOptions(batchnorm=False))  # lines with several ivectors are then those of Kaldi
-    unit = math.lcm(options.frame_subsampling_factor, nnet.modulus)
-    frames = -(-options.frames_per_chunk // unit) * unit
-    left, right = nnet.left_context + options.extra_left_context_initial, nnet.right_context
-    return with_fixed_operands(for_streams(nnet, frames)), left, right, frames
 
 
 def with_fixed_operands(nnet: Nnet) -> Nnet:
@@ -238,3 +246,11 @@ def _chunks(nnet: Nnet, requests: _Requests, carried: Carried) -> Iterator[Strea
         )
         (output,) = rows.wanted.values()
         yield StreamChunk(new, before, after, shift_indexes(output, -earlier))
+
+
+def few_widths(number: int) -> int:
+    """Returns for how many streams a program is run: one of few numbers, so that few programs serve all."""
+    width = 1
+    while width < number:
+        width += max(1, (1 << width.bit_length()) // 4)  # 1, 2, 3, 4, 6, 8, 12, 16, 24, ...
+    return width

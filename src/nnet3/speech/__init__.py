@@ -1,1 +1,1 @@
-"""Recognizers and the server."""
+"""Recognizers, speakers and the server."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +15,11 @@ from nnet3.base.kaldi_io.reader import Reader
 Integers = npt.NDArray[np.integer]
 _STATE = np.dtype([("final", "<f4"), ("first", "<u4"), ("arcs", "<u4"), ("iepsilons", "<u4"), ("oepsilons", "<u4")])
 _ARC = np.dtype([("ilabel", "<i4"), ("olabel", "<i4"), ("cost", "<f4"), ("dst", "<i4")])
+_BLOCK = 1 << 18  # records
 _ADD_ON_MAGIC = 446681434
 _RECORD_WORDS = 3  # of 4 bytes, of a record without intervals
 _LONGEST_STRIDE = 64
+_BLOCK_WORDS = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,17 +43,28 @@ def read_const(reader: Reader, header: FstHeader) -> Fst:
         raise reader.error(f"an FST cannot have {header.arcs} arcs")
     reader.need(_STATE.itemsize * header.states + _ARC.itemsize * header.arcs, "the tables of an FST")
     header.align(reader)
-    states = reader.raw_array(header.states, _STATE, f"{header.states} states of an FST")
+    final, first, count = _columns(reader, header.states, _STATE, ("final", "first", "arcs"), "states of an FST")
     offsets = np.zeros(header.states + 1, np.int64)
-    np.cumsum(states["arcs"], out=offsets[1:])
-    has_arcs = states["arcs"] > 0
-    if offsets[-1] != header.arcs or not np.array_equal(states["first"][has_arcs], offsets[:-1][has_arcs]):
+    np.cumsum(count, out=offsets[1:])
+    if offsets[-1] != header.arcs or ((first != offsets[:-1]) & (count > 0)).any():
         raise reader.error(f"the states of the FST do not share its {header.arcs} arcs in order")
-    final = states["final"].astype(np.float32)
     header.align(reader)
-    arcs = reader.raw_array(header.arcs, _ARC, f"{header.arcs} arcs of an FST")
-    ilabel, olabel, cost, dst = (np.ascontiguousarray(arcs[name]) for name in ("ilabel", "olabel", "cost", "dst"))
-    return Fst(header.start, final, offsets, ilabel, olabel, cost, dst)
+    columns = _columns(reader, header.arcs, _ARC, ("ilabel", "olabel", "cost", "dst"), "arcs of an FST")
+    return Fst(header.start, final, offsets, *columns)
+
+
+def _columns(reader: Reader, count: int, record: np.dtype, names: tuple[str, ...], what: str) -> list[npt.NDArray[Any]]:
+    """Reads a table; returns some of its columns, (count,) each.
+
+    The part of a mapped file that was read is given back block by block, so that a large file is not in memory twice.
+    """
+    columns = [np.empty(count, record[name]) for name in names]
+    for first in range(0, count, _BLOCK):
+        block = reader.raw_array(min(_BLOCK, count - first), record, f"{count} {what}")
+        for column, name in zip(columns, names, strict=True):
+            column[first : first + len(block)] = block[name]
+        reader.release()
+    return columns
 
 
 def read_lookahead(reader: Reader) -> tuple[FstHeader, Fst, LabelReach]:
@@ -60,6 +74,7 @@ def read_lookahead(reader: Reader) -> tuple[FstHeader, Fst, LabelReach]:
         raise reader.error(f"expected {what}, as the header of the FST says")
     header = read_fst_header(reader, (CONST,))
     fst = read_const(reader, header)
+    reader.release()
     has_data, of_input, of_output, reaches_input, keeps_labels = reader.raw_array(5, "i1", what).tolist()
     if (has_data, of_input, of_output, reaches_input) != (1, 0, 1, 0):
         raise reader.error(f"{what} must be about output labels alone")
@@ -107,26 +122,41 @@ def _read_intervals(reader: Reader, states: int) -> tuple[Integers, Integers, In
 def _record_starts(words: Integers, records: int) -> Integers:
     """Returns the places (records,) where records begin; the end behind damage.
 
-    Each record tells where the next begins.
+    Each record tells where the next begins. Blocks of words come one after the other, which takes little memory.
+    """
+    found, place, left = [np.zeros(0, np.int64)], 0, records
+    while left > 0 and place < len(words):
+        starts = _starts_in_block(words[place : place + _BLOCK_WORDS + 1])[:left]
+        if not len(starts):
+            break
+        found.append(place + starts)
+        left -= len(starts)
+        place = int(found[-1][-1] + _RECORD_WORDS + 2 * words[found[-1][-1]].astype(np.int64))
+    return np.concatenate([*found, np.full(left, len(words), np.int64)])
+
+
+def _starts_in_block(words: Integers) -> Integers:
+    """Returns the places where records begin, the first one at 0, except at the last word; none without a record at 0.
 
     A record can begin where a count of 64 bits has no upper half. The steps from all such places to the next record are
     squared: they lead to the second record, to the fourth, and so on. A long chain is then a few long steps, and short
     steps between.
     """
-    size = len(words)
     begins = np.flatnonzero((words[1:] == 0) & (words[:-1] >= 0))
-    number = np.full(size + 1, len(begins), np.int32)  # of the beginning at each place
-    number[begins] = np.arange(len(begins))
-    behind = np.minimum(begins + _RECORD_WORDS + 2 * words[begins].astype(np.int64), size)
-    follow = np.append(number[behind], len(begins)).astype(np.int64)
+    size, last = len(words), len(begins)
+    number = np.full(size + 1, last)  # of the beginning at each place; the last one is of no record
+    number[begins] = np.arange(last)
+    follow = np.append(number[np.minimum(begins + _RECORD_WORDS + 2 * words[begins].astype(np.int64), size)], last)
     far, stride = follow, 1
-    while stride < min(records, _LONGEST_STRIDE):
+    while stride < _LONGEST_STRIDE:
         far, stride = far[far], 2 * stride
-    table = np.empty((stride, -(-records // stride)), np.int64)
-    place = int(number[0])
-    for column in range(table.shape[1]):
-        table[0, column] = place
-        place = int(far[place])
+    column, columns = int(number[0]), []
+    while column != last:
+        columns.append(column)
+        column = int(far[column])
+    table = np.empty((stride, len(columns)), np.int64)
+    table[0] = columns
     for row in range(1, stride):
         table[row] = follow[table[row - 1]]
-    return np.append(begins, size)[table.T.reshape(-1)[:records]]
+    in_order = table.T.reshape(-1)
+    return begins[in_order[in_order != last]]

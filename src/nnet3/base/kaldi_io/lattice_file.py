@@ -21,10 +21,10 @@ _STATE_WORDS, _ARC_WORDS = 5, 6  # of 4 bytes, without transition-ids
 _PLAIN_STATE_WORDS, _PLAIN_ARC_WORDS = 4, 5
 
 
-def write_lattice(writer: Writer, lattice: Lattice) -> None:
-    """Writes a file or an entry of a table, in the plain type what `is_plain`."""
+def write_lattice(writer: Writer, lattice: Lattice, digits: int = 6) -> None:
+    """Writes a file or an entry of a table, in the plain type what `is_plain`; costs in text have so many digits."""
     if not writer.binary:
-        _write_text(writer, lattice)
+        _write_text(writer, lattice, digits)
     elif lattice.is_plain:
         _write_plain(writer, lattice)
     else:
@@ -88,7 +88,7 @@ def _bits(costs: Floats) -> Integers:
     return np.asarray(costs, "<f4").view("<i4")
 
 
-def _write_text(writer: Writer, lattice: Lattice) -> None:
+def _write_text(writer: Writer, lattice: Lattice, digits: int) -> None:
     """Writes `src dst labels weight` for each arc and `state weight` for each end, the lines of the start state first.
 
     A weight is two costs and, in lattices that are not plain, transition-ids, such as 3.5,20.25,7_7_8; an empty weight
@@ -98,8 +98,10 @@ def _write_text(writer: Writer, lattice: Lattice) -> None:
     said = (fst.final < np.inf) | (np.diff(fst.offsets) == 0)
     plain = lattice.is_plain
     labels = [_plain_ids(lattice), fst.ilabel] if plain else [fst.ilabel]
-    weights = _weights(fst.cost, lattice.acoustic_cost, None if plain else lattice.transition_ids)
-    final_weights = _weights(fst.final, _final_acoustic(lattice), None if plain else lattice.final_transition_ids)
+    weights = _weights(fst.cost, lattice.acoustic_cost, None if plain else lattice.transition_ids, digits)
+    final_weights = _weights(
+        fst.final, _final_acoustic(lattice), None if plain else lattice.final_transition_ids, digits
+    )
     columns = (column.tolist() for column in (fst.src, fst.dst, *labels))
     lines = [
         "\t".join(map(str, line)) + weight for line, weight in zip(zip(*columns, strict=True), weights, strict=True)
@@ -111,8 +113,11 @@ def _write_text(writer: Writer, lattice: Lattice) -> None:
     writer.text("\n" + "".join(f"{lines[number]}\n" for number in order.tolist()) + "\n")
 
 
-def _weights(graph: Floats, acoustic: Floats, strings: Strings | None) -> list[str]:
-    costs = [f"\t{first:g},{second:g}" for first, second in zip(graph.tolist(), acoustic.tolist(), strict=True)]
+def _weights(graph: Floats, acoustic: Floats, strings: Strings | None, digits: int) -> list[str]:
+    costs = [
+        f"\t{first:.{digits}g},{second:.{digits}g}"
+        for first, second in zip(graph.tolist(), acoustic.tolist(), strict=True)
+    ]
     texts = ("" for _ in costs)
     if strings is not None:
         ids, edges = strings.values.tolist(), strings.offsets.tolist()

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from nnet3.base.kaldi_io.fst import Fst
+from nnet3.base.kaldi_io.fst import NO_STATE, Fst
 from nnet3.base.kaldi_io.fst_reach import accessible, coaccessible, longest_paths, topological_order
 from nnet3.base.kaldi_io.lattice import Integers, Lattice
 from nnet3.errors import ModelFormatError
@@ -19,13 +19,14 @@ def with_states(lattice: Lattice, states: Integers) -> Lattice:
     The arcs of a state keep their order.
     """
     fst = lattice.fst
-    number = np.full(fst.num_states, -1, np.int64)
+    number = np.full(fst.num_states, NO_STATE)
     number[states] = np.arange(len(states))
     arcs = np.flatnonzero((number[fst.src] >= 0) & (number[fst.dst] >= 0))
     arcs = arcs[np.argsort(number[fst.src[arcs]], kind="stable")]
     ends = (number[fst.src[arcs]], number[fst.dst[arcs]])
-    start = int(number[fst.start]) if fst.num_states else -1
-    made = Fst.from_arcs(start, fst.final[states], *ends, fst.ilabel[arcs], fst.cost[arcs])
+    start = int(number[fst.start]) if len(states) else NO_STATE
+    olabel = None if fst.is_acceptor else fst.olabel[arcs]
+    made = Fst.from_arcs(start, fst.final[states], *ends, fst.ilabel[arcs], fst.cost[arcs], olabel)
     return replace(
         lattice,
         fst=made,

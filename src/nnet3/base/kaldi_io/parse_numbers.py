@@ -6,6 +6,7 @@ import math
 import mmap
 import re
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -82,6 +83,45 @@ def parse_pairs(data: Buffer, start: int, end: int, fail: Fail) -> np.ndarray:
         pairs[done : done + len(values)] = values
         done += len(values)
     return pairs.reshape(-1, 2)
+
+
+class Ragged(NamedTuple):
+    """Rows of numbers of different lengths: row k is values[offsets[k] : offsets[k + 1]].
+
+    values: float64; is_digits: (numbers,), whether the word has nothing but digits. offsets, begins: (rows + 1,),
+    `begins` has where rows begin in the data, and where the last one ends. Rows may be empty.
+    """
+
+    values: np.ndarray
+    is_digits: np.ndarray
+    offsets: np.ndarray
+    begins: np.ndarray
+
+
+def parse_ragged(data: Buffer, start: int, end: int, fail: Fail) -> Ragged:
+    """The numbers in data[start:end], rows ended by newline or `;`, infinities included."""
+    values, is_digits = [np.zeros(0)], [np.zeros(0, bool)]
+    offsets, begins = [np.zeros(1, np.int64)], [np.full(1, start)]
+    words_before = 0
+    for offset, block in _blocks(data, start, end, fail):
+        found = _parse_block(block, np.float64)
+        if found is None or not _acceptable(found, block, np.float64):
+            raise _first_bad_word(block, offset, np.float64, fail)
+        word_starts, row_ends = _scan(block)
+        characters = np.frombuffer(block, np.uint8)
+        others = np.append(0, np.cumsum((characters > 32) & ((characters < ord("0")) | (characters > ord("9")))))
+        behind = np.append(word_starts[1:], len(block))
+        semicolons = np.append(0, np.cumsum(characters == ord(";")))
+        inside = others[behind] - others[word_starts] - (semicolons[behind] - semicolons[word_starts])
+        values.append(found)
+        is_digits.append(inside == 0)
+        offsets.append(words_before + np.searchsorted(word_starts, row_ends))
+        begins.append(offset + row_ends + 1)
+        words_before += len(word_starts)
+    if not begins[-1].size or begins[-1][-1] != end:  # a last row without its end
+        offsets.append(np.array([words_before]))
+        begins.append(np.array([end]))
+    return Ragged(*map(np.concatenate, (values, is_digits, offsets, begins)))
 
 
 def _blocks(data: Buffer, start: int, end: int, fail: Fail) -> Iterator[tuple[int, bytes]]:

@@ -26,7 +26,6 @@ _OF_PACKED = ((17, 1024, 160), (50, 320, 768), (4, 512, 512))
 _OF_CHANGING = ((128, 768, 160), (256, 160, 768))
 _TIMES = 7  # the least of so many counts
 _CLEARLY = 0.95  # of the time of PyTorch: anything slower is not worth another order of additions
-_NAMES = ("", "panels", "onednn")
 
 Multiply = Callable[[Tensor, Tensor, Tensor], object]  # x, y, the vector that is added
 Maker = Callable[[Tensor], Multiply]  # of weights (columns, inner)
@@ -48,7 +47,7 @@ def fastest() -> Fastest:
     if library() is None:
         return _measured({"onednn": _by_onednn}, None)
     made = {"panels": _by_panels, "onednn": _by_onednn}
-    return _read(kept_beside_library(f"fastest-{torch.__version__}", lambda: _written(_measured(made, _as_they_lie))))
+    return _read(kept_beside_library(f"products-{torch.__version__}", lambda: _written(_measured(made, _as_they_lie))))
 
 
 def _measured(orders: Mapping[str, Maker], changing: Maker | None) -> Fastest:
@@ -101,9 +100,9 @@ def _seconds(*calls: Callable[[], object]) -> list[float]:
 
 
 def _written(found: Fastest) -> bytes:
-    return f"{_NAMES.index(found.packed)}{int(found.changing)}".encode()
+    return f"{found.packed},{int(found.changing)}".encode()
 
 
 def _read(contents: bytes) -> Fastest:
-    packed, changing = contents.decode()
-    return Fastest(_NAMES[int(packed)], changing == "1")
+    packed, changing = contents.decode().split(",")
+    return Fastest(packed, changing == "1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from ctypes import c_float
 from dataclasses import dataclass
 
@@ -322,6 +322,16 @@ class EndpointRule(Options):
         math.inf, Number(bounds(minimum=0), finite=False), "Cost of ending now less that of the best path."
     )
     min_utterance_length: float = option(0.0, _SECONDS, "Length.", unit="s")
+
+
+#: The rules of Kaldi's, one of which suffices.
+ENDPOINT_RULES: Mapping[str, EndpointRule] = {
+    "rule1": EndpointRule(must_contain_nonsilence=False, min_trailing_silence=5.0),
+    "rule2": EndpointRule(min_trailing_silence=0.5, max_relative_cost=2.0),
+    "rule3": EndpointRule(min_trailing_silence=1.0, max_relative_cost=8.0),
+    "rule4": EndpointRule(min_trailing_silence=2.0),
+    "rule5": EndpointRule(must_contain_nonsilence=False, min_trailing_silence=0.0, min_utterance_length=20.0),
+}
 
 
 @dataclass(frozen=True)

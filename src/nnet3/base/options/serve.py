@@ -27,6 +27,8 @@ class HearingOptions(Options):
     sample_rate: int = option(8000, Integer(within(4000, 96000)), "Samples per second of audio.", unit="Hz")
     words: bool = option(True, Boolean(), "Words with times and confidences in results.")
     max_alternatives: int = option(0, Integer(within(0, 100)), "Alternatives in results (0: the best words).")
+    spk: bool = option(True, Boolean(), "Vectors of speakers in results, where the server has a speaker model.")
+    model: str = option("", Text(), "Name of the model, of those that the server has (none: its first).")
     phrase_list: tuple[str, ...] = option((), Texts(), "What can be heard, with look-ahead graphs (none: all words).")
 
     def conflicts(self) -> Iterator[tuple[str, str]]:

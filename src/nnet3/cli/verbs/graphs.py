@@ -14,6 +14,21 @@ from nnet3.cli.verb import verb
 
 
 @verb()
+@whole_number("--bos-symbol", "bos", least=1, required=True, help="The word that begins sentences.")
+@whole_number("--eos-symbol", "eos", least=1, required=True, help="The word that ends sentences.")
+@whole_number("--unk-symbol", "unk", default=-1, help="Stands for unknown words; -1: unknown words are not said.")
+@ignored("--max-arpa-warnings", kind=integer())
+@arguments(model="ARPA-FILE", output="CONST-ARPA-FILE")
+def arpa_to_const_arpa(model: str, output: str, bos: int, eos: int, unk: int) -> None:
+    """Make a const-arpa model, which rescoring maps into memory, of an n-gram model in the ARPA format. Its words must
+    be integers above 0, such as words.txt gives them.
+
+    nnet3 arpa-to-const-arpa --bos-symbol=1 --eos-symbol=2 --unk-symbol=4 lm.int.arpa G.carpa
+    """
+    later.graph_making.arpa_to_const_arpa(model, output, bos, eos, unk)
+
+
+@verb()
 @text_option("--disambig-symbol", "back_off", metavar="SYMBOL", help="Of arcs that back off, such as #0.")
 @text_option("--read-symbol-table", "read_table", metavar="FILE", help="Words and their labels.")
 @text_option("--write-symbol-table", "write_table", metavar="FILE", help="Write words and their labels.")
@@ -47,6 +62,19 @@ def compute_wer(said: str, heard: str, text: bool, mode: str) -> None:
     nnet3 compute-wer --text --mode=present ark:data/test/text ark:heard.txt
     """
     later.scoring.compute_wer(said, heard, text, mode)
+
+
+@verb()
+@click.option("--project-type", "side", type=click.Choice(["input", "output"]), default="input", show_default=True,
+              help="The side whose labels are kept.")  # fmt: skip
+@arguments(fst="[FST", output="[FST]]")
+def fstproject(fst: str, output: str, side: str) -> None:
+    """Copy the labels of one side of an FST to the other side, as OpenFst's program does: G.fst gets an acceptor of
+    words, without #0, by its output side.
+
+    nnet3 fstproject --project_type=output G.fst G_words.fst
+    """
+    later.graph_making.project(fst or "-", output or "-", side)
 
 
 @verb()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
@@ -15,10 +16,18 @@ from nnet3.base.options.lattices import (
     WholeDeterminizingOptions,
 )
 from nnet3.base.options.recognizer import LatticeOptions, SearchOptions
+from nnet3.base.options.rescoring import ComposeOptions
+from nnet3.base.options.rnnlm import RnnlmOptions
 from nnet3.base.options.utterances import BatchOptions, ScoreOptions, StreamOptions, UtteranceOptions
 from nnet3.base.text.values import Integer, at_least, nonzero
 from nnet3.cli import later
-from nnet3.cli.compute_options import chunk_options, decode_streams, decode_utterances, decoding_options
+from nnet3.cli.compute_options import (
+    chunk_options,
+    decode_streams,
+    decode_utterances,
+    decoding_options,
+    decoding_options_of,
+)
 from nnet3.cli.declared import one, takes
 from nnet3.cli.options import (
     Decorator,
@@ -39,6 +48,12 @@ _acoustic_scale_option: Decorator = number("--acoustic-scale", default=1.0, help
 _lm_scale_option: Decorator = number("--lm-scale", default=1.0, help="Of costs of the graph.")
 _penalty_option: Decorator = number("--word-ins-penalty", default=0.0, help="Cost of each word.")
 _compact_option = flag("--write-compact", default=True, help="Write acceptors of words.")
+_weight_option: Decorator = number("--lm-scale", default=1.0, help="Of the model's costs.")
+_ngram_order_option: Decorator = whole_number(
+    "--max-ngram-order",
+    default=3,
+    help="Histories with as many last words, less one, are one; 0: all differ.",
+)
 _WITHOUT_EFFECT = all_of(
     ignored("--max-loop", "--max-arcs", "--max-states", kind=integer()),
     ignored("--delta", "--retry-cutoff", kind=click.FLOAT),
@@ -117,6 +132,34 @@ def latgen_faster_mapped(
 
 
 @verb()
+@chunk_options(StreamOptions, defaults=StreamOptions(frames_per_chunk=20))
+@threads_option
+@ignored("--num-threads-total", "--max-batch-size", "--compute-interval", kind=integer())
+@decoding_options
+def latgen_faster_looped_parallel(**given: Any) -> None:
+    """Decode tables of features as `nnet3 latgen-faster-looped` does, several utterances at once. Kaldi's program of
+    this name needs a GPU.
+
+    nnet3 latgen-faster-looped-parallel --num-threads=4 final.mdl HCLG.fst scp:feats.scp ark:lat.ark
+    """
+    decode_streams(**given)
+
+
+@verb()
+@chunk_options(UtteranceOptions)
+@decoding_options_of(graph="HCLR-FST", grammar="GR-FST", disambiguation="DISAMBIGUATION-SYMBOLS")
+def latgen_faster_lookahead(grammar: str, disambiguation: str, **given: Any) -> None:
+    """Decode tables of features as `nnet3 latgen-faster` does, with a graph that is made in the search: a look-ahead
+    graph and a grammar of its words. The text DISAMBIGUATION-SYMBOLS has input labels that take no frame.
+
+    nnet3 latgen-faster-lookahead --acoustic-scale=1.0 --frame-subsampling-factor=3 final.mdl HCLr.fst Gr.fst \\
+      disambig_tid.int scp:feats.scp ark:lat.ark
+    """
+    read = partial(later.lattice_tables.read_lookahead_search, grammar=grammar, disambiguation=disambiguation)
+    decode_utterances(read=read, **given)
+
+
+@verb()
 @chunk_options(UtteranceOptions)
 @threads_option
 @ignored("--num-threads-total", kind=integer())
@@ -127,6 +170,19 @@ def latgen_faster_parallel(**given: Any) -> None:
     nnet3 latgen-faster-parallel --num-threads=4 final.mdl HCLG.fst scp:feats.scp ark:lat.ark
     """
     decode_utterances(**given)
+
+
+@verb()
+@chunk_options(UtteranceOptions)
+@decoding_options_of(graph="GRAMMAR-FST")
+def latgen_grammar(**given: Any) -> None:
+    """Decode tables of features as `nnet3 latgen-faster` does, with a grammar of Kaldi's make-grammar-fst: a graph with
+    nonterminals, and graphs that take their places in the search.
+
+    nnet3 latgen-grammar --acoustic-scale=1.0 --frame-subsampling-factor=3 \\
+      final.mdl grammar.fst scp:feats.scp ark:lat.ark
+    """
+    decode_utterances(read=later.lattice_tables.read_grammar_graph, **given)
 
 
 @verb()
@@ -190,6 +246,88 @@ def lattice_copy(include: str, exclude: str, **given: Any) -> int:
     if include and exclude:
         raise click.UsageError("give --include or --exclude, not both")
     return later.lattice_reading.copy(include=include, exclude=exclude, **given)
+
+
+@verb()
+@_weight_option
+@arguments(lattices="LATTICE-RSPECIFIER", grammar="GRAMMAR-FST", output="LATTICE-WSPECIFIER")
+def lattice_lmrescore(**given: Any) -> int:
+    """Add the costs of a grammar of words, times --lm-scale, to lattices: 1 adds the grammar, -1 takes it away. Words
+    take the cheapest way through the grammar, also by arcs without words. Of paths with equal words the best is left.
+
+    nnet3 lattice-lmrescore --lm-scale=-1.0 ark:lat.ark "fstproject --project_type=output G.fst |" ark:without.ark
+    """
+    return later.lattice_rescoring.by_grammar(**given)
+
+
+@verb()
+@_weight_option
+@arguments(lattices="LATTICE-RSPECIFIER", model="CONST-ARPA-FILE", output="LATTICE-WSPECIFIER")
+def lattice_lmrescore_const_arpa(**given: Any) -> int:
+    """Add the costs of a const-arpa model, times --lm-scale, to lattices: 1 adds the model, -1 takes it away. Of paths
+    with the same words the best is left.
+
+    nnet3 lattice-lmrescore-const-arpa --lm-scale=-1.0 ark:lat.ark old.carpa ark:- |
+      nnet3 lattice-lmrescore-const-arpa --lm-scale=1.0 ark:- new.carpa ark:rescored.ark
+    """
+    return later.lattice_rescoring.by_const_arpa(**given)
+
+
+@verb()
+@_weight_option
+@_ngram_order_option
+@takes("options", RnnlmOptions)
+@arguments(
+    embedding="WORD-EMBEDDING", network="RAW-NETWORK", lattices="LATTICE-RSPECIFIER", output="LATTICE-WSPECIFIER"
+)
+def lattice_lmrescore_kaldi_rnnlm(**given: Any) -> int:
+    """Add the costs of an RNNLM, times --lm-scale, to lattices. Histories with equal last words are one history, that
+    of the path that comes first. Of paths with the same words the best is left.
+
+    nnet3 lattice-lmrescore-kaldi-rnnlm --bos-symbol=1 --eos-symbol=2 --lm-scale=0.5 --max-ngram-order=4 \\
+      word_embedding.final.mat final.raw ark:half.ark ark:rescored.ark
+    """
+    return later.lattice_rescoring.by_rnnlm(**given)
+
+
+@verb()
+@number("--lm-scale", default=0.5, help="Of the RNNLM's costs; those of the old model are taken away by as much.")
+@number("--acoustic-scale", default=0.1, rule=nonzero(), help="Of acoustic costs where paths are compared.")
+@_ngram_order_option
+@flag("--use-const-arpa", help="The old model is a const-arpa file.")
+@takes("limits", ComposeOptions)
+@takes("options", RnnlmOptions)
+@arguments(
+    old="OLD-MODEL",
+    embedding="WORD-EMBEDDING",
+    network="RAW-NETWORK",
+    lattices="LATTICE-RSPECIFIER",
+    output="LATTICE-WSPECIFIER",
+)
+def lattice_lmrescore_kaldi_rnnlm_pruned(**given: Any) -> int:
+    """Exchange a share of the costs of the lattices' language model, G.fst or a const-arpa file, for those of an RNNLM.
+    Only good paths are made, the best first; the same words may be on several paths.
+
+    nnet3 lattice-lmrescore-kaldi-rnnlm-pruned --bos-symbol=1 --eos-symbol=2 --lm-scale=0.5 --acoustic-scale=1.0 \\
+      lang/G.fst word_embedding.final.mat final.raw ark:lat.ark ark:rescored.ark
+    """
+    return later.lattice_rescoring.by_rnnlm_pruned(**given)
+
+
+@verb()
+@number("--lm-scale", default=1.0, help="Of the new model's costs; those of the old one are taken away by as much.")
+@number("--acoustic-scale", default=1.0, rule=nonzero(), help="Of acoustic costs where paths are compared.")
+@flag("--add-const-arpa", help="The new model is a const-arpa file.")
+@takes("limits", ComposeOptions)
+@arguments(old="OLD-FST", new="NEW-MODEL", lattices="LATTICE-RSPECIFIER", output="LATTICE-WSPECIFIER")
+def lattice_lmrescore_pruned(**given: Any) -> int:
+    """Exchange the costs of the lattices' language model, an FST, for those of another one, an FST or a const-arpa
+    file. Only good paths are made, the best first; the same words may be on several paths.
+
+    nnet3 lattice-lmrescore-pruned --acoustic-scale=0.1 --add-const-arpa=true \\
+      lang/G.fst lang_fg/G.carpa ark:lat.ark ark:rescored.ark
+    """
+    return later.lattice_rescoring.by_model_pruned(**given)
 
 
 @verb()

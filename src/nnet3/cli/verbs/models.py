@@ -122,6 +122,26 @@ def _weights(text: str | None, count: int) -> list[float] | None:
 
 @verb()
 @binary_option
+@click.option("--feature-transform", metavar="NNET1", help="A network of nnet1 that comes before the network.")
+@flag("--log-softmax", default=True, help="Softmax at the end becomes LogSoftmax, as decoders of nnet3 want it.")
+@arguments(source="MODEL-IN", output="MODEL-OUT")
+def convert(source: str, output: str, binary: bool, feature_transform: str | None, log_softmax: bool) -> None:
+    """Make a model of nnet3 of one of nnet2, or of a network of nnet1.
+
+    Of a model of nnet2 (final.mdl) transition model and priors are kept. An ivector behind the features, which the
+    first splicing takes once, becomes the input `ivector`. Of nnet1 a raw network is made. Components without a
+    counterpart in nnet3 are an error that names them.
+
+    nnet3 convert exp/nnet2_online/final.mdl final.mdl
+    nnet3 convert --feature-transform=final.feature_transform final.nnet final.raw
+    """
+    transform = None if feature_transform is None else later.files.open_file(feature_transform)
+    model = later.convert.convert(later.files.open_file(source), transform, log_softmax=log_softmax)
+    later.files.save_model(model, output, binary)
+
+
+@verb()
+@binary_option
 @copy_options
 @flag("--batchnorm-test-mode", help="Put batch-norm in test mode.")
 @arguments(source="MODEL-IN", output="RAW-OUT")
@@ -183,6 +203,19 @@ def export_onnx(network: str, output: str, options: OnnxOptions) -> None:
     say(f"{given}{ivector} -> {outputs}")
     if about.note:
         say(about.note)
+
+
+@verb()
+@arguments(model="MODEL-DIR", folder="OUT-DIR")
+def export_sherpa(model: str, folder: str) -> None:
+    """Write a chain model and its graph as sherpa-onnx takes them: model.onnx, HLG.fst, tokens.txt and words.txt.
+
+    The model directory is one of Kaldi's or Vosk's, with HCLG.fst, without ivectors. Before model.onnx is kept,
+    onnxruntime runs it.
+
+    nnet3 export-sherpa vosk-model-small sherpa
+    """
+    later.sherpa.export_sherpa(model, folder)
 
 
 @verb()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ from nnet3.cli.options import (
     integer,
     max_evaluations_option,
     port_option,
+    speaker_model_option,
     test_mode_options,
     text_option,
     whole_number,
@@ -163,18 +165,25 @@ def compute_prob(model: str, examples: str, output: str, accuracy_by_column: boo
 
 
 @verb()
-@takes("options", ServeOptions, omit=("phrase_list",))
+@takes("options", ServeOptions, omit=("phrase_list", "model", "spk"))
 @graph_folder_option
-@arguments(model="MODEL-DIR")
-def serve(model: str, options: ServeOptions, graph: str | None) -> None:
+@speaker_model_option
+@arguments(models="MODEL-DIR...")
+def serve(models: Sequence[str], options: ServeOptions, graph: str | None, spk_model: str | None) -> None:
     """Serve a recognizer to many clients, in the WebSocket protocol of vosk-server.
 
-    It has a page with a microphone at /, its state at /health, and metrics at /metrics. SIGTERM and Ctrl-C end it:
-    each client gets what was said so far.
+    Of several models a client chooses one by the name of its folder, else it has the first. A MODEL-DIR may be the name
+    or the language of a model in a folder where Vosk looks, such as that of VOSK_MODEL_PATH. The server has a page with
+    a microphone at /, its state at /health, and metrics at /metrics. SIGTERM and Ctrl-C end it: each client gets what
+    was said so far.
 
     nnet3 serve vosk-model-small-ko-0.22
     """
-    later.serve.serve(later.asr.Model(model, graph), options, say)
+    if graph is not None and len(models) > 1:
+        raise click.UsageError("--graph is for one model")
+    speakers = None if spk_model is None else later.asr.SpkModel(spk_model)
+    first, *more = (later.asr.Model(later.asr.model_directory(name), graph=graph) for name in models)
+    later.serve.serve(first, options, say, more=more, speaker_model=speakers)
 
 
 @verb(program_defaults={"batchnorm_test_mode": False, "dropout_test_mode": False})
@@ -301,16 +310,21 @@ def _formats(function: Any) -> Any:
 @whole_number("--sample-rate", least=1, metavar="HZ", help="With --raw: samples per second.")
 @whole_number("--channels", least=1, default=1, help="With --raw: channels.")
 @whole_number("--channel", least=0, metavar="N", help="The channel to take, from 0; else their mean.")
+@whole_number("--tasks", least=1, default=1, help="Recordings heard at once, each in a thread.")
+@click.option("--segments", metavar="FILE", help="Hear parts of recordings: lines KEY RECORDING BEGIN END, in seconds.")
+@speaker_model_option
 @graph_folder_option
 @arguments(model="MODEL-DIR", recordings="RECORDING...")
 def transcribe(**given: Any) -> None:
     """Write the words of recordings, with a model directory of Vosk or Kaldi.
 
     A RECORDING is a WAV file, `-`, a table scp:wav.scp or ark:wav.ark, or another format: FLAC, Ogg and MP3 take the
-    package soundfile, these and all others (M4A, MP4, WebM, ...) the program ffmpeg. What comes out of a pipe is heard
-    as it comes. Text is a line for each segment between pauses; with several recordings a line for each of them, which
-    begins with its name. One that cannot be read is reported and left out; the exit status is 1 if none is left, and
-    if a transcript cannot be written.
+    package soundfile, these and all others (M4A, MP4, WebM, ...) the program ffmpeg. A folder stands for its files, a
+    data folder of Kaldi's for its wav.scp and segments. What comes out of a pipe is heard as it comes. Text is a line
+    for each segment between pauses; with several recordings a line for each of them, which begins with its name. One
+    that cannot be read is reported and left out; the exit status is 1 if none is left, and if a transcript cannot be
+    written. MODEL-DIR may be the name or the language of a model in a folder where Vosk looks, such as that of
+    VOSK_MODEL_PATH.
 
     nnet3 transcribe --srt vosk-model-small-ko-0.22 talk.wav > talk.srt
     """
@@ -320,6 +334,10 @@ def transcribe(**given: Any) -> None:
         raise click.UsageError("--sample-rate is for --raw: other files say it themselves")
     if given["output_format"] not in ("json", "jsonl") and given["alternatives"]:
         raise click.UsageError("--alternatives are for --json and --json-lines")
+    if given["output_format"] not in ("json", "jsonl") and given["spk_model"] is not None:
+        raise click.UsageError("--spk-model is for --json and --json-lines")
+    if given["spk_model"] is not None and given["alternatives"]:
+        raise click.UsageError("--spk-model and --alternatives: results of Vosk have one of both")
     later.transcribing.transcribe(**given)
 
 

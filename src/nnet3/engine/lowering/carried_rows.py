@@ -25,9 +25,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.base.index import IndexTable, T, X, distinct, indexes_at
+from nnet3.engine.lowering.computable import Computability
 from nnet3.engine.lowering.explain import complain_not_computable
 from nnet3.engine.lowering.needed import needed_rows
-from nnet3.engine.lowering.slot_table import Mask
+from nnet3.engine.lowering.slot_table import Mask, SlotTable
 from nnet3.engine.lowering.source import GraphRules, LoweringRequest, NodeKind, RequestedRows
 from nnet3.engine.lowering.sweeps import Sweeps
 from nnet3.errors import RequestError
@@ -170,8 +171,9 @@ class _History:
     def _looked_at(self, sweeps: Sweeps) -> tuple[Rows, Rows]:
         """Returns the rows on which the sweeps depend by slots fixed to one time, and the rows by all further slots.
 
-        A needed row depends on the slots in use, and on the missing slots being missing. A missing row depends on the
-        rows that it lacks. Further computable rows make no difference.
+        A needed row depends on the slots in use, and on the missing slots being missing. A missing row depends on one
+        row that it lacks and cannot do without, or if no row alone is to blame, on all rows that it lacks. Further
+        computable rows make no difference.
         """
         tables, found = sweeps.ground.tables, sweeps.computability
         marks: list[Mask | None] = [None] * len(tables)
@@ -181,7 +183,10 @@ class _History:
                 continue
             used, known = found.used[node], found.known[node]
             assert known is not None
-            marks[node] = ~found.available(node, table) | (known[..., np.newaxis] if used is None else used)
+            missing = ~found.available(node, table)
+            is_known = known[..., np.newaxis]
+            reasons = (missing & is_known) | (is_known if used is None else used)
+            marks[node] = reasons | _to_blame(found, node, table, missing & ~is_known)
             if node in self._fixing:
                 is_fixed[node] = self._is_fixed(node, table.grid.table())
         every = needed_rows(sweeps.ground, marks, sweeps.asked)
@@ -308,8 +313,31 @@ def _times(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def _of_masks(sweeps: Sweeps, masks: Sequence[Mask | None]) -> dict[int, npt.NDArray[np.int64]]:
-    grid = sweeps.ground.domain.grid
-    return {node: _keys(grid(node).table()[mask.reshape(-1)]) for node, mask in enumerate(masks) if mask is not None}
+    """Returns the marked rows of each node with samples: values without samples have no times."""
+    grid, nodes = sweeps.ground.domain.grid, sweeps.source.nodes
+    return {
+        node: _keys(grid(node).table()[mask.reshape(-1)])
+        for node, mask in enumerate(masks)
+        if mask is not None and nodes[node].num_rows is None
+    }
+
+
+def _to_blame(found: Computability, node: int, table: SlotTable, lacking: Mask) -> Mask:
+    """Returns of the slots that missing rows lack (times, xs, classes, slots) the first that alone makes a row missing.
+
+    Rows without such a slot keep all slots. It is no matter if two rows blame each other: neither can come first.
+    """
+    if table.num_slots == 1 or not lacking.any():
+        return lacking
+    flat = lacking.reshape(-1, table.num_slots)
+    alone = flat.copy()
+    if table.asks:
+        for slot in range(table.num_slots):
+            others = np.ones_like(flat)
+            others[:, slot] = False
+            alone[:, slot] &= ~found.rule(node, table, others)[0]
+    first = alone & (np.cumsum(alone, axis=1) == 1)
+    return np.where(alone.any(axis=1, keepdims=True), first, flat).reshape(lacking.shape)
 
 
 def _union(one: Rows, other: Rows) -> dict[int, npt.NDArray[np.int64]]:

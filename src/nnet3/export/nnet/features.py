@@ -61,16 +61,7 @@ class _Features:
         """Returns cepstral coefficients, without C0 if energy takes its place."""
         options = self._options
         assert isinstance(options, MfccOptions)
-        bins, numbers = options.num_mel_bins, np.arange(options.num_ceps)
-        rows = np.cos(np.pi / bins * np.outer(np.arange(bins) + 0.5, numbers)) * np.sqrt(2 / bins)
-        rows[:, 0] = np.sqrt(1 / bins)
-        if options.cepstral_lifter:
-            rows *= 1 + options.cepstral_lifter / 2 * np.sin(np.pi * numbers / options.cepstral_lifter)
-        if options.use_energy:
-            rows = rows[:, 1:]
-        elif options.htk_compat:
-            rows = np.concatenate([rows[:, 1:], rows[:, :1] * np.sqrt(2)], axis=1)
-        return self._graph.op("MatMul", mel, self._weight("cosine_transform", lambda: rows))
+        return self._graph.op("MatMul", mel, self._weight("cosine_transform", lambda: cosine_transform(options)))
 
     def _log_energy(self, frames: ir.Value) -> ir.Value:
         graph, floor = self._graph, self._options.energy_floor
@@ -82,3 +73,15 @@ class _Features:
 
     def _weight(self, name: str, make: Callable[[], np.ndarray]) -> ir.Value:
         return self._graph.weight(UNCHANGED + name, make)
+
+
+def cosine_transform(options: MfccOptions) -> np.ndarray:
+    """Returns what cepstra are made with of logarithms of mel bins, (bins, coefficients), without C0 for energy."""
+    bins, numbers = options.num_mel_bins, np.arange(options.num_ceps)
+    rows = np.cos(np.pi / bins * np.outer(np.arange(bins) + 0.5, numbers)) * np.sqrt(2 / bins)
+    rows[:, 0] = np.sqrt(1 / bins)
+    if options.cepstral_lifter:
+        rows *= 1 + options.cepstral_lifter / 2 * np.sin(np.pi * numbers / options.cepstral_lifter)
+    if options.use_energy:
+        return rows[:, 1:]
+    return np.concatenate([rows[:, 1:], rows[:, :1] * np.sqrt(2)], axis=1) if options.htk_compat else rows

@@ -182,9 +182,9 @@ class BatchNormComponent(Component):
         settings = {name: value for name, value in values.items() if not name.startswith("stats_")}
         component = super().from_values(settings)
         if "stats_mean" in values:
-            mean, count = values["stats_mean"], component.count
+            mean, count = values["stats_mean"].double(), component.count
             component.stats_sum = mean * count
-            component.stats_sumsq = (values["stats_var"] + mean.square()) * count
+            component.stats_sumsq = (values["stats_var"].double() + mean.square()) * count
         return component
 
     @property

@@ -11,6 +11,7 @@ from html import escape
 from typing import Any
 
 import torch
+from torch import nn
 from typing_extensions import Self
 
 from nnet3.base.drawing import MOST_SHOWN_BOXES, Picture, can_paint
@@ -31,6 +32,7 @@ from nnet3.model.nnet.conversion import (
 )
 from nnet3.model.nnet.fingerprint import ComponentDigests, nodes_digest
 from nnet3.model.nnet.flat_parameters import FlatParameters, flatten, sent_by_value
+from nnet3.model.nnet.from_torch.known import parts_of
 from nnet3.model.nnet.picture import group_nodes, network_graph
 from nnet3.model.nnet.simple import what_is_simple
 from nnet3.model.nnet.utterances import RunsUtterances
@@ -85,6 +87,24 @@ class Nnet(RunsUtterances):
     def from_config_file(cls, path: str | os.PathLike[str], *, seed: int = 0) -> Self:
         """Make a network from a config file. Raises ConfigError, also for a file unreadable or without a config."""
         return cls.from_config(read_config_file(path), source=os.fspath(path), seed=seed)
+
+    @classmethod
+    def from_torch(cls, modules: nn.Module | Sequence[nn.Module], *, input_dim: int | None = None) -> Self:
+        """A network that computes what modules of PyTorch do in test mode; they are given in the order of the data.
+
+        `modules`: a module, an nn.Sequential or nn.ModuleList, or a list. Known are Linear, Conv1d (dilation, stride,
+        groups), BatchNorm1d, LayerNorm, RMSNorm, LSTM, GRU, RNN (layers, both directions, projections), ReLU, Sigmoid,
+        Tanh, SiLU, LeakyReLU, Softmax, LogSoftmax, Dropout, Dropout1d and Identity. Parameters are copied. A row of the
+        network is a frame, whatever the modules' order of dimensions; softmaxes and norms are over the columns.
+
+        A Conv1d without padding gives the network context: the output at t looks at both sides of t. Zeros that keep
+        the number of frames are zeros outside of the frames given. After a stride of k, every k-th frame has an output.
+        `input_dim` is needed if no module says how many columns it takes.
+
+        Raises ArgumentError for a module of another type, or with other settings, by its path.
+        """
+        parts = parts_of(modules, input_dim)
+        return cls(parts.nodes, parts.components)
 
     def apply_config(self, text: str, *, source: str = "<config>", seed: int = 0) -> None:
         """Add the nodes and components of a config, replacing parts of equal name. On an error nothing changes.
@@ -418,9 +438,9 @@ class Nnet(RunsUtterances):
     def pack(self) -> Self:
         """A copy for inference, as by `quantize`, in faster forms:
 
-        where a product with packed weights is faster than PyTorch's, which is measured at the first call, the weights of
-        large affine, linear and TDNN components outside recurrences are packed. With a C compiler, native code runs the
-        steps of recurrences on the CPU in float32; the code is built at the first call. NNET3_NATIVE=0 in the
+        where products with packed weights are faster than PyTorch's, which is measured at the first call, the weights
+        of large affine, linear and TDNN components outside recurrences are packed. With a C compiler, native code runs
+        the steps of recurrences on the CPU in float32; the code is built at the first call. NNET3_NATIVE=0 in the
         environment forbids it.
         """
         return type(self)(self.nodes, packed(self.parts), self.warnings)

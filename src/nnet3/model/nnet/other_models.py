@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from nnet3.base.kaldi_io.reader import Reader
 
-_NNET1 = "a model of nnet1"
-_NNET2 = "a model of nnet2, of which Kaldi's steps/nnet3/convert_nnet2_to_nnet3.py makes one of nnet3"
+_CONVERTED = "of which `nnet3 convert` makes one of nnet3"
+_NNET1 = f"a model of nnet1, {_CONVERTED}"
+_NNET2 = f"a model of nnet2, {_CONVERTED}"
 _GMM = "a model of Gaussian mixtures (GMM)"
 _MODELS = {
     "<DIMENSION>": _GMM,

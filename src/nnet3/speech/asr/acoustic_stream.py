@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nnet3.errors import ExecutionError
+from nnet3.errors import ExecutionError, NumericalError
 from nnet3.inference.stream import StreamComputer
-from nnet3.speech.asr.arrays import Rows
-from nnet3.speech.asr.audio import Audio, PcmReader, Samples
+from nnet3.speech.asr.arrays import Doubles, Rows
+from nnet3.speech.asr.audio import Audio, PcmReader, Samples, whole_rate
 from nnet3.speech.asr.features import FeatureStream, OnlineCmvn
-from nnet3.speech.asr.ivectors import OnlineIvectors
+from nnet3.speech.asr.ivectors import OnlineIvectors, SpeakerState
 from nnet3.speech.asr.model_folder import FrontModel
 from nnet3.speech.asr.silence import SilenceWeighting
 
@@ -23,7 +23,18 @@ BestPath = Callable[[int], "tuple[npt.ArrayLike, npt.ArrayLike] | None"]
 
 Scores = npt.NDArray[np.float32]
 
+_NO_SAMPLES = np.zeros(0, np.float32)
 _PIECE_SECONDS = 0.2  # of audio, after which the ivector may change
+
+
+class SpeakerKnown(NamedTuple):
+    """What is known of a speaker before a stream: for ivectors, and the sums of the network's normalised input."""
+
+    ivectors: SpeakerState | None = None
+    input_stats: Doubles | None = None
+
+
+UNKNOWN_SPEAKER = SpeakerKnown()
 
 
 class AcousticStream:
@@ -36,7 +47,7 @@ class AcousticStream:
     Each call cuts its audio into pieces of 0.2 s. A chunk of the network takes the
     ivector of the newest frame when it is computed. If the model says which phones are silence, frames count in
     ivectors by the best path of the search, which `best_path(first)` gives from row `first` of the segment on; without
-    it silence counts as all else.
+    it silence counts as all else. `speaker`: what earlier streams of the speaker have left.
     """
 
     def __init__(
@@ -48,16 +59,19 @@ class AcousticStream:
         *,
         channels: int = 1,
         channel: int | None = None,
+        speaker: SpeakerKnown = UNKNOWN_SPEAKER,
     ):
-        self.front, self.rate = front, rate
+        self.front, self.rate, self._speaker = front, rate, speaker
         self.num_rows = 0  # that were given out
-        self._reader, self._features = PcmReader(channels, channel), FeatureStream(front.features, rate)
-        self._pitch = None if front.pitch is None else front.pitch.columns(front.features.dim, rate)
-        self._cmvn = None if front.cmvn is None else OnlineCmvn(*front.cmvn)
+        self._reader, self._features = PcmReader(channels, channel), FeatureStream(front.features, whole_rate(rate))
+        self._pitch = None if front.pitch is None else front.pitch.columns(front.features.dim, whole_rate(rate))
+        self._cmvn = None if front.cmvn is None else OnlineCmvn(*front.cmvn, speaker.input_stats)
         self._piece = int(_PIECE_SECONDS * rate)
         self._num_frames, self._num_chunks = 0, 0
         is_weighted = best_path is not None and front.silence_weighting.is_active
-        self._ivectors = None if front.ivectors is None else OnlineIvectors(front.ivectors, weighted=is_weighted)
+        self._ivectors: OnlineIvectors | None = None
+        if front.ivectors is not None:
+            self._ivectors = OnlineIvectors(front.ivectors, speaker.ivectors, weighted=is_weighted)
         self._is_weighted = is_weighted and self._ivectors is not None
         self.begin_segment(best_path)
         self._computer, self._stream = computer, computer.open()
@@ -77,6 +91,11 @@ class AcousticStream:
                 *(options.silence_weight, options.max_state_duration),
             )
 
+    @property
+    def num_weighted_rows(self) -> int:
+        """The rows of the segment whose frames have weights in ivectors; 0 without weights."""
+        return 0 if self._silence is None else self._silence.num_rows
+
     def accept(self, audio: Audio) -> Iterator[Scores]:
         """Yields the rows of scores, (rows, pdfs), made available by each piece of the audio."""
         for piece in self.pieces(audio):
@@ -92,9 +111,9 @@ class AcousticStream:
         """Takes one of `pieces`; returns the network's inputs for it, for `compute_scores`."""
         return NetworkInputs(self, *self._feed(piece))
 
-    def finish(self) -> Scores:
-        """Ends the stream; returns the last rows of scores, (rows, pdfs)."""
-        frames, ivector = self._feed(np.zeros(0, np.float32), last=True)
+    def finish(self, piece: Samples = _NO_SAMPLES) -> Scores:
+        """Ends the stream, maybe with a last piece; returns the last rows of scores, (rows, pdfs)."""
+        frames, ivector = self._feed(piece, last=True)
         if self._num_frames == 0:
             self._stream.close()
             return np.zeros((0, self._computer.nnet.node_dim("output")), np.float32)
@@ -105,15 +124,19 @@ class AcousticStream:
         """Ends the stream without its last rows."""
         self._stream.close()
 
+    def speaker_known(self) -> SpeakerKnown:
+        """Returns what is known of the speaker after the frames up to now, for the next stream."""
+        stats = self._speaker.input_stats
+        if self._cmvn is not None:
+            stats = self._cmvn.stats.copy() if stats is None else stats + self._cmvn.stats
+        return SpeakerKnown(None if self._ivectors is None else self._ivectors.speaker_state(), stats)
+
     def _feed(self, samples: Samples, last: bool = False) -> tuple[Rows, npt.NDArray[np.float32] | None]:
         """Returns the frames that a piece of audio gives, and a new ivector or None."""
         plain = self._features.accept(samples, last)
         frames = plain if self._pitch is None else self._pitch.accept(plain, samples, last)
         if self._cmvn is not None:
-            self._cmvn.accept(frames)
-            numbers = np.arange(self._num_frames, self._num_frames + len(frames))
-            frames = self._cmvn.at(numbers)
-            self._cmvn.forget(self._num_frames + len(frames))
+            frames = self._cmvn.next_rows(frames)
         self._num_frames += len(frames)
         if self._ivectors is None:
             return frames, None
@@ -134,17 +157,20 @@ class AcousticStream:
 
     def _ivector(self) -> npt.NDArray[np.float32]:
         assert self._ivectors is not None
-        ready = self._ivectors.ready
+        ready = min(self._ivectors.ready, self._num_frames)
         return self._ivectors.at(ready - 1) if ready else np.zeros(self._ivectors.model.dim, np.float32)
 
     def _weigh(self) -> None:
-        if self._silence is None or self._ivectors is None or self._best_path is None or not self._ivectors.ready:
+        if self._silence is None or self._ivectors is None or self._best_path is None:
+            return
+        ready = min(self._ivectors.ready, self._num_frames)
+        if not ready:
             return
         first = self._silence.first_row
         path = self._best_path(first)
         if path is not None:
             self._silence.trace(*path, first)
-        self._ivectors.weigh(*self._silence.changes(self._ivectors.ready))
+        self._ivectors.weigh(*self._silence.changes(ready))
         self._ivectors.settle(min(self._silence.first_open, self._silence.factor * self.num_rows))
 
 
@@ -169,6 +195,30 @@ def compute_scores(inputs: Iterable[NetworkInputs]) -> dict[AcousticStream, Scor
     ivectors = {stream._stream: each.ivector for stream, each in given.items() if each.ivector is not None}
     rows = computers.pop().accept(frames, ivectors) if given else {}
     return {stream: stream._given_out(rows[stream._stream].cpu().numpy()) for stream in given}
+
+
+def compute_each(
+    inputs: Iterable[NetworkInputs], compute: Callable[[Iterable[NetworkInputs]], dict[AcousticStream, Scores]]
+) -> dict[AcousticStream, Scores | Exception]:
+    """Runs `compute`, which is `compute_scores`, for streams of any computers; an error stands in the place of the rows
+    of the stream that it is of, and ends no other stream."""
+    found: dict[AcousticStream, Scores | Exception] = {}
+    groups: dict[StreamComputer, list[NetworkInputs]] = {}
+    for each in inputs:
+        groups.setdefault(each.stream._computer, []).append(each)
+    for group in groups.values():
+        try:
+            found |= compute(group)
+        except ExecutionError as error:
+            is_given = isinstance(error, NumericalError)  # one stream has ended by it; the rows of the others are there
+            for each in group:
+                try:
+                    found |= compute([each._replace(frames=each.frames[:0], ivector=None) if is_given else each])
+                except ExecutionError as error_of_one:
+                    found[each.stream] = error_of_one
+        except Exception as error:
+            found |= dict.fromkeys((each.stream for each in group), error)
+    return found
 
 
 def accept_pieces(pieces: Mapping[AcousticStream, Samples]) -> dict[AcousticStream, Scores]:

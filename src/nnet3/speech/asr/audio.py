@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Iterator
 from numbers import Real
 
 import numpy as np
@@ -94,6 +95,25 @@ def _in_16_bits(samples: npt.NDArray[np.generic]) -> Samples:
     raise ArgumentError(
         f"samples must be 16-bit or other integers, or floats in the scale of 16 bits, got {samples.dtype}"
     )
+
+
+def samples_at_once(rate: float, seconds: float) -> int:
+    """Returns the samples of a piece, counted in float32 as in Kaldi; 0 for all if `seconds` is not above 0."""
+    return max(int(np.float32(rate) * np.float32(seconds)), 1) if seconds > 0 else 0
+
+
+def pieces(samples: Samples, size: int) -> Iterator[tuple[Samples, bool]]:
+    """Yields pieces of so many samples, 0 for all, and whether each is the last; one piece of nothing for none."""
+    size = size or max(len(samples), 1)
+    for first in range(0, max(len(samples), 1), size):
+        yield samples[first : first + size], first + size >= len(samples)
+
+
+def whole_rate(rate: float) -> int:
+    """Returns a sample rate without the part behind its point, which Kaldi's resampler drops. Raises ArgumentError."""
+    if not isinstance(rate, Real) or isinstance(rate, bool) or not _RATES[0] <= rate <= _RATES[1]:
+        raise ArgumentError(f"a sample rate must be a number from {_RATES[0]} to {_RATES[1]}, got {rate!r:.80}")
+    return int(rate)
 
 
 class Resampler:

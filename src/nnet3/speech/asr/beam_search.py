@@ -12,6 +12,7 @@ from nnet3.base.options.recognizer import SearchOptions
 from nnet3.errors import ExecutionError, is_out_of_memory
 from nnet3.speech.asr.arrays import Doubles, Integers
 from nnet3.speech.asr.composition import Composition
+from nnet3.speech.asr.growing_graph import GrowingGraph
 from nnet3.speech.asr.raw_lattice import RawLattice
 from nnet3.speech.asr.search_graph import SearchGraph
 from nnet3.speech.asr.token_rows import Links, TokenRow, TokenRows
@@ -40,7 +41,7 @@ class BestPath(NamedTuple):
 class BeamSearch:
     """One search, from the start of the graph. `notices` tells what was narrowed because memory did not suffice."""
 
-    def __init__(self, graph: SearchGraph | Composition, options: SearchOptions):
+    def __init__(self, graph: SearchGraph | GrowingGraph, options: SearchOptions):
         self.graph, self.options = graph, options
         self.notices: list[str] = []
         none = np.zeros(0, np.int64)
@@ -202,7 +203,7 @@ class BeamSearch:
         raw = tokens.lattice(first, len(tokens), final if has_ended else np.zeros(len(final)), has_ended)
         return raw.pruned(self.options.lattice_beam)
 
-    def forget(self, row: int, graph: SearchGraph | Composition) -> None:
+    def forget(self, row: int, graph: SearchGraph | GrowingGraph) -> None:
         """Forgets the rows before `row`, but not the best paths to it, and goes on in `graph`.
 
         If `graph` is not the graph of the search, it is a composition of the same parts with fewer states.
@@ -230,24 +231,25 @@ class BeamSearch:
     def best_path(self, use_final: bool = False) -> BestPath | None:
         """Returns the best path so far; None if no path is left. With `use_final`: the best of those that can end, if
         any can."""
-        last = self.tokens.last
-        if not len(last.cost):
-            return None
-        final = self.graph.final[last.state]
-        cost = last.cost + final if use_final and (final < np.inf).any() else last.cost
-        token = int(np.argmin(cost))
-        return BestPath(float(cost.min()), *self.tokens.path_to(token))
+        cost = self._last_costs(use_final)
+        return BestPath(float(cost.min()), *self.tokens.path_to(int(np.argmin(cost)))) if len(cost) else None
 
-    def newest(self, first: int) -> tuple[Integers, Integers] | None:
+    def newest(self, first: int, use_final: bool = False) -> tuple[Integers, Integers] | None:
         """Returns the end of the best path so far: the transition-id of each row from `first` on, and its source state;
         None if no path is left. The time needed does not grow with the rows before `first`.
         """
-        last = self.tokens.last
-        if not len(last.cost):
+        cost = self._last_costs(use_final)
+        if not len(cost):
             return None
-        steps = self.tokens.path_to(int(np.argmin(last.cost)), first)
+        steps = self.tokens.path_to(int(np.argmin(cost)), first)
         behind = len(steps.states) - max(self.num_rows - first, 0)
         return steps.transition_ids[behind:], steps.states[behind:]
+
+    def _last_costs(self, use_final: bool) -> Doubles:
+        """Returns the costs of the newest tokens; with `use_final` those of ending, if any can."""
+        last = self.tokens.last
+        final = self.graph.final[last.state]
+        return last.cost + final if use_final and (final < np.inf).any() else last.cost
 
 
 def _within(cost: Doubles, of_best: Doubles, beam: float) -> tuple[Integers, float]:

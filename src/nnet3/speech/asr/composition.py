@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +15,10 @@ from nnet3.base.kaldi_io.fst_const import LabelReach
 from nnet3.errors import ModelFormatError
 from nnet3.speech.asr.arrays import Integers
 from nnet3.speech.asr.columns import joined, part
+from nnet3.speech.asr.growing_graph import GrowingGraph, put
 from nnet3.speech.asr.language_model import BackoffModel
 from nnet3.speech.asr.number_of_key import NumberOfKey
-from nnet3.speech.asr.search_graph import ArcsOfStates, arcs_between, arcs_leaving
+from nnet3.speech.asr.search_graph import arcs_leaving
 from nnet3.speech.asr.words_ahead import ReachedWords, WordsAhead
 
 Costs = npt.NDArray[np.float32]
@@ -47,7 +47,14 @@ class LookaheadGraph:
     def input_labels(self) -> npt.NDArray[np.int32]:
         """The input labels with 0 in the place of disambiguation symbols, (arcs,)."""
         labels = self.fst.ilabel
-        return np.where(np.isin(labels, self.disambiguation), 0, labels).astype(np.int32)
+        if not len(self.disambiguation):
+            return labels
+        return np.where(np.isin(labels, self.disambiguation), np.int32(0), labels)
+
+    def without_disambiguation(self) -> LookaheadGraph:
+        """Returns the graph whose FST itself has these labels, so that the others take no memory."""
+        fst = replace(self.fst, ilabel=self.input_labels, properties=None)
+        return LookaheadGraph(fst, self.reach, self.disambiguation[:0])
 
 
 class _States(NamedTuple):
@@ -116,7 +123,7 @@ class LookaheadSearch:
         return other
 
 
-class Composition:
+class Composition(GrowingGraph):
     """The look-ahead graph composed with the language model by OpenFst's rules, with the interface of a SearchGraph.
 
     A state is a pair: a state of the graph and a state of the model. The model gives the cost of a word behind the
@@ -124,56 +131,18 @@ class Composition:
     exp(-cost), and the next word gets the advance back; if only one word can follow, its cost is paid at once. A
     back-off is an arc without labels, right behind a word or before the first arc without a word. A search therefore
     keeps and drops the same paths as Kaldi's.
-
-    States and arcs get numbers when a search first comes to them, and the arrays grow. Several searches, in several
-    threads too, share a composition.
     """
 
     def __init__(self, graph: LookaheadGraph, model: BackoffModel, ahead: WordsAhead, column_of_label: Integers):
         self._fst, self._model, self._ahead = graph.fst, model, ahead
         self._ilabel, self._reached = graph.input_labels, graph.reached
-        self._arcs_of_graph = np.diff(graph.fst.offsets)
-        self._lock = threading.Lock()
-        self.column_of_label = column_of_label
-        self.num_columns = int(column_of_label[: int(self._ilabel.max(initial=0)) + 1].max(initial=-1)) + 1
-        self.start = 0
+        self._arcs_of_graph = np.diff(graph.fst.offsets).astype(np.int32)
+        largest = int(self._ilabel.max(initial=0))
+        super().__init__(column_of_label, int(column_of_label[: largest + 1].max(initial=-1)) + 1)
         self._number = NumberOfKey()
-        self.num_states = self.num_arcs = 0
         self._states = _States._make(np.zeros(0, kind) for kind in (np.int32, np.int32, bool, np.float32, np.int32))
-        self.final = np.zeros(0, np.float32)
-        self._first, self._first_emitting, self._end = np.zeros((3, 0), np.int64)
-        self.ilabel, self.olabel, self.dst = np.zeros((3, 0), np.int32)
-        self.cost = np.zeros(0, np.float32)
-        self._scratch: list[Integers] = []
         start = np.array([graph.fst.start]), np.array([model.start])
         self._numbers(_States(*start, np.zeros(1, bool), np.zeros(1, np.float32), np.zeros(1, np.int32)))
-
-    # ---- what a search asks ----
-
-    def emitting_arcs(self, states: Integers) -> ArcsOfStates:
-        """Returns the arcs of `states` that take a row."""
-        self._expand(states)
-        return arcs_between(self._first_emitting[states], self._end[states])
-
-    def epsilon_arcs(self, states: Integers) -> ArcsOfStates:
-        """Returns the arcs of `states` that take no row."""
-        self._expand(states)
-        return arcs_between(self._first[states], self._first_emitting[states])
-
-    def take_scratch(self) -> Integers:
-        """Lends an array of -1 for all states, and for some future states."""
-        scratch = self._scratch.pop() if self._scratch else np.zeros(0, np.int32)
-        return self.enlarged(scratch)
-
-    def enlarged(self, scratch: Integers) -> Integers:
-        """Returns the array with -1 for states made since it was lent; the array itself if it has room for them."""
-        if len(scratch) >= self.num_states:
-            return scratch
-        return np.append(scratch, np.full(len(self.final) - len(scratch), -1, np.int32))
-
-    def give_scratch_back(self, scratch: Integers) -> None:
-        """Takes the array back, which must be all -1 again."""
-        self._scratch.append(scratch)
 
     def adopted(self, other: Composition, states: Integers) -> Integers:
         """Returns the numbers, (n,), of `states` of another composition of the same parts."""
@@ -192,15 +161,10 @@ class Composition:
         """Returns the numbers of states, (n,); states not yet known get new numbers."""
         number, new = self._number.find_or_add(_key(states))
         if len(new):
-            first, self.num_states = self.num_states, self.num_states + len(new)
             added = part(states, new)
+            first = self._add_states(self._final(added))
             self._states = _States._make(
-                _put(column, first, more) for column, more in zip(self._states, added, strict=True)
-            )
-            self.final = _put(self.final, first, self._final(added))
-            none = np.full(len(new), -1)
-            self._first, self._first_emitting, self._end = (
-                _put(column, first, none) for column in (self._first, self._first_emitting, self._end)
+                put(column, first, more) for column, more in zip(self._states, added, strict=True)
             )
         return number
 
@@ -208,35 +172,19 @@ class Composition:
         cost = self._fst.final[states.graph] + self._model.final[states.history] - states.ahead
         return np.where(states.word == _NO_WORD, cost, np.inf).astype(np.float32)
 
-    def _expand(self, states: Integers) -> None:
-        """Makes the arcs of the given states unless already made."""
-        if (self._first[states] >= 0).all():
-            return
-        with self._lock:
-            states = np.unique(states[self._first[states] < 0])
-            if not len(states):
-                return
-            chosen = part(self._states, states)
-            pushed = chosen.word != _NO_WORD
-            free = np.flatnonzero(~pushed)
-            parts = [arcs(chosen, free) for arcs in (self._back_offs, self._spoken, self._silent)]
-            self._keep(states, [*parts, self._pushed(chosen, np.flatnonzero(pushed))])
-
-    def _keep(self, states: Integers, parts: list[_Arcs]) -> None:
-        place, ilabel, olabel, cost, order = (
+    def _make_arcs(self, states: Integers) -> None:
+        chosen = part(self._states, states)
+        pushed = chosen.word != _NO_WORD
+        free = np.flatnonzero(~pushed)
+        parts = [arcs(chosen, free) for arcs in (self._back_offs, self._spoken, self._silent)]
+        parts.append(self._pushed(chosen, np.flatnonzero(pushed)))
+        place, order, ilabel, olabel, cost = (
             np.concatenate([getattr(each, name) for each in parts])
-            for name in ("place", "ilabel", "olabel", "cost", "order")
+            for name in ("place", "order", "ilabel", "olabel", "cost")
         )
-        target = joined([each.target for each in parts])
-        dst = self._numbers(target)
-        sorted_by = np.lexsort((order, ilabel > 0, place))
-        offsets = self.num_arcs + np.append(0, np.cumsum(np.bincount(place, minlength=len(states))))
-        epsilons = np.bincount(place[ilabel == 0], minlength=len(states))
-        first, self.num_arcs = self.num_arcs, int(offsets[-1])
-        for name, values in (("ilabel", ilabel), ("olabel", olabel), ("cost", cost), ("dst", dst)):
-            setattr(self, name, _put(getattr(self, name), first, values[sorted_by]))
-        self._end[states], self._first_emitting[states] = offsets[1:], offsets[:-1] + epsilons
-        self._first[states] = offsets[:-1]  # the last one: another thread may look meanwhile
+        self._keep_arcs(
+            states, place, order, ilabel, olabel, cost, self._numbers(joined([each.target for each in parts]))
+        )
 
     # ---- arcs ----
 
@@ -308,17 +256,6 @@ class Composition:
         none = np.zeros(len(good), np.float32)
         target = _States(fst.dst[arc], states.history[of], past, none, np.where(meets, 0, states.word[of]))
         return _Arcs(of, self._ilabel[arc], np.zeros(len(good), np.int32), fst.cost[arc], target, arc)
-
-
-def _put(values: npt.NDArray[Any], first: int, more: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Returns the array with more values from `first` on, and room for others behind them."""
-    end = first + len(more)
-    if end > len(values):
-        larger = np.zeros(max(2 * end, 1024), values.dtype)
-        larger[:first] = values[:first]
-        values = larger
-    values[first:end] = more
-    return values
 
 
 def _key(states: _States) -> npt.NDArray[np.uint64]:

@@ -28,7 +28,9 @@ from nnet3.speech.asr.growing_lattice import GrowingLattice
 from nnet3.speech.asr.label_lattice import LabelLattice
 from nnet3.speech.asr.language_model import BackoffModel, phrase_model
 from nnet3.speech.asr.lattice_path import LatticePath, best_paths
+from nnet3.speech.asr.lattice_states import label_lattice
 from nnet3.speech.asr.model_folder import GraphFiles
+from nnet3.speech.asr.model_rescoring import Rescoring
 from nnet3.speech.asr.search_graph import SearchGraph
 from nnet3.speech.asr.timed_lattice import timed_lattice
 from nnet3.speech.asr.vosk_json import SpokenText, TextAlternative, TimedWord
@@ -56,9 +58,10 @@ class DecodingGraph:
         boundaries = None if files.word_boundary is None else WordBoundaries.load(files.word_boundary, model)
         if not files.is_lookahead:
             graph = load_graph(files.files["HCLG.fst"])
-            return cls(SearchGraph(graph.fst, columns), _words(files, graph), boundaries, phones)
+            return cls(SearchGraph(graph.fst, columns, takes_over=True), _words(files, graph), boundaries, phones)
         grammar = load_graph(files.files["Gr.fst"])
-        search = LookaheadSearch(_load_lookahead(files), BackoffModel(grammar.fst), columns)
+        ahead = load_lookahead(files.files["HCLr.fst"], files.files["disambig_tid.int"])
+        search = LookaheadSearch(ahead, BackoffModel(grammar.fst), columns)
         return cls(search, _words(files, grammar), boundaries, phones)
 
     @property
@@ -132,9 +135,11 @@ class Segment:
             if now is not before and isinstance(now, Composition) and isinstance(before, Composition):
                 self._lattice.rename_tokens(partial(now.adopted, before))
 
-    def trace(self, first: int = 0) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]] | None:
+    def trace(
+        self, first: int = 0, use_final: bool = False
+    ) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]] | None:
         """Returns the best path so far from row `first` on, (rows,) each: transition-ids and their source states."""
-        return self.search.newest(first)
+        return self.search.newest(first, use_final)
 
     @property
     def notices(self) -> list[str]:
@@ -178,6 +183,11 @@ class DecodedSegment:
         """The lattice in the form that tables have."""
         return self.labelled.lattice()
 
+    def rescored(self, rescoring: Rescoring) -> DecodedSegment | None:
+        """Returns the lattice with words weighed by other language models; None if they know no path."""
+        lattice = rescoring.of(self.lattice)
+        return replace(self, labelled=label_lattice(lattice)) if lattice.fst.num_states else None
+
     @cached_property
     def words(self) -> list[HeardWord]:
         """The words with the least risk, with times in rows and confidences."""
@@ -199,12 +209,12 @@ class DecodedSegment:
         return SpokenText([timed(*word) for word in self.words], listed)
 
 
-def _load_lookahead(files: GraphFiles) -> LookaheadGraph:
-    path = files.files["HCLr.fst"]
+def load_lookahead(path: Path, disambiguation: Path) -> LookaheadGraph:
+    """Reads a graph for look-ahead, and its input labels that take no row. Raises ModelFormatError."""
     graph = load_graph(path)
     if graph.reach is None:
         raise ModelFormatError("expected an FST of type olabel_lookahead", str(path))
-    return LookaheadGraph(graph.fst, graph.reach, _integers(files.files["disambig_tid.int"]))
+    return LookaheadGraph(graph.fst, graph.reach, _integers(disambiguation)).without_disambiguation()
 
 
 def _words(files: GraphFiles, graph: GraphFile) -> SymbolTable:
@@ -240,10 +250,12 @@ def n_best(
 
 
 def _timed(path: LatticePath, rows: Integers, boundaries: WordBoundaries | None) -> list[tuple[int, int, int]]:
-    """Returns the words of a path with their rows."""
+    """Returns the words of a path with their rows; without boundaries a word goes on to the next one, as in Vosk."""
     fst = path.lattice.fst
     spoken = path.arcs[fst.ilabel[path.arcs] > 0]
-    begin, end = rows[fst.src[spoken]], rows[fst.dst[spoken]]
+    edges = np.append(rows[fst.src[spoken]], len(path.transition_ids))
+    edges[:1] = 0
+    begin, end = edges[:-1], edges[1:]
     if boundaries is not None and len(spoken):
         ids = np.tile(path.transition_ids, (len(spoken), 1))
         found, behind = boundaries.words(ids, np.arange(len(spoken)))

@@ -126,9 +126,9 @@ def _native_options(options: MfccOptions | FbankOptions) -> Any:
     return theirs
 
 
-def read_feature_options(path: str | os.PathLike[str], kind: str) -> MfccOptions | FbankOptions:
+def read_feature_options(path: str | os.PathLike[str], kind: str, **defaults: Any) -> MfccOptions | FbankOptions:
     """Returns what a config file such as mfcc.conf says, of kind "mfcc" or "fbank". Raises as `read_conf` does."""
-    return cast("MfccOptions | FbankOptions", read_conf(path, {"": FEATURE_KINDS[kind]()}, _IGNORED)[""])
+    return cast("MfccOptions | FbankOptions", read_conf(path, {"": FEATURE_KINDS[kind](**defaults)}, _IGNORED)[""])
 
 
 class OnlineCmvn:
@@ -189,6 +189,14 @@ class OnlineCmvn:
         """Forgets the frames before `first`, never looked at again."""
         for buffer in (self._features, self._sums, self._counts):
             buffer.forget(first)
+
+    def next_rows(self, features: Rows) -> Rows:
+        """Takes frames in, (n, dim), and returns them normalised; only this method may look at frames then."""
+        first = len(self._features)
+        self.accept(features)
+        rows = self.at(np.arange(first, first + len(features)))
+        self.forget(first + len(features))
+        return rows
 
     def _smoothed(self, sums: Doubles, counts: Doubles, times: Integers) -> Doubles:
         """Returns means of numbers and squares, (n, 2 dim), after borrowing from other statistics so many times."""

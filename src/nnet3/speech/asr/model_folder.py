@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ from typing import NamedTuple, cast
 import torch
 
 from nnet3.base.kaldi_io.files import check_is_path
+from nnet3.base.kaldi_io.symbols import SymbolTable
 from nnet3.base.options.recognizer import (
     DecodingOptions,
     FbankOptions,
@@ -27,6 +27,7 @@ from nnet3.speech.asr.conf_file import read_conf
 from nnet3.speech.asr.features import FEATURE_KINDS, read_feature_options
 from nnet3.speech.asr.ivector_files import load_cmvn_stats
 from nnet3.speech.asr.ivectors import IvectorFiles, IvectorModel
+from nnet3.speech.asr.model_rescoring import Rescoring, RescoringFiles
 from nnet3.speech.asr.model_settings import (
     IvectorSettings,
     PitchSettings,
@@ -36,8 +37,6 @@ from nnet3.speech.asr.model_settings import (
     read_pitch_settings,
     read_vosk_settings,
 )
-
-_LOG = logging.getLogger("nnet3")
 
 
 class _Layout(NamedTuple):
@@ -74,7 +73,6 @@ _LAYOUTS = (
 _VOSK_MIN_ENERGY = 50.0
 _PITCH = "pitch.conf"
 _FACTOR_FILE = "frame_subsampling_factor"
-_OF_RESCORING = ("rescore/G.carpa", "rnnlm/final.raw")
 _WORD_BOUNDARIES = ("phones/word_boundary.int", "word_boundary.int")
 _GRAPHS = (("HCLG.fst",), ("HCLr.fst", "Gr.fst", "disambig_tid.int"))
 
@@ -110,6 +108,11 @@ class FrontModel:
         """The columns of the network's input."""
         return self.features.dim + (0 if self.pitch is None else self.pitch.features.dim)
 
+    @property
+    def seconds_per_row(self) -> float:
+        """The time between rows of scores."""
+        return self.decoding.frame_subsampling_factor * self.features.frame_shift / 1000
+
     def computer(self, num_streams: int = 1, device: str | torch.device | None = None) -> StreamComputer:
         """Returns a computer of scores for `AcousticStream`, as many at a time; chunks are those of the settings."""
         return StreamComputer(
@@ -122,6 +125,24 @@ class FrontModel:
             use_priors=len(self.acoustic_model.priors) > 0,
             acoustic_scale=self.decoding.acoustic_scale,
         )
+
+    def check_dims(self, source: str) -> None:
+        """Raises ModelFormatError, with the model's file `source`, if features, ivectors and network do not fit."""
+        nnet = self.acoustic_model.nnet
+        pairs = [("the network's input 'input'", nnet.node_dim("input"), self.input_dim)]
+        if self.ivectors is not None:
+            pairs.append(("the ivector extractor", self.ivectors.feature_dim, self.features.dim))
+        if self.cmvn is not None:
+            pairs.append(("the statistics for CMVN", self.cmvn[1].shape[1] - 1, self.input_dim))
+        for what, wanted, dim in pairs:
+            if wanted != dim:
+                raise ModelFormatError(f"{what} has dimension {wanted}, but the features have {dim}", source)
+        if self.ivectors is not None and nnet.node_dim("ivector") != self.ivectors.dim:
+            raise ModelFormatError(
+                f"the network wants ivectors of {nnet.node_dim('ivector')}, the extractor makes such of "
+                f"{self.ivectors.dim}",
+                source,
+            )
 
 
 class ModelFolder:
@@ -144,9 +165,7 @@ class ModelFolder:
         self.features = read_feature_options(self.path / conf, kind)
         if self._layout.is_vosk:
             self.features = replace(self.features, allow_downsample=True)
-        unused = [name for name in _OF_RESCORING if (self.path / name).is_file()]
-        if unused:
-            _LOG.warning("%s: %s: words are not weighed anew by larger models here", self.path, ", ".join(unused))
+        self._rescoring = RescoringFiles.of(self.path)
 
     @property
     def layout(self) -> str:
@@ -161,6 +180,11 @@ class ModelFolder:
     @property
     def has_ivectors(self) -> bool:
         return (self.path / self._ivector_files().extractor).exists()
+
+    @property
+    def has_cmvn(self) -> bool:
+        """True if the network's features are normalised."""
+        return bool(self._input_cmvn_files())
 
     def graph_files(self) -> GraphFiles:
         """Returns the files of the search graph. Raises ModelFormatError if there are none."""
@@ -192,8 +216,14 @@ class ModelFolder:
             *(model.pack(), self.features, self.decoding, self.silence_weighting, ivectors, self._load_cmvn()),
             pitch=self._read_pitch(),
         )
-        self._check_dims(front, path)
+        front.check_dims(str(path))
         return front
+
+    def load_rescoring(self, words: SymbolTable) -> Rescoring | None:
+        """Loads the models by which results are weighed anew, None without any; `words` are those of the graph."""
+        if self._rescoring is None:
+            return None
+        return Rescoring.load(self._rescoring, words, self._first_of("words.txt"))
 
     # ---- settings, and the files that they name ----
 
@@ -302,23 +332,6 @@ class ModelFolder:
             )
         except ModelFormatError as error:
             raise error if error.source else ModelFormatError(error.message, str(paths[0].parent)) from None
-
-    def _check_dims(self, front: FrontModel, path: Path) -> None:
-        nnet = front.acoustic_model.nnet
-        pairs = [("the network's input 'input'", nnet.node_dim("input"), front.input_dim)]
-        if front.ivectors is not None:
-            pairs.append(("the ivector extractor", front.ivectors.feature_dim, front.features.dim))
-        if front.cmvn is not None:
-            pairs.append(("the statistics for CMVN", front.cmvn[1].shape[1] - 1, front.input_dim))
-        for what, wanted, dim in pairs:
-            if wanted != dim:
-                raise ModelFormatError(f"{what} has dimension {wanted}, but the features have {dim}", str(path))
-        if front.ivectors is not None and nnet.node_dim("ivector") != front.ivectors.dim:
-            raise ModelFormatError(
-                f"the network wants ivectors of {nnet.node_dim('ivector')}, the extractor makes such of "
-                f"{front.ivectors.dim}",
-                str(path),
-            )
 
 
 def _name(said: str, default: str) -> str:

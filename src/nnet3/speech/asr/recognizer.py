@@ -4,56 +4,59 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Generator, Sequence
-from typing import Any
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 
-from nnet3.base.text import read_json
 from nnet3.errors import ArgumentError, ExecutionError, ModelFormatError
 from nnet3.inference.stream import StreamComputer
 from nnet3.speech.asr.acoustic_stream import AcousticStream, NetworkInputs, Scores, compute_scores
-from nnet3.speech.asr.audio import Audio, Resampler
+from nnet3.speech.asr.audio import Audio, Resampler, whole_rate
 from nnet3.speech.asr.decoding import DecodingGraph, Segment
-from nnet3.speech.asr.endpoints import Endpointing, trailing_silence
+from nnet3.speech.asr.endpoints import Endpointing, silent_rows
 from nnet3.speech.asr.model_folder import ModelFolder
-from nnet3.speech.asr.transcript import subtitles
-from nnet3.speech.asr.vosk_json import NOTHING_HEARD, SpokenText, TimedWord, partial_json, result_json
+from nnet3.speech.asr.model_search import ModelSearch
+from nnet3.speech.asr.speakers import SpeakerStream, SpkModel, speech_rows
+from nnet3.speech.asr.vosk_json import Json, SpokenText, TimedWord
+from nnet3.speech.asr.vosk_names import VoskNames
 
 _LOG = logging.getLogger("nnet3")
 _MOST_ROWS = 20_000  # a stream that is longer begins anew with its next segment
-_ROWS_BACK = 64  # that are looked at first for silence at the end
 _NOTHING = SpokenText([])
 
 
-class Model:
+class Model(ModelSearch):
     """A model directory of Vosk or Kaldi, loaded: the network, the ivector extractor and the graph of words.
 
+    Without `model_path` the directory is looked for by its name, or by the language in its name, in `MODEL_DIRS`.
     Recognizers share it, also those of several threads. `graph` is another folder with the graph. Raises
-    ModelFormatError for files that are missing or of different models.
+    ModelFormatError for files that are missing or of different models, ArgumentError if no directory is found.
     """
 
     def __init__(
         self,
-        model_path: str | os.PathLike[str],
-        graph: str | os.PathLike[str] | None = None,
+        model_path: str | os.PathLike[str] | None = None,
+        model_name: str | None = None,
+        lang: str | None = None,
         *,
+        graph: str | os.PathLike[str] | None = None,
         device: str | torch.device | None = None,
     ):
-        self.folder = ModelFolder(model_path, graph)
+        self.folder = ModelFolder(self.get_model_path(model_name, lang) if model_path is None else model_path, graph)
         files = self.folder.graph_files()
         self.front = self.folder.load()
         self.transition_model = self.front.acoustic_model.transition_model
         self.graph = DecodingGraph.load(files, self.transition_model)
+        self.rescoring = self.folder.load_rescoring(self.graph.words)
         outputs = self.front.acoustic_model.nnet.node_dim("output")
         if self.transition_model.num_pdfs != outputs:
             raise ModelFormatError(
                 f"the network has {outputs} outputs, but its transition model {self.transition_model.num_pdfs} pdfs",
                 str(self.folder.path),
             )
-        factor = self.front.decoding.frame_subsampling_factor
-        self.seconds_per_row = factor * self.front.features.frame_shift / 1000
+        self.seconds_per_row = self.front.seconds_per_row
         self.endpointing = Endpointing(self.folder.endpoint_rules, self.seconds_per_row)
         self._device = device
         self._idle: list[StreamComputer] = []
@@ -67,20 +70,25 @@ class Model:
         """Returns the number of a word, -1 if the model does not know it."""
         return self.graph.words.labels.get(word, -1)
 
+    FindWord = vosk_model_find_word  # the name in Vosk's other languages
+
     def computer(self, num_streams: int = 1) -> StreamComputer:
         """Returns a new computer of scores, for as many recognizers at a time."""
         return self.front.computer(num_streams, self._device)
 
     def take_computer(self) -> StreamComputer:
         """Lends a computer of the scores of one stream."""
-        return self._idle.pop() if self._idle else self.computer()
+        try:
+            return self._idle.pop()
+        except IndexError:  # all are in use
+            return self.computer()
 
     def give_computer_back(self, computer: StreamComputer) -> None:
         """Takes a computer back whose stream has ended."""
         self._idle.append(computer)
 
 
-class Recognizer:
+class Recognizer(VoskNames):
     """Hears one stream of audio, segment by segment, as Vosk does.
 
         recognizer = nnet3.asr.Recognizer(model, 16000)
@@ -91,18 +99,21 @@ class Recognizer:
 
     `result` ends a segment: the search begins anew, while features, ivectors and the network go on. `finish` ends the
     stream; what comes then is another one. `phrases` limits what can be heard, with models whose graph is for
-    look-ahead. The names with capitals are Vosk's, and give its JSON. `alternatives` is how many ways to read a
-    segment a result has besides the words that are best. `with_partial_words` gives partial results confidences: of the
-    words that the lattice has already, as in Vosk, or, with `all_partial_words`, of those of all audio. `computer`, of
-    `model.computer`, computes the scores of several recognizers; else each has one of its own.
+    look-ahead. With a speaker model, as `speaker_model` or in the place of phrases, results have the speaker's vector.
+    The names with capitals are Vosk's, and give its JSON. `alternatives` is how many ways to read a segment a result
+    has besides the words that are best. `endpointing` are the rules by which a speaker has paused.
+    `with_partial_words` gives partial results confidences: of the words that the lattice has already, as in Vosk, or,
+    with `all_partial_words`, of those of all audio. `computer`, of `model.computer`, computes the scores of several
+    recognizers; else each has one of its own.
     """
 
     def __init__(
         self,
         model: Model,
         sample_rate: float,
-        phrases: str | Sequence[str] | None = None,
+        phrases: str | Sequence[str] | SpkModel | None = None,
         *,
+        speaker_model: SpkModel | None = None,
         alternatives: int = 0,
         channels: int = 1,
         channel: int | None = None,
@@ -110,32 +121,40 @@ class Recognizer:
     ):
         if not isinstance(model, Model):
             raise ArgumentError(f"a recognizer needs an nnet3.asr.Model, got {type(model).__name__}")
-        Resampler(sample_rate, model.sample_rate)  # is it a rate?
-        self.model, self.rate, self.alternatives = model, sample_rate, alternatives
-        self.with_words = self.with_partial_words = self.all_partial_words = False
+        self._whole_rate = whole_rate(sample_rate)
+        Resampler(self._whole_rate, model.sample_rate)  # can it be had?
+        self.model, self.rate, self.alternatives = model, float(sample_rate), alternatives
+        self.endpointing = model.endpointing
+        self.with_words = self.with_partial_words = self.with_nlsml = self.all_partial_words = False
         self._channels, self._channel = channels, channel
         self._graph = model.graph
         self._stream: AcousticStream | None = None
         self._computer, self._is_shared = computer, computer is not None
         self._segment: Segment | None = None  # None between segments
+        self._speaker_model: SpkModel | None = None
+        self._speaker: SpeakerStream | None = None
         self._first_row, self._samples, self._start = 0, 0, 0.0
         self._is_closed = False
-        if isinstance(phrases, str):
+        if isinstance(phrases, SpkModel):
+            speaker_model = phrases
+        elif isinstance(phrases, str):
             self.SetGrammar(phrases)
         elif phrases is not None:
             self.set_phrases(phrases)
+        if speaker_model is not None:
+            self.set_speaker_model(speaker_model)
 
     # ---- plain names ----
 
     @property
     def alternatives(self) -> int:
-        """The number of other ways to read a segment that a result has."""
+        """The number of other ways to read a segment that a result has; below 0, Vosk's JSON has none and no words."""
         return self._alternatives
 
     @alternatives.setter
     def alternatives(self, number: int) -> None:
-        if not isinstance(number, int | np.integer) or number < 0:
-            raise ArgumentError(f"the number of alternatives must be a whole number from 0 on, got {number!r:.80}")
+        if not isinstance(number, int | np.integer):
+            raise ArgumentError(f"the number of alternatives must be a whole number, got {number!r:.80}")
         self._alternatives = int(number)
 
     def accept(self, audio: Audio) -> bool:
@@ -161,6 +180,8 @@ class Recognizer:
             if is_over():
                 break
             segment.accept((yield stream.feed(piece)))
+            if self._speaker is not None:
+                self._speaker.accept(piece)
             self._samples += len(piece)
         return self._is_endpoint(segment)
 
@@ -215,13 +236,27 @@ class Recognizer:
         if phrases is None:
             graph = self.model.graph
         else:
-            if isinstance(phrases, str) or not all(isinstance(phrase, str) for phrase in phrases):
+            is_list = isinstance(phrases, Iterable) and not isinstance(phrases, str)
+            if not is_list or not all(isinstance(phrase, str) for phrase in phrases):
                 raise ArgumentError(f"phrases must be a list of texts, got {phrases!r:.80}")
             graph, unknown = self.model.graph.with_phrases(phrases)
             if unknown:
                 _LOG.warning("the model does not know these words of the phrases: %s", ", ".join(unknown))
         self._drop_stream()
         self._graph = graph
+
+    def set_speaker_model(self, model: SpkModel) -> None:
+        """Lets results have the speaker's vector and its number of frames, `spk` and `spk_frames`.
+
+        Raises ExecutionError within a stream, ArgumentError if the model cannot have audio of this rate.
+        """
+        self._check_open()
+        if not isinstance(model, SpkModel):
+            raise ArgumentError(f"a speaker model is an nnet3.asr.SpkModel, got {type(model).__name__}")
+        if self._stream is not None:
+            raise ExecutionError("a stream keeps its speaker model: set it before the first audio, or after the end")
+        SpeakerStream(model, self._whole_rate)  # can it have this rate?
+        self._speaker_model = model
 
     def close(self) -> None:
         """Ends the recognizer; it hears nothing any more."""
@@ -234,62 +269,25 @@ class Recognizer:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    # ---- Vosk's names ----
+    @property
+    def begin_time(self) -> float:
+        """The time at which the segment begins, or that of the last result, in seconds."""
+        return self._begin_time
 
-    def AcceptWaveform(self, data: Audio) -> int:
-        """`accept`: 1 if the speaker has paused, else 0."""
-        return int(self.accept(data))
+    @property
+    def takes_phrases(self) -> bool:
+        """True if what can be heard can be limited to phrases."""
+        return self.model.graph.takes_phrases
 
-    def Result(self) -> str:
-        """`result` as JSON."""
-        return self._json(self.result())
+    @property
+    def is_within_segment(self) -> bool:
+        """True if audio has come since the last result."""
+        return self._segment is not None
 
-    def FinalResult(self) -> str:
-        """`finish` as JSON."""
-        return self._json(self.finish())
-
-    def PartialResult(self) -> str:
-        """`partial` as JSON; between segments that of an empty result."""
-        if self._segment is None:
-            return self._json(self.partial())
-        return partial_json(self.partial().words, self.with_partial_words)
-
-    def SetWords(self, enable_words: bool) -> None:
-        """Words with times and confidences in JSON."""
-        self.with_words = bool(enable_words)
-
-    def SetPartialWords(self, enable_partial_words: bool) -> None:
-        """Words with times and confidences in partial results, those that the lattice has already; see the class."""
-        self.with_partial_words = bool(enable_partial_words)
-
-    def SetMaxAlternatives(self, max_alternatives: int) -> None:
-        """Gives so many alternatives in JSON instead of the best words."""
-        self.alternatives = max_alternatives
-
-    def SetGrammar(self, grammar: str) -> None:
-        """`set_phrases` of a JSON list; an empty one: all words. A model whose graph is fixed warns, as Vosk does."""
-        try:
-            phrases: Any = read_json(grammar)
-        except (TypeError, ValueError):
-            phrases = None
-        if not isinstance(phrases, list):
-            raise ArgumentError(f'a grammar is a JSON list of phrases, such as ["yes", "no"], got {grammar!r:.80}')
-        if phrases and not self.model.graph.takes_phrases:
-            _LOG.warning("this model has one graph of all words: the grammar changes nothing")
-            return
-        self.set_phrases(phrases or None)
-
-    def Reset(self) -> None:
-        """`reset`."""
-        self.reset()
-
-    def SrtResult(self, stream: Any, words_per_line: int = 7) -> str:
-        """Reads a binary stream of 16-bit samples to its end; returns subtitles."""
-        heard: list[SpokenText] = []
-        while data := stream.read(4000):
-            if self.accept(data):
-                heard.append(self.result())
-        return subtitles([*heard, self.finish()], words_per_line)
+    @property
+    def model_endpointing(self) -> Endpointing:
+        """The rules of pauses that the model has."""
+        return self.model.endpointing
 
     # ---- segments and streams ----
 
@@ -311,9 +309,13 @@ class Recognizer:
                 channels=self._channels,
                 channel=self._channel,
             )
+            if self._speaker_model is not None:
+                self._speaker = SpeakerStream(self._speaker_model, self._whole_rate)
         else:
             self._stream.begin_segment(segment.trace)
         self._segment, self._first_row = segment, self._stream.num_rows
+        if self._speaker is not None:
+            self._speaker.begin_segment(self._first_row)
         return self._stream, segment
 
     def _drop_stream(self) -> None:
@@ -326,7 +328,7 @@ class Recognizer:
         if self._computer is not None and not self._is_shared:
             self.model.give_computer_back(self._computer)
             self._computer = None
-        self._segment = self._stream = None
+        self._segment = self._stream = self._speaker = None
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -338,16 +340,10 @@ class Recognizer:
         return self._start + self.model.seconds_per_row * self._first_row
 
     def _is_endpoint(self, segment: Segment) -> bool:
-        rows, looked_at, trailing = segment.search.num_rows, 0, 0
-        while trailing == looked_at < rows:  # no further back than there is silence
-            looked_at = min(2 * looked_at or _ROWS_BACK, rows)
-            path = segment.trace(rows - looked_at)
-            if path is None:
-                return False
-            phones = self.model.transition_model.phone(path[0])
-            trailing = trailing_silence(phones, self.model.folder.silence_phones)
-        cost = segment.search.relative_cost if trailing else np.inf
-        return bool(self.model.endpointing.which(rows, trailing, cost))
+        search, model = segment.search, self.model
+        trailing = silent_rows(search, model.transition_model, model.folder.silence_phones)
+        cost = search.relative_cost if trailing else np.inf
+        return bool(self.endpointing.which(search.num_rows, trailing, cost))
 
     def _found(self) -> SpokenText:
         """Returns the words of the segment up to now."""
@@ -357,19 +353,25 @@ class Recognizer:
         found = segment.found()
         for notice in segment.notices:
             _LOG.warning("%s", notice)
+        if found is not None and self.model.rescoring is not None:
+            found = found.rescored(self.model.rescoring)
         if found is None:
             return _NOTHING
-        return found.text(self.model.seconds_per_row, self._begin_time, self.alternatives)
+        text = found.text(self.model.seconds_per_row, self._begin_time, max(self.alternatives, 0))
+        return replace(text, extra=self._speaker_keys(segment)) if self._speaker is not None else text
 
-    def _json(self, spoken: SpokenText) -> str:
-        if self.alternatives and not spoken.alternatives:
-            return NOTHING_HEARD
-        return result_json(spoken, self.with_words, self.alternatives)
+    def _speaker_keys(self, segment: Segment) -> dict[str, Json]:
+        """Returns the vector of the segment's speaker as Vosk's JSON has it; nothing if there is too little speech."""
+        assert self._stream is not None
+        assert self._speaker is not None
+        path = segment.trace(use_final=True)
+        silence = self.model.folder.silence_phones
+        if path is None or not silence:
+            return {}
+        is_silence = np.isin(self.model.transition_model.phone(path[0]), silence)
+        speech = speech_rows(is_silence, max(len(is_silence), self._stream.num_weighted_rows))
+        found = self._speaker.found(self._first_row, speech)
+        return {} if found is None else found.json()
 
 
 KaldiRecognizer = Recognizer
-
-
-def SetLogLevel(level: int) -> None:
-    """Says less below 0, as in Vosk: errors only."""
-    _LOG.setLevel(logging.ERROR if level < 0 else logging.DEBUG if level > 0 else logging.WARNING)

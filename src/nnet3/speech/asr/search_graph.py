@@ -24,17 +24,17 @@ class SearchGraph:
 
     Arcs without an input label come first in their state. ilabel, olabel, dst: (arcs,) int32. cost: (arcs,) float32.
     final: (states,) float32, infinite where no path ends. column_of_label: (labels + 1,), the column of the scores that
-    each input label takes; by default label l takes column l - 1.
+    each input label takes; by default label l takes column l - 1. With `takes_over` the FST's own arrays may change:
+    nobody else is to use them.
     """
 
-    def __init__(self, fst: Fst, column_of_label: npt.ArrayLike | None = None):
+    def __init__(self, fst: Fst, column_of_label: npt.ArrayLike | None = None, *, takes_over: bool = False):
         if fst.num_states == 0:
             raise ModelFormatError("the decoding graph is empty")
-        fst = epsilons_first(fst)
+        fst = epsilons_first(fst, in_place=takes_over)
         self.start, self.final = fst.start, fst.final
         self.ilabel, self.olabel, self.cost, self.dst = fst.ilabel, fst.olabel, fst.cost, fst.dst
-        epsilons = np.append(0, np.cumsum(fst.ilabel == 0))[fst.offsets]
-        self._first, self._first_emitting = fst.offsets, fst.offsets[:-1] + np.diff(epsilons)
+        self._first, self._first_emitting = fst.offsets, fst.offsets[:-1] + _epsilons_of_states(fst)
         largest = int(self.ilabel.max(initial=0))
         self.column_of_label = np.arange(-1, largest) if column_of_label is None else np.asarray(column_of_label)
         if largest >= len(self.column_of_label):
@@ -79,21 +79,35 @@ class SearchGraph:
         self._scratch.append(scratch)
 
 
-def epsilons_first(fst: Fst) -> Fst:
-    """Returns the FST with each state's arcs without a row first; the FST itself if they are first already."""
-    is_epsilon, src = fst.ilabel == 0, fst.src
-    late = is_epsilon[1:] & ~is_epsilon[:-1] & (src[1:] == src[:-1])
-    if not late.any():
+def epsilons_first(fst: Fst, in_place: bool = False) -> Fst:
+    """Returns the FST with each state's arcs without a row first; the FST itself if they are first already.
+
+    `in_place`: the arrays of the FST are changed where they can be.
+    """
+    is_epsilon = fst.ilabel == 0
+    late = 1 + np.flatnonzero(is_epsilon[1:] & ~is_epsilon[:-1])
+    states = _states_of_arcs(fst, late)
+    states = np.unique(states[fst.offsets[states] < late])
+    if not len(states):
         return fst
-    before = np.append(0, np.cumsum(is_epsilon))
-    first, end = fst.offsets[src], fst.offsets[src + 1]
-    place = np.where(
-        is_epsilon, first + before[:-1] - before[first], np.arange(fst.num_arcs) + before[end] - before[:-1]
-    )
-    order = np.empty_like(place)
-    order[place] = np.arange(fst.num_arcs)
-    ilabel, olabel, dst = (values[order] for values in (fst.ilabel, fst.olabel, fst.dst))
-    return Fst(fst.start, fst.final, fst.offsets, ilabel, olabel, fst.cost[order], dst)
+    arc, place = arcs_leaving(fst.offsets, states)
+    order = arc[np.lexsort((arc, ~is_epsilon[arc], place))]
+    columns = []
+    for column in (fst.ilabel, fst.olabel, fst.cost, fst.dst):
+        changed = column if in_place and column.flags.writeable else column.copy()
+        changed[arc] = column[order]
+        columns.append(changed)
+    return Fst(fst.start, fst.final, fst.offsets, *columns)
+
+
+def _states_of_arcs(fst: Fst, arcs: Integers) -> Integers:
+    """Returns the state that each arc leaves."""
+    return np.searchsorted(fst.offsets, arcs, side="right") - 1
+
+
+def _epsilons_of_states(fst: Fst) -> Integers:
+    """Returns the number of each state's arcs without a row, (states,)."""
+    return np.bincount(_states_of_arcs(fst, np.flatnonzero(fst.ilabel == 0)), minlength=fst.num_states)
 
 
 def arcs_leaving(offsets: Integers, states: Integers) -> ArcsOfStates:

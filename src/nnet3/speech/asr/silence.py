@@ -45,6 +45,11 @@ class SilenceWeighting:
         self._ids, self._tokens = np.full(0, _NONE, np.int64), np.full(0, _NONE, np.int64)
         self._weights = np.zeros(0)
 
+    @property
+    def num_rows(self) -> int:
+        """The rows of the segment that have weights, of which the last may be ahead of the search."""
+        return self.first_row + len(self._ids)
+
     def trace(self, transition_ids: npt.ArrayLike, tokens: npt.ArrayLike, first: int = 0) -> None:
         """Takes the best path so far from row `first` on, (rows,) each: the arc of each row, and the token before the
         arc. `first` must not be behind `first_row`.

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from nnet3.speech.asr.arrays import Doubles, Integers
 from nnet3.speech.asr.composition import Composition
+from nnet3.speech.asr.growing_graph import GrowingGraph
 from nnet3.speech.asr.raw_lattice import RawLattice
 from nnet3.speech.asr.search_graph import SearchGraph
 
@@ -83,7 +84,7 @@ class TokenRows:
     The first rows may be forgotten; what remains of them is the paths to the tokens of the first kept row.
     """
 
-    def __init__(self, graph: SearchGraph | Composition, row: TokenRow):
+    def __init__(self, graph: SearchGraph | GrowingGraph, row: TokenRow):
         self.graph, self.first = graph, 0
         self._rows, self.num_links = list[TokenRow](), 0
         self._past: list[Past | None] = [None] * len(row.state)  # the path to each token of the first row

@@ -16,6 +16,7 @@ from nnet3.errors import ExecutionError
 from nnet3.model.hmm.transition_model import TransitionModel
 from nnet3.speech.asr.arrays import Integers
 from nnet3.speech.asr.beam_search import BeamSearch
+from nnet3.speech.asr.growing_graph import GrowingGraph
 from nnet3.speech.asr.raw_lattice import RawLattice
 from nnet3.speech.asr.search_graph import SearchGraph
 from nnet3.speech.asr.word_lattice import PhoneLabels, word_lattice
@@ -51,11 +52,19 @@ class UtteranceDecoder:
     acoustic_scale: float
     allow_partial: bool = False
 
-    def decode(self, graph: SearchGraph, scores: npt.NDArray[np.float32]) -> DecodedUtterance:
-        """Returns what scores (rows, pdfs), scaled log-likelihoods, say. Raises ExecutionError if nothing fits them,
-        or if no path comes to an end of the graph, unless `allow_partial`."""
-        search = BeamSearch(graph, self.search)
+    def decode(self, graph: SearchGraph | GrowingGraph, scores: npt.NDArray[np.float32]) -> DecodedUtterance:
+        """Returns what scores (rows, pdfs), scaled log-likelihoods, say. Raises as `found` does."""
+        search = self.begin(graph)
         search.advance(scores)
+        return self.found(search)
+
+    def begin(self, graph: SearchGraph | GrowingGraph) -> BeamSearch:
+        """Begins to search an utterance."""
+        return BeamSearch(graph, self.search)
+
+    def found(self, search: BeamSearch) -> DecodedUtterance:
+        """Returns what a search has found at its end. Raises ExecutionError if nothing fits, or if no path comes to an
+        end of the graph, unless `allow_partial`."""
         path = search.best_path(use_final=True)
         if path is None:
             raise ExecutionError("no path through the graph fits it: give a larger --beam")
@@ -83,6 +92,28 @@ class UtteranceDecoder:
     @cached_property
     def _phones(self) -> PhoneLabels:
         return PhoneLabels(self.model)
+
+
+class UtteranceSearch:
+    """The search of an utterance that goes on while scores come. Without any path its lattice has no states."""
+
+    def __init__(self, decoder: UtteranceDecoder, graph: SearchGraph | GrowingGraph):
+        self._decoder, self.search = decoder, decoder.begin(graph)
+
+    def accept(self, scores: npt.NDArray[np.float32]) -> None:
+        """Takes scores, (rows, pdfs), scaled log-likelihoods."""
+        self.search.advance(scores)
+
+    def found(self) -> DecodedUtterance:
+        """Returns what the search has found. Raises as the decoder's `found` does, but not without any path."""
+        return self._decoder.found(self.search) if len(self.search.tokens.last.state) else nothing_found()
+
+
+def nothing_found() -> DecodedUtterance:
+    """Returns what remains of an utterance without any path."""
+    none, costs, fst = no_strings(0), np.zeros(0, np.float32), Fst.empty()
+    nothing = np.zeros(0, np.int64)
+    return DecodedUtterance(nothing, nothing, 0.0, Lattice(fst, costs, costs, none, none), has_ended=False)
 
 
 def _plain(raw: RawLattice) -> Lattice:

@@ -6,9 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
+from xml.sax.saxutils import escape
 
 Json: TypeAlias = "str | float | int | Mapping[str, Json] | Sequence[Json]"
-NOTHING_HEARD = '{"alternatives" : [{"text": "", "confidence" : 1.0}] }'  # with alternatives wanted and no input
+_NO_ALTERNATIVES = '{"alternatives" : [{"text": "", "confidence" : 1.0}] }'
+_OF_SPEAKERS = ("spk", "spk_frames")
+_NLSML = ('<?xml version="1.0"?>\n<result grammar="default">\n', "</result>\n")
+_NO_INPUT = '<interpretation confidence="1.0">\n<instance/>\n<input><noinput/></input>\n</interpretation>\n'
 
 
 @dataclass(frozen=True)
@@ -47,14 +51,37 @@ class SpokenText:
 
 
 def result_json(spoken: SpokenText, with_words: bool = False, most_alternatives: int = 0) -> str:
-    """Returns the answer of Result and FinalResult: the words with the least risk, or alternatives."""
+    """Returns the answer of Result and FinalResult: the words with the least risk, or alternatives.
+
+    Alternatives stand without the keys of a speaker. Of fewer than 0 alternatives Vosk makes an empty value.
+    """
+    if most_alternatives < 0:
+        return "null"
     if most_alternatives:
+        others = {key: value for key, value in spoken.extra.items() if key not in _OF_SPEAKERS}
         listed: list[Json] = [
             {"confidence": each.confidence, **_listed(each.words, with_words, "result"), "text": _text(each.words)}
             for each in spoken.alternatives[:most_alternatives]
         ]
-        return dumps({"alternatives": listed, **spoken.extra})
+        return dumps({"alternatives": listed, **others})
     return dumps({**_listed(spoken.words, with_words, "result"), **spoken.extra, "text": spoken.text})
+
+
+def nlsml(spoken: SpokenText, most_alternatives: int) -> str:
+    """Returns alternatives in the Natural Language Semantics Markup Language, as Vosk does."""
+    parts = []
+    for each in spoken.alternatives[: max(most_alternatives, 0)]:
+        text = escape(_text(each.words))
+        parts.append(
+            f'<interpretation grammar="default" confidence="{each.confidence:g}">\n'
+            f'<input mode="speech">{text}</input>\n<instance>{text}</instance>\n</interpretation>\n'
+        )
+    return "".join(parts).join(_NLSML)
+
+
+def nothing_heard(as_nlsml: bool = False) -> str:
+    """Returns the answer without input where alternatives are wanted."""
+    return _NO_INPUT.join(_NLSML) if as_nlsml else _NO_ALTERNATIVES
 
 
 def partial_json(words: Sequence[TimedWord], with_words: bool = False) -> str:

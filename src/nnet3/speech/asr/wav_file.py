@@ -13,48 +13,93 @@ from nnet3.speech.asr.arrays import Singles
 from nnet3.speech.asr.audio_source import AudioSource, BytesInOrder
 
 _INTEGERS, _EXTENSIBLE = 1, 0xFFFE  # format tags
-# The GUID of an extensible header is a format tag and these bytes.
-_GUID = bytes.fromhex("000000001000800000aa00389b71")
+# The GUID of an extensible header is a format tag and these numbers.
+_GUID = (0x00100000, 0xAA000080, 0x719B3800)
 _MOST_OF_FORMAT = 1 << 10  # bytes; an extensible header has 40
 _SKIPPED = 1 << 16  # bytes at a time
 _UNKNOWN_SIZE = 0x7FFF0000  # bytes that pipes say where they do not know
-_TYPE_OF_WIDTH = {1: "u1", 2: "<i2", 3: "<i4", 4: "<i4"}
+_ORDER_OF_NAME = {b"RIFF": "<", b"RIFX": ">"}
+_TYPE_OF_WIDTH = {1: "u1", 2: "i2", 3: "i4", 4: "i4"}
 
 
-class _Format(NamedTuple):
+class WavFormat(NamedTuple):
+    """The contents of the chunk `fmt `; `tag` is that inside an extensible header, `order` that of bytes."""
+
     tag: int
     channels: int
     rate: int
     bytes_per_second: int
     block: int  # bytes of a sample of each channel
     bits: int
+    order: str
+
+
+class WavHeader(NamedTuple):
+    """A WAV file up to its first sample. `size`: bytes of samples, None if they go to the end of the file.
+
+    `said`: bytes behind the first 8, as these say; `read`: bytes read since the first 8.
+    """
+
+    form: WavFormat
+    size: int | None
+    said: int
+    read: int
+
+
+def read_header(file: BytesInOrder) -> WavHeader | None:
+    """Reads a RIFF file, or a RIFX file, whose numbers are big-endian, up to its first sample; None for other files.
+
+    WAVE_FORMAT_EXTENSIBLE counts as the format named in the header. The padding byte behind a chunk of odd size may be
+    missing. Programs that write to pipes leave sizes unknown: 0, -1, or close to 2 GiB.
+    """
+    begin = file.read(12)
+    order = _ORDER_OF_NAME.get(begin[:4])
+    if order is None or begin[8:] != b"WAVE":
+        return None
+    (said,) = struct.unpack_from(f"{order}I", begin, 4)
+    form: WavFormat | None = None
+    read, is_odd = 4, False
+    while len(chunk := file.read(8)) == 8:
+        read += 8
+        if is_odd and chunk[:1] == b"\0":
+            chunk, read = chunk[1:] + file.read(1), read + 1
+            if len(chunk) < 8:
+                return None
+        name, size = struct.unpack(f"{order}4sI", chunk)
+        if name == b"data":
+            is_known = 0 < size < _UNKNOWN_SIZE and 0 < said < 0xFFFFFFFF
+            return None if form is None else WavHeader(form, size if is_known else None, said, read)
+        left = size
+        if name == b"fmt ":
+            contents = file.read(min(left, _MOST_OF_FORMAT))
+            if len(contents) < 16:
+                return None
+            form = _format(contents, order)
+            left -= len(contents)
+        while left and (skipped := file.read(min(left, _SKIPPED))):
+            left -= len(skipped)
+        read, is_odd = read + size, size % 2 == 1
+    return None
+
+
+def _format(contents: bytes, order: str) -> WavFormat:
+    form = WavFormat._make((*struct.unpack_from(f"{order}HHIIHH", contents), order))
+    if form.tag == _EXTENSIBLE and len(contents) >= 40:
+        tag, *guid = struct.unpack_from(f"{order}4I", contents, 24)
+        if tuple(guid) == _GUID:
+            return form._replace(tag=tag)
+    return form
 
 
 def read_wav(file: BytesInOrder, source: str, close: Callable[[], None] = lambda: None) -> AudioSource | None:
     """Reads a WAV file up to its first sample. Returns None for anything but a WAV file of integers.
 
-    WAVE_FORMAT_EXTENSIBLE counts as the format named in the header. Raises ModelFormatError for an impossible header.
+    Raises ModelFormatError for an impossible header.
     """
-    begin = file.read(12)
-    if begin[:4] != b"RIFF" or begin[8:] != b"WAVE":
+    header = read_header(file)
+    if header is None or header.form.tag != _INTEGERS:
         return None
-    found: _Format | None = None
-    while len(chunk := file.read(8)) == 8:
-        name, size = struct.unpack("<4sI", chunk)
-        if name == b"data":
-            return None if found is None or found.tag != _INTEGERS else _opened(file, found, size, source, close)
-        left = size + size % 2  # chunks begin at even places
-        if name == b"fmt ":
-            contents = file.read(min(left, _MOST_OF_FORMAT))
-            if len(contents) < 16:
-                return None
-            found = _Format._make(struct.unpack_from("<HHIIHH", contents))
-            if found.tag == _EXTENSIBLE and contents[26:40] == _GUID:
-                found = found._replace(tag=int.from_bytes(contents[24:26], "little"))
-            left -= len(contents)
-        while left and (skipped := file.read(min(left, _SKIPPED))):
-            left -= len(skipped)
-    return None
+    return _opened(file, header.form, header.size, source, close)
 
 
 def wav_bytes(samples: Singles, rate: int) -> bytes:
@@ -69,7 +114,9 @@ def wav_bytes(samples: Singles, rate: int) -> bytes:
     return b"RIFF" + struct.pack("<I", len(inside) + len(contents)) + inside + contents
 
 
-def _opened(file: BytesInOrder, form: _Format, size: int, source: str, close: Callable[[], None]) -> AudioSource:
+def _opened(
+    file: BytesInOrder, form: WavFormat, size: int | None, source: str, close: Callable[[], None]
+) -> AudioSource:
     width = (form.bits + 7) // 8
     frame = form.channels * width
     if form.rate < 1 or form.channels < 1 or width not in _TYPE_OF_WIDTH or form.block not in (0, frame):
@@ -79,20 +126,19 @@ def _opened(file: BytesInOrder, form: _Format, size: int, source: str, close: Ca
             "as these make",
             source,
         )
-    is_known = size < _UNKNOWN_SIZE
-    left = size
+    left = size or 0
 
     def read(frames: int) -> bytes:
         nonlocal left
-        contents = file.read(min(frames * frame, left) if is_known else frames * frame)
+        contents = file.read(frames * frame if size is None else min(frames * frame, left))
         left -= len(contents)
-        return contents if width != 3 else _widened(contents)
+        return contents if width != 3 else _widened(contents, form.order)
 
-    said = size // frame if is_known else None
-    return AudioSource(source, form.rate, form.channels, _TYPE_OF_WIDTH[width], read, said, close)
+    said = None if size is None else size // frame
+    return AudioSource(source, form.rate, form.channels, form.order + _TYPE_OF_WIDTH[width], read, said, close)
 
 
-def _widened(contents: bytes) -> bytes:
+def _widened(contents: bytes, order: str) -> bytes:
     """Returns samples of 24 bits as the upper bytes of 32."""
     samples = np.frombuffer(contents[: len(contents) - len(contents) % 3], np.uint8).reshape(-1, 3)
-    return np.pad(samples, ((0, 0), (1, 0))).tobytes()
+    return np.pad(samples, ((0, 0), (1, 0) if order == "<" else (0, 1))).tobytes()

@@ -8,13 +8,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.base.index.row_hashes import mixed
 from nnet3.base.kaldi_io.lattice import Lattice
 from nnet3.model.hmm.transition_model import TransitionModel
 from nnet3.speech.asr.arrays import Integers
 from nnet3.speech.asr.determinizing import Memory, TooLargeError, determinized
 from nnet3.speech.asr.label_lattice import LabelLattice
 from nnet3.speech.asr.raw_lattice import RawLattice
-from nnet3.speech.asr.strings import hashes, mixed
+from nnet3.speech.asr.strings import hashes
 
 _NARROWER = 0.75
 _SMALL_STEPS = 4  # by which a beam narrows; each further step is twice as large, so that there are few

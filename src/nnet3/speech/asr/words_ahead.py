@@ -39,7 +39,7 @@ class ReachedWords:
     """The words that states of a graph reach. counts: (states,), of intervals; ends: (states,), if one can end."""
 
     def __init__(self, reach: LabelReach):
-        self.reach, self.counts = reach, np.diff(reach.offsets)
+        self.reach, self.counts = reach, np.diff(reach.offsets).astype(np.int32)
         state = np.repeat(np.arange(len(self.counts), dtype=np.int64), self.counts)
         self._begin_key = state << 32 | reach.begin
         self.ends = np.zeros(len(self.counts), bool)

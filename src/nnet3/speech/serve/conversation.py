@@ -87,7 +87,16 @@ class Conversation:
             self._shared.metrics.closed.labels(code=str(int(code))).inc()
             heard = f"{self._session.seconds:.1f} s of audio"
             self._shared.report(f"{_address(self._connection)}: {heard}; closed with {code:d}, {reason}")
-        await self._connection.close(code, reason.encode()[:_MOST_BYTES].decode(errors="ignore"))
+        await self._hang_up(code, reason.encode()[:_MOST_BYTES].decode(errors="ignore"))
+
+    async def _hang_up(self, code: CloseCode, reason: str) -> None:
+        """Closes the connection. What the client has sent in vain is read meanwhile: with bytes left unread the system
+        would reset the connection, and the client would lose the answers that are still on their way."""
+        closing = asyncio.create_task(self._connection.close(code, reason))
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                await self._connection.recv()
+        await closing
         await self._gone
 
     async def _answer_all(self) -> tuple[CloseCode, str]:

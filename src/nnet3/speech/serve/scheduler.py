@@ -9,8 +9,8 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from nnet3.errors import ExecutionError, NumericalError
-from nnet3.speech.asr.acoustic_stream import NetworkInputs, Scores, compute_scores
+from nnet3.errors import ExecutionError
+from nnet3.speech.asr.acoustic_stream import NetworkInputs, Scores, compute_each, compute_scores
 
 T = TypeVar("T")
 #: Yields inputs of the network, wants their scores, and returns an answer: see `Recognizer.steps`.
@@ -108,19 +108,10 @@ class Scheduler:
 def _compute(jobs: Sequence[_Job[Any]]) -> None:
     """Gives every job its scores, or the error in their place."""
     inputs = {job: job.inputs for job in jobs if job.inputs is not None}
-    try:
-        scores = compute_scores(inputs.values())
-    except ExecutionError as error:
-        is_given = isinstance(error, NumericalError)  # one stream has ended by it; the rows of the others are there
-        for job, each in inputs.items():
-            try:
-                own = each._replace(frames=each.frames[:0], ivector=None) if is_given else each
-                job.scores = compute_scores([own])[each.stream]
-            except ExecutionError as error_of_one:
-                job.error = error_of_one
-    except Exception as error:
-        for job in jobs:
-            job.error = error
-    else:
-        for job, each in inputs.items():
-            job.scores = scores[each.stream]
+    found = compute_each(inputs.values(), compute_scores)
+    for job, each in inputs.items():
+        scores = found[each.stream]
+        if isinstance(scores, Exception):
+            job.error = scores
+        else:
+            job.scores = scores

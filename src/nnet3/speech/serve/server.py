@@ -9,7 +9,8 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from http import HTTPStatus
 from importlib.metadata import version
@@ -22,12 +23,14 @@ from websockets.http11 import Request, Response
 
 from nnet3.base.options.serve import ServeOptions
 from nnet3.errors import ArgumentError
+from nnet3.inference.stream import StreamComputer
 from nnet3.speech.asr.recognizer import Model
+from nnet3.speech.asr.speakers import SpkModel
 from nnet3.speech.serve.access import AccessRules
 from nnet3.speech.serve.conversation import Conversation, Resources
 from nnet3.speech.serve.metrics import Metrics
 from nnet3.speech.serve.scheduler import Scheduler
-from nnet3.speech.serve.session import Session
+from nnet3.speech.serve.session import MoreModels, Session
 
 _LOG = logging.getLogger("nnet3.serve")
 _CLOSE_SECONDS = 5.0  # for the other side's part in closing a connection
@@ -52,7 +55,10 @@ _SAFE = {
 
 
 class Server:
-    """A server of one model at `address`, host and port; it runs in its own thread within `with`.
+    """A server of a model at `address`, host and port; it runs in its own thread within `with`.
+
+    `more` models can be chosen by clients, by the names of their folders. With a speaker model, results have the
+    speaker's vector.
 
     At the end every client gets the words said so far. `report` is told a line for each connection when it ends. Raises
     ArgumentError if the port cannot be had.
@@ -61,17 +67,33 @@ class Server:
     address: tuple[str, int]
 
     def __init__(
-        self, model: Model, options: ServeOptions | None = None, report: Callable[[str], None] = _LOG.info
+        self,
+        model: Model,
+        options: ServeOptions | None = None,
+        report: Callable[[str], None] = _LOG.info,
+        *,
+        more: Sequence[Model] = (),
+        speaker_model: SpkModel | None = None,
     ) -> None:
         self.model, self.options = model, options or ServeOptions()
         self.metrics, self._report, self._begin = Metrics(), report, time.monotonic()
         self._access = AccessRules(self.options)
         self._conversations: dict[Conversation, asyncio.Task[None] | None] = {}
-        self._computer = model.computer(self.options.max_connections)
-        self._computer.prepare()
+        names = [each.folder.path.name for each in more]
+        twice = [name for name, count in Counter([model.folder.path.name, *names]).items() if count > 1]
+        if twice:
+            raise ArgumentError(f"clients choose models by the names of their folders, but two are called {twice[0]}")
+        self._computer, *computers = map(self._prepared, (model, *more))
+        self._more = MoreModels(dict(zip(names, zip(more, computers, strict=True), strict=True)), speaker_model)
         folder = files("nnet3.speech.serve") / "page"
         self._pages = {path: ((folder / name).read_bytes(), kind) for path, (name, kind) in _PAGES.items()}
         self._thread: threading.Thread | None = None
+
+    def _prepared(self, model: Model) -> StreamComputer:
+        """Returns a computer of a model for all clients, with its program."""
+        computer = model.computer(self.options.max_connections)
+        computer.prepare()
+        return computer
 
     def __enter__(self) -> Server:
         started = Future[tuple[asyncio.AbstractEventLoop, Listener]]()
@@ -136,7 +158,9 @@ class Server:
             self.metrics.refused.inc()
             await connection.close(CloseCode.TRY_AGAIN_LATER, "too many connections")
             return
-        conversation = Conversation(connection, Session(self.model, self._computer, self.options), self._shared)
+        conversation = Conversation(
+            connection, Session(self.model, self._computer, self.options, self._more), self._shared
+        )
         self._conversations[conversation] = asyncio.current_task()
         self.metrics.connections.inc()
         try:
@@ -192,6 +216,7 @@ class Server:
             "status": "stopping" if self._is_stopping else "ok" if is_alive else "failed",
             "version": version("nnet3"),
             "model": self.model.folder.path.name,
+            "models": 1 + len(self._more.by_name),
             "sample_rate": self.model.sample_rate,
             "connections": len(self._conversations),
             "max_connections": self.options.max_connections,
@@ -206,7 +231,14 @@ def _response(
     return Response(status.value, status.phrase, Headers(headers), body)
 
 
-def serve(model: Model, options: ServeOptions | None = None, report: Callable[[str], None] = _LOG.info) -> None:
+def serve(
+    model: Model,
+    options: ServeOptions | None = None,
+    report: Callable[[str], None] = _LOG.info,
+    *,
+    more: Sequence[Model] = (),
+    speaker_model: SpkModel | None = None,
+) -> None:
     """Serves until SIGTERM or SIGINT comes; a second signal ends serving at once."""
     told = threading.Event()
 
@@ -215,7 +247,7 @@ def serve(model: Model, options: ServeOptions | None = None, report: Callable[[s
         for each, handler in before.items():
             signal.signal(each, handler)
 
-    with Server(model, options, report) as server:
+    with Server(model, options, report, more=more, speaker_model=speaker_model) as server:
         before = {number: signal.signal(number, tell) for number in (signal.SIGTERM, signal.SIGINT)}
         host, port = server.address
         report(f"listening at http://{f'[{host}]' if ':' in host else host}:{port} (Ctrl-C ends it)")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nnet3.base.options.declaring import declared
@@ -13,21 +13,32 @@ from nnet3.base.text import read_json
 from nnet3.errors import ArgumentError, Nnet3Error, shown
 from nnet3.inference.stream import StreamComputer
 from nnet3.speech.asr.recognizer import Model, Recognizer
+from nnet3.speech.asr.speakers import SpkModel
 from nnet3.speech.serve.scheduler import Work
 
 _COMMANDS = ("config", "eof", "reset")
 _NUMBERS = ("sample_rate", "max_alternatives")
 
 
+@dataclass(frozen=True)
+class MoreModels:
+    """What a server has besides its first model: models by name, each with a computer, and a model of speakers."""
+
+    by_name: Mapping[str, tuple[Model, StreamComputer]] = field(default_factory=dict)
+    of_speakers: SpkModel | None = None
+
+
 class Session:
     """A connection's settings and recognizer.
 
     The answer to a message of audio is `Result` if the speaker has paused, else `PartialResult`. `finish` is the answer
-    to `{"eof" : 1}`, after which the connection ends, and to `{"reset" : 1}`.
+    to `{"eof" : 1}`, after which the connection ends, and to `{"reset" : 1}`. With `more` models a client may choose
+    one of them by its name.
     """
 
-    def __init__(self, model: Model, computer: StreamComputer, options: HearingOptions):
-        self.model, self.computer = model, computer
+    def __init__(self, model: Model, computer: StreamComputer, options: HearingOptions, more: MoreModels | None = None):
+        self.more = more or MoreModels()
+        self._first = model, computer
         self.options, self._made_for = options, options
         self._recognizer: Recognizer | None = None
         self.seconds = 0.0  # of audio
@@ -54,15 +65,22 @@ class Session:
     def _configure(self, config: Any) -> None:
         if not isinstance(config, dict):
             raise ArgumentError(f"config must be an object with settings, got {shown(config)}")
-        if "model" in config:
-            raise ArgumentError("this server has one model: leave 'model' out of the config")
         given = {
             item.name: _plain(item.name, config[item.name]) for item in declared(HearingOptions) if item.name in config
         }
-        self.options = replace(self.options, **given)
-        if self._recognizer is not None:  # a stream keeps its rate and phrases to its end
+        options = replace(self.options, **given)
+        self._check_model(options.model)
+        self.options = options
+        if self._recognizer is not None:  # a stream keeps the others to its end
             self._recognizer.SetWords(self.options.words)
             self._recognizer.SetMaxAlternatives(self.options.max_alternatives)
+
+    def _check_model(self, name: str) -> None:
+        names = [self._first[0].folder.path.name, *self.more.by_name]
+        if name and name not in names:
+            if len(names) == 1:
+                raise ArgumentError("this server has one model: leave 'model' out of the config")
+            raise ArgumentError(f"this server has no model {shown(name)}, but {', '.join(names)}")
 
     @property
     def takes_time_to_begin(self) -> bool:
@@ -73,11 +91,13 @@ class Session:
         """Returns the recognizer, which is new before the first audio."""
         if self._recognizer is None:
             options = self.options
-            phrases = options.phrase_list if self.model.graph.takes_phrases else ()
+            model, computer = self.more.by_name.get(options.model, self._first)
+            phrases = options.phrase_list if model.graph.takes_phrases else ()
             self._recognizer = Recognizer(
-                *(self.model, options.sample_rate, phrases or None),
+                *(model, options.sample_rate, phrases or None),
+                speaker_model=self.more.of_speakers if options.spk else None,
                 alternatives=options.max_alternatives,
-                computer=self.computer,
+                computer=computer,
             )
             self._recognizer.SetWords(options.words)
             self._made_for = options
@@ -96,10 +116,7 @@ class Session:
         yield from ()
         recognizer = self.begin()
         result = recognizer.FinalResult()
-        if (self.options.sample_rate, self.options.phrase_list) != (
-            self._made_for.sample_rate,
-            self._made_for.phrase_list,
-        ):
+        if _of_streams(self.options) != _of_streams(self._made_for):
             recognizer.close()
             self._recognizer = None
         return result
@@ -112,9 +129,14 @@ class Session:
                 self._recognizer.close()
 
 
+def _of_streams(options: HearingOptions) -> tuple[Any, ...]:
+    """Returns the settings that a stream keeps to its end."""
+    return options.sample_rate, options.phrase_list, options.model, options.spk
+
+
 def _plain(name: str, value: Any) -> Any:
     """Returns a setting as its option wants it: vosk-server takes numbers as text too, and 0 and 1 for truth."""
-    if name == "words" and isinstance(value, int):
+    if name in ("words", "spk") and isinstance(value, int):
         return bool(value)
     if name in _NUMBERS and isinstance(value, float | str):
         with contextlib.suppress(ValueError, OverflowError):

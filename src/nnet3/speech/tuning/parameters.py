@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from nnet3.model.edits.modes import with_modes
 from nnet3.model.nnet import AcousticModel
-from nnet3.training.train.evaluation import with_modes
 
 
 def with_fixed_norms(model: AcousticModel) -> AcousticModel:

@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 
 from nnet3.base.options.chain import ChainOptions
-from nnet3.errors import ArgumentError, TrainingError, check_kind
+from nnet3.errors import TrainingError, check_kind
 from nnet3.training.chain.denominator import LARGEST_OUTPUT, Denominator
 from nnet3.training.chain.objective import chain_value
 from nnet3.training.chain.supervision import Supervision, merge_ragged
 from nnet3.training.train.autograd import BackwardOnly, Gradients, checked_lengths, only_once, uncompiled
+from nnet3.training.train.loss_arguments import check_outputs, check_reduction, checked_deriv_weights, rows_of_output
 
 
 @uncompiled("chain_loss is no graph of tensor operations")
@@ -57,18 +58,19 @@ def chain_loss(
     check_kind(output, Tensor, "the output", "a tensor")
     check_kind(denominator, Denominator, "the denominator", "a Denominator")
     supervision, counts = _of_batch(supervision, lengths, output)
-    _check_outputs(output, xent_output, supervision)
-    if reduction not in ("mean", "sum"):
-        raise ArgumentError(f"reduction must be 'mean' or 'sum', got {reduction!r}")
+    check_outputs(
+        output, xent_output, (supervision.num_sequences, supervision.frames_per_sequence), supervision.label_dim
+    )
+    check_reduction(reduction)
     options = ChainOptions(l2_regularize, out_of_range_regularize, 0.0 if xent_output is None else xent_regularize)
-    rows = _rows(output)
-    xent_rows = None if xent_output is None else _rows(xent_output)
+    rows = rows_of_output(output)
+    xent_rows = None if xent_output is None else rows_of_output(xent_output)
     if counts is not None:
         beyond = torch.from_numpy((np.arange(supervision.frames_per_sequence)[:, np.newaxis] >= counts).reshape(-1, 1))
         beyond = beyond.to(rows.device)
         rows = rows.masked_fill(beyond, 0.0)
         xent_rows = None if xent_rows is None else xent_rows.masked_fill(beyond, 0.0)
-    weights = None if deriv_weights is None else _checked_weights(torch.as_tensor(deriv_weights), len(rows))
+    weights = None if deriv_weights is None else checked_deriv_weights(torch.as_tensor(deriv_weights), len(rows))
     with_deriv = rows.requires_grad and torch.is_grad_enabled()
     call = _Call(supervision, counts, denominator, options, weights, with_deriv)
     loss: Tensor = _ChainLoss.apply(call, rows, xent_rows)
@@ -108,42 +110,6 @@ def _of_batch(
     if counts.min() == frames:
         return supervision, None
     return replace(supervision, frames_per_sequence=frames), counts
-
-
-def _check_outputs(output: Tensor, xent_output: Tensor | None, supervision: Supervision) -> None:
-    if not output.is_floating_point():
-        raise ArgumentError(f"the output must be floats, got {output.dtype}")
-    sequences, frames = supervision.num_sequences, supervision.frames_per_sequence
-    if output.dim() == 3 and output.shape[:2] != (sequences, frames):
-        raise TrainingError(
-            f"an output of three axes must be (batch, frames, pdfs), here ({sequences}, {frames}, "
-            f"{supervision.label_dim}) as the supervision says, got {tuple(output.shape)}"
-        )
-    if xent_output is None:
-        return
-    check_kind(xent_output, Tensor, "xent_output", "a tensor")
-    if (xent_output.shape, xent_output.device) != (output.shape, output.device):
-        both = " and ".join(f"{tuple(each.shape)} on {each.device}" for each in (output, xent_output))
-        raise ArgumentError(f"output and xent_output must have the same shape and device, got {both}")
-
-
-def _checked_weights(weights: Tensor, num_rows: int) -> Tensor:
-    if weights.shape != (num_rows,):
-        raise ArgumentError(f"deriv_weights must have one number for each of {num_rows} rows, got {weights.shape}")
-    wrong = (~(weights.isfinite() & (weights >= 0))).nonzero()
-    if len(wrong):
-        row = int(wrong[0])
-        raise ArgumentError(f"deriv_weights must be finite and >= 0, got {float(weights[row]):g} for row {row}")
-    return weights
-
-
-def _rows(output: Tensor) -> Tensor:
-    """Returns (frames * batch, pdfs), all sequences of a frame together."""
-    if output.dim() not in (2, 3):
-        raise ArgumentError(
-            f"an output must be (batch, frames, pdfs) or (frames * batch, pdfs), got {tuple(output.shape)}"
-        )
-    return output if output.dim() == 2 else output.transpose(0, 1).reshape(-1, output.shape[2])
 
 
 @dataclass

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from nnet3.errors import TrainingError
 from nnet3.training.chain.example import ChainExample, renamed
-from nnet3.training.chain.supervision import ChainTarget
 from nnet3.training.examples.copying import ContextChanges, filter_times, shift_times
+from nnet3.training.examples.sequence_example import E
 
 _OUTPUT, _LANG = "output", "lang="
 
@@ -23,12 +24,12 @@ class ChainChanges(ContextChanges):
     than `left_context`, `right_context` frames away from the outputs are left out, in examples that are not merged.
     """
 
-    def apply(self, example: ChainExample) -> ChainExample:
+    def apply(self, example: E) -> E:
         """Returns the changed example. TrainingError if it is merged and its context is to be cut."""
         if self.frame_shift:
             inputs = tuple(shift_times(io, self.frame_shift) for io in example.inputs)
             outputs = tuple(_shifted(target, self.frame_shift) for target in example.outputs)
-            example = ChainExample(inputs, outputs)
+            example = replace(example, inputs=inputs, outputs=outputs)
         if self.left_context is None and self.right_context is None:
             return example
         rows = [io.indexes for io in example.inputs] + [target.indexes for target in example.outputs]
@@ -40,7 +41,7 @@ class ChainChanges(ContextChanges):
         return replace(example, inputs=inputs)
 
 
-def _shifted(target: ChainTarget, shift: int) -> ChainTarget:
+def _shifted(target: Any, shift: int) -> Any:
     """Moves a target by the multiple of its step that is nearest to `shift`."""
     rows = target.indexes.astype(np.int64)
     step = int(rows[target.supervision.num_sequences, 1] - rows[0, 1])

@@ -12,6 +12,7 @@ import numpy as np
 from nnet3.base.kaldi_io.fst import Fst
 from nnet3.base.kaldi_io.fst_reach import breadth_first, coaccessible
 from nnet3.errors import ModelFormatError
+from nnet3.training.examples.sequence_example import check_rows, merged_rows
 
 _LARGEST = 2**31 - 1
 
@@ -158,27 +159,7 @@ class ChainTarget:
     def __post_init__(self) -> None:
         supervision = self.supervision
         sequences, frames = supervision.num_sequences, supervision.frames_per_sequence
-        if len(self.indexes) != sequences * frames or frames < 2:
-            raise ModelFormatError(
-                f"output '{self.name}' has {len(self.indexes)} indexes, its supervision {sequences} sequences of "
-                f"{frames} frames: there must be at least two frames, and an index for each"
-            )
-        times = self.indexes[::sequences, 1].astype(np.int64)
-        step = times[1] - times[0]
-        expected = np.repeat(times[0] + step * np.arange(frames), sequences)
-        n, t, x = self.indexes.T
-        if (n != np.tile(np.arange(sequences), frames)).any() or (t != expected).any() or x.any() or step <= 0:
-            raise ModelFormatError(
-                f"the indexes of output '{self.name}' must be, for each of {frames} frames at equal distances, the "
-                f"sequences 0 to {sequences - 1}"
-            )
-        weights = self.deriv_weights
-        if len(weights) not in (0, len(self.indexes)):
-            raise ModelFormatError(
-                f"output '{self.name}' has {len(self.indexes)} indexes and {len(weights)} deriv-weights"
-            )
-        if not (np.isfinite(weights).all() and (weights >= 0).all()):
-            raise ModelFormatError(f"the deriv-weights of output '{self.name}' must be finite and >= 0")
+        check_rows(self.name, self.indexes, sequences, frames, self.deriv_weights)
 
     @property
     def is_finite(self) -> bool:
@@ -188,19 +169,10 @@ class ChainTarget:
 
 def merge_targets(targets: Sequence[ChainTarget]) -> ChainTarget:
     """Merges targets of one sequence each: target n gives sequence n. ModelFormatError for targets that do not fit."""
-    first, count = targets[0], len(targets)
-    if count == 1:
+    first = targets[0]
+    if len(targets) == 1:
         return first
     supervision = merge_supervisions([target.supervision for target in targets])
-    if any((target.indexes[:, 1:] != first.indexes[:, 1:]).any() for target in targets):
-        raise ModelFormatError(f"output '{first.name}' has other indexes in some of the examples that are to be merged")
-    indexes = np.repeat(first.indexes, count, axis=0)
-    indexes[:, 0] = np.tile(np.arange(count), len(first.indexes))
-    weights = first.deriv_weights
-    if len(weights):
-        if any(len(target.deriv_weights) != len(weights) for target in targets):
-            raise ModelFormatError(
-                f"some of the examples that are to be merged have no deriv-weights of '{first.name}'"
-            )
-        weights = np.stack([target.deriv_weights for target in targets], axis=1).reshape(-1)
+    rows = [target.indexes for target in targets], [target.deriv_weights for target in targets]
+    indexes, weights = merged_rows(first.name, *rows)
     return ChainTarget(first.name, indexes, supervision, weights)

@@ -35,8 +35,8 @@ def shuffled(entries: Iterable[T], rng: np.random.Generator, buffer_size: int = 
 
 def subset(entries: Iterable[T], count: int, rng: np.random.Generator, randomize_order: bool = True) -> list[T]:
     """Returns `count` entries (or all, if fewer), all entries with equal probability."""
-    if count < 1:
-        raise ArgumentError(f"a subset must have at least one example, got {count}")
+    if count < 0:
+        raise ArgumentError(f"a subset cannot have {count} examples")
     kept: list[T] = []
     for number, entry in enumerate(entries, 1):
         if number <= count:

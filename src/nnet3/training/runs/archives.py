@@ -1,4 +1,4 @@
-"""Kinds of data in archives of examples, read and prepared in the background: `frames` and `chain`."""
+"""Kinds of data in archives of examples, read and prepared in the background: `frames`, `chain`, `discriminative`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
+from nnet3.errors import TrainingError
 from nnet3.model.nnet import Nnet
 from nnet3.training.chain.changes import ChainChanges
 from nnet3.training.chain.example import CHAIN_EXAMPLES, ChainExample, chain_minibatch, labelled_by_pdf
+from nnet3.training.discriminative.lattice_example import DISCRIMINATIVE_EXAMPLES, DiscriminativeExample
 from nnet3.training.examples.example import EXAMPLES, Example, ExampleKind, ExampleReader
 from nnet3.training.examples.merging import short
+from nnet3.training.examples.sequence_example import SequenceExample
 from nnet3.training.examples.source import MinibatchSource, NoMinibatchesError, Position, SourceOptions
 from nnet3.training.runs.data_kinds import AS_IT_IS, ArchivesSection, ChainExamplesSection
 from nnet3.training.runs.interfaces import DataSource, Placed, SettingError, Share
@@ -20,6 +23,7 @@ from nnet3.training.train.minibatch import Minibatch
 from nnet3.training.train.to_minibatch import to_minibatch
 
 E = TypeVar("E")
+S = TypeVar("S", bound=SequenceExample[Any])
 
 
 class ArchiveSource(Generic[E]):
@@ -173,21 +177,40 @@ class FramesKind:
         return _labelled(section, EXAMPLES, labelled_by_class(nnet))
 
 
-class ChainExamplesKind:
-    """Examples of sequence training (docs/chain.md)."""
+class _SequencesKind(Generic[S]):
+    """Examples whose supervision is of sequences; `kind` says which."""
+
+    kind: ExampleKind[S]
 
     def open(self, section: ChainExamplesSection, nnet: Nnet, share: Share, seed: int) -> DataSource:
         _check_outputs(section, nnet)
         inputs = nnet.input_dims
 
-        def prepare(example: ChainExample, key: str) -> Minibatch:
+        def prepare(example: S, key: str) -> Minibatch:
             return chain_minibatch(example, inputs, key)
 
-        def change(example: ChainExample, epoch: int) -> ChainExample:
+        def change(example: S, epoch: int) -> S:
             return ChainChanges(frame_shift=epoch % section.frame_shifts).apply(example)
 
         shifted = change if section.frame_shifts > 1 else None
-        return ArchiveSource(section, CHAIN_EXAMPLES, prepare, share, seed, shifted)
+        return ArchiveSource(section, self.kind, prepare, share, seed, shifted)
+
+
+class DiscriminativeExamplesKind(_SequencesKind[DiscriminativeExample]):
+    """Examples of discriminative training (docs/discriminative.md)."""
+
+    kind = DISCRIMINATIVE_EXAMPLES
+
+    def labelled(self, section: ChainExamplesSection, nnet: Nnet) -> Iterator[tuple[str, Iterator[Labelled]]]:
+        raise TrainingError(
+            "discriminative examples are for networks that are trained already: leave out [lda], which is for new ones"
+        )
+
+
+class ChainExamplesKind(_SequencesKind[ChainExample]):
+    """Examples of sequence training (docs/chain.md)."""
+
+    kind = CHAIN_EXAMPLES
 
     def labelled(self, section: ChainExamplesSection, nnet: Nnet) -> Iterator[tuple[str, Iterator[Labelled]]]:
         return _labelled(section, CHAIN_EXAMPLES, labelled_by_pdf(nnet))

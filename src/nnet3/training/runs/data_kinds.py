@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from nnet3.base.kaldi_io.specifiers import parse_rspecifier
 from nnet3.base.options.chain import ChainOptions, DenominatorOptions
 from nnet3.base.options.declaring import Options, again, option
+from nnet3.base.options.discriminative import DiscriminativeOptions
 from nnet3.base.text.values import Boolean, Integer, Numbers, Text, Texts, at_least, choice
 from nnet3.training import runs
 from nnet3.training.examples.merging import MinibatchSizes
@@ -74,6 +75,11 @@ class ChainExamplesSection(ArchivesSection):
 
 
 @dataclass(frozen=True)
+class DiscriminativeExamplesSection(ChainExamplesSection):
+    """Discriminative examples (Kaldi's `<Nnet3DiscriminativeEg>`): tables such as ark:degs.1.ark."""
+
+
+@dataclass(frozen=True)
 class ByNodeSection(Options):
     """Linear or quadratic, as each output node of the network says."""
 
@@ -92,13 +98,23 @@ class ChainSection(ChainOptions):
     apply_deriv_weights: bool = option(False, Boolean(), "scale derivatives of frames as the examples say")
 
 
+@dataclass(frozen=True)
+class DiscriminativeSection(DiscriminativeOptions):
+    """MMI, sMBR or MPFE on lattices; names and defaults as in Kaldi."""
+
+    model: str = option("", Text(), "an acoustic model, for its transition model and its priors")
+    apply_deriv_weights: bool = option(True, Boolean(), "scale derivatives of frames as the examples say")
+
+
 KINDS = Kinds(
     data={
         "frames": Entry(ArchivesSection, lambda: runs.archives.FramesKind()),
         "chain": Entry(ChainExamplesSection, lambda: runs.archives.ChainExamplesKind()),
+        "discriminative": Entry(DiscriminativeExamplesSection, lambda: runs.archives.DiscriminativeExamplesKind()),
     },
     objective={
         "by-node": Entry(ByNodeSection, lambda: runs.objectives.ByNodeKind()),
         "chain": Entry(ChainSection, lambda: runs.objectives.ChainKind()),
+        "discriminative": Entry(DiscriminativeSection, lambda: runs.objectives.DiscriminativeKind()),
     },
 )

@@ -1,4 +1,4 @@
-"""Kinds of objectives: `by-node`, as each output node of the network says; `chain`, LF-MMI (docs/chain.md)."""
+"""Kinds of objectives: `by-node`, as output nodes say; `chain`, LF-MMI; `discriminative`, of lattices."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Any
 
 from nnet3.base.options.chain import ChainOptions
 from nnet3.base.options.declaring import declared
-from nnet3.model.nnet import Nnet
+from nnet3.base.options.discriminative import DiscriminativeOptions
+from nnet3.model.nnet import AcousticModel, Nnet, load
 from nnet3.training.chain.denominator import OUTPUT, load_denominator
 from nnet3.training.chain.objective import ChainObjective, ChainObjectives
+from nnet3.training.discriminative.objective import DiscriminativeObjective
 from nnet3.training.runs.beginning import contents_digest
-from nnet3.training.runs.data_kinds import ByNodeSection, ChainSection
+from nnet3.training.runs.data_kinds import ByNodeSection, ChainSection, DiscriminativeSection
 from nnet3.training.runs.interfaces import RunObjectives, SettingError
 from nnet3.training.train.objectives import ObjectiveByNode, objective_name
 
@@ -53,6 +55,31 @@ class ChainKind:
             return RunObjectives(train[""], compare[""], train[""].with_second_outputs(nnet))
         by_output = ChainObjectives(train)
         return RunObjectives(by_output, ChainObjectives(compare), by_output.with_second_outputs(nnet))
+
+
+class DiscriminativeKind:
+    """MMI, sMBR or MPFE with the transition model and the priors of an acoustic model."""
+
+    def identity(self, section: DiscriminativeSection) -> dict[str, Any]:
+        return {"objective.model.contents": contents_digest(section.model)}
+
+    def make(self, section: DiscriminativeSection, nnet: Nnet) -> RunObjectives:
+        model = load(section.model) if section.model else None
+        if not isinstance(model, AcousticModel):
+            raise SettingError("model", "expected an acoustic model (.mdl), whose transition-ids the examples have")
+        options = DiscriminativeOptions(
+            **{item.name: getattr(section, item.name) for item in declared(DiscriminativeOptions)}
+        )
+        if options.xent_regularize and f"{OUTPUT}-xent" not in nnet.output_names:
+            raise SettingError("xent-regularize", f"the network has no output '{OUTPUT}-xent': leave it out")
+        has_second = f"{OUTPUT}-xent" in nnet.output_names
+        train = DiscriminativeObjective.of_model(model, options, section.apply_deriv_weights)
+        compare = DiscriminativeObjective.of_model(model, replace(options, xent_regularize=0.0))
+        statistics = replace(options, xent_regularize=1.0) if has_second else options
+        return RunObjectives(
+            *(train, compare, DiscriminativeObjective.of_model(model, statistics)),
+            gives_posteriors=len(model.priors) > 0,
+        )
 
 
 def _denominators(section: ChainSection) -> dict[str, str]:

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from nnet3.errors import TrainingError
 from nnet3.model.edits.collapse import collapse_model
+from nnet3.model.edits.modes import with_modes
 from nnet3.model.nnet import Nnet
-from nnet3.training.train.evaluation import Evaluator, with_modes
+from nnet3.training.train.evaluation import Evaluator
 from nnet3.training.train.minibatch import Minibatch
 from nnet3.training.train.objectives import Objective, ObjectiveStats, objective_name
 

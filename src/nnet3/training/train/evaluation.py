@@ -11,6 +11,7 @@ from torch import Tensor
 from nnet3.base.kaldi_io.sparse import SparseMatrix
 from nnet3.engine.driver import ComputationCache
 from nnet3.model.components.random_source import RandomSource
+from nnet3.model.edits.modes import with_modes
 from nnet3.model.nnet import Nnet
 from nnet3.training.train.minibatch import MatrixTarget, Minibatch, MinibatchComputers, Target, naming
 from nnet3.training.train.objectives import (
@@ -100,20 +101,6 @@ def evaluate(
 ) -> dict[str, ObjectiveStats]:
     """Returns objective and accuracy in test mode, by output node."""
     return Evaluator(nnet.in_test_mode(), objective).add_all(minibatches).stats
-
-
-def with_modes(nnet: Nnet, *, batchnorm_test_mode: bool, dropout_test_mode: bool) -> Nnet:
-    """Returns a network with shared parameter tensors in the given modes; a False mode leaves the network's own.
-
-    The new network draws its own random numbers, equal in all networks made here.
-    """
-    twin = nnet.in_test_mode()
-    twin.seed_random(0)
-    for name, component in twin.components.items():
-        for (_, leaf), (_, original) in zip(component.leaves(), nnet.components[name].leaves(), strict=True):
-            wanted = batchnorm_test_mode if leaf.has_running_statistics else dropout_test_mode
-            leaf.set_test_mode(wanted or original.test_mode)
-    return twin
 
 
 def count_correct(target: Target, output: Tensor) -> Tensor:

@@ -52,7 +52,7 @@ def bad_results(results: Sequence[OutputResult]) -> str | None:
 
 
 class Gradient:
-    """Adds gradients of minibatches to `delta`; statistics go to `nnet`.
+    """Adds gradients of minibatches to `delta`; statistics go to `nnet`, or with `stats_in_delta` to `delta`.
 
     With a reduction all processes add the gradient of the minibatch that they share, and raise UnusableError together.
     """
@@ -67,9 +67,12 @@ class Gradient:
         compile_options: CompileOptions | None,
         *,
         store_stats: bool,
+        stats_in_delta: bool = False,
     ) -> None:
         self._nnet, self._delta, self._objective, self._reduction = nnet, delta, objective, reduction
-        self._computers = MinibatchComputers(nnet, delta, cache, compile_options, store_stats=store_stats)
+        self._computers = MinibatchComputers(
+            *(nnet, delta, cache, compile_options), store_stats=store_stats, stats_to=delta if stats_in_delta else nnet
+        )
         self._digests = WeakKeyDictionary[NnetComputer, float]()
 
     def begin(self, minibatch: Minibatch) -> int:
@@ -151,6 +154,9 @@ class Gradient:
             assert result.deriv is not None, "an objective that gives no derivative"
             computer.accept_input(result.name, result.deriv)
         computer.run()
+        for io in minibatch.inputs:
+            if io.take_deriv is not None:
+                io.take_deriv(computer.get_output(io.name))
         return results
 
     def _digest(self, minibatch: Minibatch) -> float:

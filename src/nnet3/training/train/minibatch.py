@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -25,11 +25,15 @@ from nnet3.model.requests import ComputationRequest, IoSpecification
 
 @dataclass(frozen=True, eq=False)
 class NetworkInput:
-    """The rows of an input: indexes (rows, 3) n, t, x and a dense matrix (rows, columns)."""
+    """The rows of an input: indexes (rows, 3) n, t, x and a dense matrix (rows, columns).
+
+    `take_deriv`, if given, gets the derivative of the objective by the matrix in training.
+    """
 
     name: str
     indexes: np.ndarray
     matrix: Tensor
+    take_deriv: Callable[[Tensor], None] | None = None
 
 
 class Target(Protocol):
@@ -106,7 +110,7 @@ class Minibatch:
         """
         names = [(target.name,) for target in self.targets] if outputs is None else outputs
         return ComputationRequest(
-            [IoSpecification(io.name, io.indexes) for io in self.inputs],
+            [IoSpecification(io.name, io.indexes, train and io.take_deriv is not None) for io in self.inputs],
             [
                 IoSpecification(name, target.indexes, has_deriv=train)
                 for target, own in zip(self.targets, names, strict=True)
@@ -120,7 +124,8 @@ class Minibatch:
 class MinibatchComputers:
     """Computers for minibatches, made at the first minibatch of a structure; the computers used last are kept.
 
-    `to_update` collects gradients; without it computers only run forward.
+    `to_update` collects gradients; without it computers only run forward. `stats_to`: the network that gets statistics,
+    by default the network itself.
     """
 
     def __init__(
@@ -131,8 +136,10 @@ class MinibatchComputers:
         compile_options: CompileOptions | None = None,
         *,
         store_stats: bool,
+        stats_to: Nnet | None = None,
     ) -> None:
         self._nnet, self._to_update, self._store_stats = nnet, to_update, store_stats
+        self._stats_to = nnet if stats_to is None else stats_to
         self._cache = default_cache() if cache is None else cache
         self._compile_options = compile_options
         self._recent = ChangedComputers()
@@ -147,7 +154,7 @@ class MinibatchComputers:
         def make(computation: NnetComputation) -> NnetComputer:
             nnet, device = self._nnet, device_of(self._nnet)
             return NnetComputer(
-                computation, nnet, self._to_update, device, nnet_to_store_stats=nnet, check_finite=False
+                computation, nnet, self._to_update, device, nnet_to_store_stats=self._stats_to, check_finite=False
             )
 
         return self._recent.get(request.key(), program, make)

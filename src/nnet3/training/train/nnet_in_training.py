@@ -31,7 +31,10 @@ from nnet3.training.train.update import Update, add_l2, add_with_max_change, con
 
 
 class NnetInTraining(Trainable[Minibatch]):
-    """`delta`, a copy of the network, collects the next step; in it components have their rates and limits."""
+    """`delta`, a copy of the network, collects the next step; in it components have their rates and limits.
+
+    With `stats_in_delta` it collects statistics too, which the step adds to the network's as it adds parameters.
+    """
 
     def __init__(
         self,
@@ -41,6 +44,8 @@ class NnetInTraining(Trainable[Minibatch]):
         cache: ComputationCache | None,
         reduction: RowReduction | None,
         compile_options: CompileOptions | None,
+        *,
+        stats_in_delta: bool = False,
     ) -> None:
         self.nnet = nnet
         if options.zero_component_stats:
@@ -51,7 +56,7 @@ class NnetInTraining(Trainable[Minibatch]):
         compile_options = options.compile_options(compile_options)
         self.gradient = Gradient(
             nnet, self.delta, objective, cache, reduction, compile_options,
-            store_stats=options.store_component_stats,
+            store_stats=options.store_component_stats, stats_in_delta=stats_in_delta,
         )  # fmt: skip
 
     def key(self, minibatch: Minibatch) -> str:

@@ -26,6 +26,7 @@ class ObjectiveStats:
     weight: float = 0.0
     correct: float = 0.0  # weight of the rows whose largest output is where the target has its largest value
     counted: float = 0.0  # weight of the rows that could be correct
+    num_den_count: float = 0.0  # of a lattice: the sum of the sizes of all elements of the derivative
 
     def add(self, other: ObjectiveStats) -> None:
         for name, value in vars(other).items():

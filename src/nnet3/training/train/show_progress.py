@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 
 from nnet3.errors import TrainingError
+from nnet3.model.edits.modes import with_modes
 from nnet3.model.nnet import Nnet
 from nnet3.training.train.compute_prob import accuracy_lines, column_lines
-from nnet3.training.train.evaluation import Evaluator, with_modes
+from nnet3.training.train.evaluation import Evaluator
 from nnet3.training.train.minibatch import Minibatch
 from nnet3.training.train.objectives import Objective
 

@@ -72,12 +72,14 @@ class MinibatchTrainer(Generic[M]):
         *,
         say: Callable[[str], None] = _LOG.info,
         random_components: int = 0,
+        log: TrainingLog | None = None,
     ) -> None:
+        """`log`: by default one in the words of nnet3-train."""
         self.model, self.options = model, options
         self.first_seed = RandomSource(self.options.seed).integer(0, 100000)
         self.backstitch_phase = c_random(self.options.seed, before=random_components) % 100001
         self.num_minibatches = self.num_skipped = 0
-        self.log = TrainingLog(self.options.print_interval, say)
+        self.log = log or TrainingLog(self.options.print_interval, say)
 
     # ---- one minibatch ----
 

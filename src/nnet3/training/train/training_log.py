@@ -40,7 +40,7 @@ class TrainingLog:
     def _add(self, interval: int, name: str, stats: ObjectiveStats) -> None:
         if name in self._interval_of and interval != self._interval_of[name]:
             start = self._interval_of[name] * self.interval
-            text = _averaged(self._of_interval.pop(name))
+            text = self._averaged(self._of_interval.pop(name))
             self.say(
                 f"Average objective function for '{name}' for minibatches {start}-{start + self.interval - 1} is {text}"
             )
@@ -69,7 +69,7 @@ class TrainingLog:
     def finish(self) -> None:
         """Say the averages over all minibatches."""
         for name, total in self.totals.items():
-            self.say(f"Overall average objective function for '{name}' is {_averaged(total)}")
+            self.say(f"Overall average objective function for '{name}' is {self._averaged(total)}")
             self.say(f"[this line is to be parsed by a script:] log-prob-per-frame={total.average:g}")
         for name, count in self._shortened.items():
             share = 100.0 * count / self._updates
@@ -77,6 +77,9 @@ class TrainingLog:
         if self._shortened_as_a_whole:
             share = 100.0 * self._shortened_as_a_whole / self._updates
             self.say(f"The global max-change was enforced {share:g} % of the time.")
+
+    def _averaged(self, stats: ObjectiveStats) -> str:
+        return f"{stats.terms} over {stats.weight:g} frames."
 
     # ---- as a part of the trainer's state ----
 
@@ -101,7 +104,3 @@ class TrainingLog:
 
 def _named(kind: str, state: dict[str, Tensor]) -> dict[str, list[float]]:
     return {key[len(kind) + 1 :]: value.tolist() for key, value in state.items() if key.startswith(f"{kind}.")}
-
-
-def _averaged(stats: ObjectiveStats) -> str:
-    return f"{stats.terms} over {stats.weight:g} frames."

@@ -37,18 +37,24 @@ class Update:
 
 
 def add_with_max_change(
-    nnet: Nnet, delta: Nnet, max_param_change: float, *, limit: float = 1.0, scale: float = 1.0
+    nnet: Nnet,
+    delta: Nnet,
+    max_param_change: float,
+    *,
+    limit: float = 1.0,
+    scale: float = 1.0,
+    of_components: bool = True,
 ) -> Update:
     """Adds scale * delta to nnet, shortened where a component or the whole step would be longer than allowed.
 
     Component c may change by limit * its max-change, the model by limit * max_param_change (Euclidean norms; 0: no
-    limit). Nothing is changed if the step is infinite or NaN.
+    limit). Nothing is changed if the step is infinite or NaN. `of_components`: heed the limits of components.
     """
     squares, limits = delta.squared_norms(), {}
     for name in squares:
         updatable = delta.components[name].updatable
         assert updatable is not None
-        limits[name] = updatable.max_change
+        limits[name] = updatable.max_change if of_components else 0.0
     update, factors = within_max_change(squares, limits, max_param_change, limit=limit, scale=scale)
     if update.not_finite is None:
         nnet.add_scaled_(delta, dict.fromkeys(nnet.components, scale * update.factor) | factors)

@@ -1,0 +1,172 @@
+"""BatchModel and BatchRecognizer: many streams of audio, whose scores are computed together, by Vosk's names."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import weakref
+from collections import deque
+from collections.abc import Generator
+from dataclasses import replace
+from typing import TypeVar
+
+from nnet3.errors import Nnet3Error
+from nnet3.inference.stream import StreamComputer
+from nnet3.speech.asr.acoustic_stream import NetworkInputs, Scores, compute_each, compute_scores
+from nnet3.speech.asr.audio import Audio
+from nnet3.speech.asr.recognizer import Model, Recognizer
+from nnet3.speech.asr.vosk_json import SpokenText, TextAlternative, TimedWord, nlsml, result_json
+from nnet3.speech.asr.vosk_process import device_of_batches
+
+_STREAMS = 64  # of one computer
+T = TypeVar("T")
+_Work = Generator[NetworkInputs, Scores, T]
+
+
+class BatchModel:
+    """A model for many streams at a time, on the GPU after `GpuInit`.
+
+    Audio is heard in rounds: each round takes a piece of every stream that has one waiting, and runs the network once
+    for all. `Wait` hears all that waits; asking a recognizer how much waits, or for a result, does one round.
+    """
+
+    def __init__(self, model_path: str, *args: object):
+        self.model = Model(model_path, device=device_of_batches())
+        self._computers: list[tuple[StreamComputer, weakref.WeakSet[BatchRecognizer]]] = []
+        self._busy: dict[BatchRecognizer, None] = {}  # recognizers with audio that waits, in order
+        self._lock = threading.RLock()
+
+    def Wait(self) -> None:
+        """Hears all audio that waits."""
+        while self._round():
+            pass
+
+    def _round(self) -> bool:
+        """Hears a piece of each stream with waiting audio; returns False if there is none."""
+        with self._lock:
+            ready = [each for each in list(self._busy) if each._inputs is not None or each._advance()]
+            inputs = {each: each._inputs for each in ready if each._inputs is not None}
+            found = compute_each(inputs.values(), compute_scores)
+            for recognizer, given in inputs.items():
+                recognizer._go_on(found[given.stream])
+            return bool(self._busy)
+
+    def _place(self, recognizer: BatchRecognizer) -> StreamComputer:
+        """Returns a computer that has room for one stream more."""
+        with self._lock:
+            for computer, users in self._computers:
+                if len(users) < _STREAMS:
+                    users.add(recognizer)
+                    return computer
+            computer = self.model.computer(_STREAMS)
+            self._computers.append((computer, weakref.WeakSet([recognizer])))
+            return computer
+
+
+class BatchRecognizer:
+    """One stream of a `BatchModel`. Results have words; their times are whole rows, as in Vosk."""
+
+    def __init__(self, model: BatchModel, sample_rate: float):
+        self._model = model
+        self._computer = model._place(self)
+        self._recognizer = Recognizer(model.model, sample_rate, computer=self._computer)
+        self._waiting: deque[Audio | None] = deque()  # None: the stream ends
+        self._results: deque[str] = deque()
+        self._work: _Work[None] | None = None
+        self._inputs: NetworkInputs | None = None  # whose scores the work waits for
+        self._scores: Scores | None = None
+        self._failure: Exception | None = None
+        self._with_nlsml = False
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # it may not have begun, or have ended by an error
+            self._recognizer.close()
+
+    def AcceptWaveform(self, data: Audio) -> None:
+        """Takes audio, 16-bit samples as bytes; it is heard later."""
+        self._push(bytes(data) if isinstance(data, bytearray | memoryview) else data)
+
+    def FinishStream(self) -> None:
+        """Ends the stream: the last result comes once all is heard. Further audio begins a new stream."""
+        self._push(None)
+
+    def Result(self) -> str:
+        """Returns the oldest result that was not returned yet, "" if there is none.
+
+        Here, and with more audio, a stream raises the error by which it has ended.
+        """
+        if not self._results:
+            self._model._round()
+            self._check()
+        return self._results.popleft() if self._results else ""
+
+    def GetPendingChunks(self) -> int:
+        """Returns how many pieces of audio wait, after a round of work."""
+        self._model._round()
+        self._check()
+        return len(self._waiting) + (self._work is not None)
+
+    def SetNLSML(self, nlsml: bool) -> None:
+        """Results as documents of NLSML, whose confidence is the mean of those of the words."""
+        self._with_nlsml = bool(nlsml)
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _push(self, data: Audio | None) -> None:
+        self._check()
+        with self._model._lock:
+            self._waiting.append(data)
+            self._model._busy[self] = None
+
+    def _advance(self) -> bool:
+        """Works up to the next inputs of the network; returns False if there are none, because nothing waits."""
+        try:
+            while self._work is not None or self._waiting:
+                if self._work is None:
+                    self._work = self._heard(self._waiting.popleft())
+                scores, self._scores = self._scores, None
+                try:
+                    self._inputs = next(self._work) if scores is None else self._work.send(scores)
+                    return True
+                except StopIteration:
+                    self._work = None
+        except Nnet3Error as error:
+            self._fail(error)
+        self._model._busy.pop(self, None)
+        return False
+
+    def _go_on(self, scores: Scores | Exception) -> None:
+        """Takes the scores, or why there are none."""
+        self._inputs = None
+        if isinstance(scores, Exception):
+            self._fail(scores)
+        else:
+            self._scores = scores
+            self._advance()
+
+    def _fail(self, error: Exception) -> None:
+        self._failure, self._work = error, None
+        self._waiting.clear()
+        self._model._busy.pop(self, None)
+
+    def _heard(self, data: Audio | None) -> _Work[None]:
+        if data is None:
+            self._tell(self._recognizer.finish())
+        elif (yield from self._recognizer.steps(data)):
+            self._tell(self._recognizer.result())
+
+    def _tell(self, spoken: SpokenText) -> None:
+        words = [self._in_whole_rows(word) for word in spoken.words]
+        if not self._with_nlsml:
+            self._results.append(result_json(replace(spoken, words=words), with_words=True))
+            return
+        sure = sum(word.confidence or 0.0 for word in words) / max(len(words), 1)
+        self._results.append(nlsml(SpokenText(words, [TextAlternative(words, sure)]), 1))
+
+    def _in_whole_rows(self, word: TimedWord) -> TimedWord:
+        row, begin = self._model.model.seconds_per_row, self._recognizer.begin_time
+        start, end = (begin + row * math.floor((time - begin) / row + 0.5) for time in (word.start, word.end))
+        return replace(word, start=start, end=end)

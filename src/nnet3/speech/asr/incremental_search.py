@@ -1,0 +1,48 @@
+"""IncrementalSearch: the search of an utterance whose lattice grows while rows come, as Kaldi has it."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.base.kaldi_io.symbols import SymbolTable
+from nnet3.base.options.recognizer import DecodingOptions
+from nnet3.model.hmm.transition_model import TransitionModel
+from nnet3.speech.asr.beam_search import BeamSearch
+from nnet3.speech.asr.decoding import DecodingGraph, Segment
+from nnet3.speech.asr.lattice_path import best_paths
+from nnet3.speech.asr.search_graph import SearchGraph
+from nnet3.speech.asr.utterance_decoder import DecodedUtterance, nothing_found
+from nnet3.speech.asr.word_lattice import PhoneLabels
+
+
+def graph_of_labels(search: SearchGraph, model: TransitionModel) -> DecodingGraph:
+    """Returns a graph whose words have no names."""
+    return DecodingGraph(search, SymbolTable({}), None, PhoneLabels(model))
+
+
+class IncrementalSearch:
+    """A segment as the search of an utterance. The lattice's acoustic costs are not scaled in the end."""
+
+    def __init__(self, graph: DecodingGraph, options: DecodingOptions):
+        self._segment = Segment(graph, options)
+
+    @property
+    def search(self) -> BeamSearch:
+        """The search of the segment."""
+        return self._segment.search
+
+    def accept(self, scores: npt.NDArray[np.float32]) -> None:
+        """Takes scores, (rows, pdfs), scaled log-likelihoods."""
+        self._segment.accept(scores)
+
+    def found(self) -> DecodedUtterance:
+        """Returns what the search has found at its end; a lattice without states if nothing fits."""
+        segment = self._segment
+        found = segment.found()
+        if found is None:
+            return nothing_found()
+        (path,) = best_paths(found.lattice, 1)
+        lattice = found.lattice.with_costs(acoustic=(0.0, 1 / segment.options.acoustic_scale))
+        ended = segment.search.can_end
+        return DecodedUtterance(path.words, path.transition_ids, path.cost, lattice, ended, segment.notices)

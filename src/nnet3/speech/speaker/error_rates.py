@@ -1,0 +1,53 @@
+"""How well scores tell trials of one speaker, targets, from trials of two: equal error rate, detection cost."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.errors import Nnet3Error
+from nnet3.speech.asr.arrays import Flags
+
+Scores = npt.NDArray[np.floating]
+
+
+def equal_error_rate(targets: Scores, others: Scores) -> tuple[float, float]:
+    """Returns the share of errors where both kinds of errors are as frequent, and the threshold there.
+
+    The threshold is the lowest target, of n, above as large a share of the others as there are targets above it; the
+    rate is the share of targets below the threshold. Raises Nnet3Error for no targets or no others.
+    """
+    _check(targets, others)
+    rising, falling = np.sort(targets), np.sort(others)[::-1]
+    place = np.arange(len(rising))
+    opposite = (len(others) * place / len(rising)).astype(np.int64)
+    is_above = falling[np.minimum(opposite, len(others) - 1)] < rising
+    is_above[-1] = True
+    found = int(np.argmax(is_above))
+    return found / len(rising), float(rising[found])
+
+
+def detection_cost(
+    scores: Scores, is_target: Flags, target_share: float = 0.01, miss_cost: float = 1.0, alarm_cost: float = 1.0
+) -> tuple[float, float]:
+    """Returns the least detection cost over all thresholds, and the threshold of it.
+
+    The cost at a threshold is that of a miss times the share of targets at or below it times `target_share`, plus that
+    of a false alarm times the share of others above it times 1 - `target_share`, divided by the cost of always
+    answering the same. Raises Nnet3Error for no targets or no others.
+    """
+    _check(scores[is_target], scores[~is_target])
+    order = np.argsort(scores, kind="stable")
+    misses = np.cumsum(is_target[order]) / is_target.sum()
+    alarms = 1 - np.cumsum(~is_target[order]) / (~is_target).sum()
+    costs = miss_cost * misses * target_share + alarm_cost * alarms * (1 - target_share)
+    least = int(np.argmin(costs))
+    same_answer = min(miss_cost * target_share, alarm_cost * (1 - target_share))
+    return float(costs[least] / same_answer), float(scores[order[least]])
+
+
+def _check(targets: Scores, others: Scores) -> None:
+    if not len(targets) or not len(others):
+        raise Nnet3Error(f"there are no {'other' if len(targets) else 'target'} trials: both kinds are needed")
+    if np.isnan(targets).any() or np.isnan(others).any():
+        raise Nnet3Error("a score is a NaN")

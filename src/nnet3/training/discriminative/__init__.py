@@ -1,0 +1,1 @@
+"""Discriminative training on lattices: MMI, boosted MMI, sMBR, MPFE (docs/discriminative.md)."""

@@ -1,0 +1,1 @@
+"""Training of RNN language models: word features, examples, sampling, the objective, the trainer."""

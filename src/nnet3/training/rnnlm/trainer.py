@@ -1,0 +1,182 @@
+"""RnnlmTrainer: the package's trainer, for networks over words and their embedding (docs/rnnlm.md)."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+
+from nnet3.base.kaldi_io.sparse import SparseMatrix
+from nnet3.base.options.rnnlm import EmbeddingOptions, RnnlmObjectiveOptions, RnnlmStepOptions
+from nnet3.base.options.training import TrainerOptions
+from nnet3.errors import TrainingError
+from nnet3.model.nnet import Nnet
+from nnet3.training.rnnlm.embedding_in_training import EmbeddingInTraining
+from nnet3.training.rnnlm.example import RnnlmExample
+from nnet3.training.rnnlm.log import EXACT, RnnlmLog
+from nnet3.training.rnnlm.objective import RnnlmObjective, RnnlmTarget
+from nnet3.training.train.minibatch import Minibatch, NetworkInput
+from nnet3.training.train.nnet_in_training import NnetInTraining
+from nnet3.training.train.objectives import ObjectiveStats
+from nnet3.training.train.running_state import Before, KeptTensor, estimate_tensors, load_estimate
+from nnet3.training.train.trainable import Restorable, Trainable, UnusableError
+from nnet3.training.train.trainer import MinibatchTrainer
+from nnet3.training.train.update import Update
+
+_LOG = logging.getLogger("nnet3.train")
+
+_ESTIMATE = "embedding.estimate"
+
+
+def minibatch_of(target: RnnlmTarget) -> Minibatch:
+    """Returns a network's minibatch: the embeddings of the words that are read, and the words to be said."""
+    take_deriv = None if target.embedding_deriv is None else target.take_input_deriv
+    given = NetworkInput("input", target.indexes, target.embedding[target.input_words], take_deriv)
+    return Minibatch([given], [target])
+
+
+def check_dims(nnet: Nnet, embedding: Tensor) -> None:
+    """Raises TrainingError unless the network goes from `input` to `output` in the dimension of the embedding."""
+    dim = embedding.shape[1]
+    if nnet.input_dims != {"input": dim} or nnet.output_dims != {"output": dim}:
+        raise TrainingError(
+            f"the network goes from {nnet.input_dims} to {nnet.output_dims}, and the embedding has dimension {dim}: "
+            "'input' and 'output' must have the same"
+        )
+
+
+class _BeforeBoth:
+    """The state of network and embedding before a minibatch."""
+
+    def __init__(self, network: Before, embedding: EmbeddingInTraining) -> None:
+        self._network, self._embedding = network, embedding
+        self._estimate, self._kept = embedding.estimate.state(), list[KeptTensor]()
+        self._counts = embedding.num_updates, embedding.num_shortened
+
+    def keep_parameters(self) -> None:
+        self._network.keep_parameters()
+        embedding = self._embedding
+        if embedding.options is not None and not self._kept:
+            self._kept.append(KeptTensor(embedding.matrix, embedding.changing_rows))
+            if embedding.momentum is not None:
+                self._kept.append(KeptTensor(embedding.momentum))
+
+    def restore(self) -> None:
+        self._network.restore()
+        self._embedding.estimate.load_state(self._estimate)
+        self._embedding.estimate.frozen = False
+        self._embedding.num_updates, self._embedding.num_shortened = self._counts
+        for kept in self._kept:
+            kept.restore()
+
+
+class RnnlmInTraining(Trainable[RnnlmExample]):
+    """Network and embedding in training. The embedding takes its step right after the network's."""
+
+    def __init__(
+        self, nnet: Nnet, embedding: EmbeddingInTraining, options: TrainerOptions, objective: RnnlmObjective
+    ) -> None:
+        self.embedding = embedding
+        self._network = NnetInTraining(nnet, options, objective, None, None, None, stats_in_delta=True)
+        self._target: RnnlmTarget | None = None
+
+    def key(self, minibatch: RnnlmExample) -> str:
+        return ""
+
+    def set_learning_rate(self, rate: float) -> None:
+        self._network.set_learning_rate(rate)
+
+    def before(self) -> Restorable:
+        return _BeforeBoth(self._network.before(), self.embedding)
+
+    def begin(self, minibatch: RnnlmExample) -> int:
+        self._target = self.embedding.target(minibatch)
+        return self._network.begin(minibatch_of(self._target))
+
+    def add_gradient(self, minibatch: RnnlmExample, seed: int) -> dict[str, ObjectiveStats]:
+        target = self._target
+        assert target is not None, "begin comes first"
+        before = target.exact
+        stats = self._network.add_gradient(minibatch_of(target), seed)
+        return stats | {EXACT: ObjectiveStats(target.exact - before)}
+
+    def add_penalties(self, scale: float) -> None:
+        self._network.add_penalties(scale)
+
+    def update(self, max_param_change: float, *, limit: float, scale: float) -> Update:
+        update = self._network.update(max_param_change, limit=limit, scale=scale)
+        if update.not_finite is None and self.embedding.options is not None:
+            assert self._target is not None
+            taken = self.embedding.step(self._target, back=scale < 0, forward=limit > 1)  # of backstitch
+            if not math.isfinite(taken.length):
+                raise UnusableError("the derivative by the embedding is not finite")
+        return update
+
+    def scale_delta(self, scale: float) -> None:
+        self._network.scale_delta(scale)
+
+    def freeze_natural_gradient(self, frozen: bool) -> None:
+        self._network.freeze_natural_gradient(frozen)
+
+    def scale_statistics(self, scale: float) -> None:
+        """Statistics stay as they are, as in Kaldi's training of RNNLMs."""
+
+    def constrain(self, seed: int) -> None:
+        """No matrix is kept orthonormal, as in Kaldi's training of RNNLMs."""
+
+    # ---- continuing ----
+
+    def state(self) -> dict[str, Tensor]:
+        more = estimate_tensors(_ESTIMATE, self.embedding.estimate)
+        if self.embedding.momentum is not None:
+            more["embedding.momentum"] = self.embedding.momentum.clone()
+        return self._network.state() | more
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        self._network.load_state({name: value for name, value in state.items() if not name.startswith("embedding.")})
+        load_estimate(_ESTIMATE, self.embedding.estimate, state)
+        if self.embedding.momentum is not None:
+            self.embedding.momentum.copy_(state["embedding.momentum"])
+
+    def contents(self) -> dict[str, Any]:
+        return self._network.contents() | {"embedding": self.embedding.matrix.clone()}
+
+    def load_contents(self, contents: dict[str, Any]) -> None:
+        self._network.load_contents({name: value for name, value in contents.items() if name != "embedding"})
+        self.embedding.matrix.copy_(contents["embedding"])
+
+
+class RnnlmTrainer(MinibatchTrainer[RnnlmExample]):
+    """Trains a network and its embedding in place, as Kaldi's rnnlm-train does.
+
+        trainer = RnnlmTrainer(nnet, embedding, features)
+        for example in examples:
+            trainer.train_minibatch(example)
+
+    `embedding` is a tensor of words, or with `features` (words, features) of features; it changes in place.
+    `embedding_options` None: it stays.
+    """
+
+    model: RnnlmInTraining
+
+    def __init__(
+        self,
+        nnet: Nnet,
+        embedding: Tensor,
+        features: SparseMatrix | None = None,
+        options: RnnlmStepOptions | None = None,
+        embedding_options: EmbeddingOptions | None = None,
+        objective_options: RnnlmObjectiveOptions | None = None,
+        *,
+        say: Callable[[str], None] = _LOG.info,
+    ) -> None:
+        trainer_options = (options or RnnlmStepOptions()).trainer_options()
+        check_dims(nnet, embedding)
+        both = EmbeddingInTraining(embedding, embedding_options, features)
+        objective = RnnlmObjective(objective_options or RnnlmObjectiveOptions())
+        super().__init__(RnnlmInTraining(nnet, both, trainer_options, objective), trainer_options, say=say)
+        self.backstitch_phase -= 1  # minibatches count from 1 here
+        self.log = RnnlmLog(trainer_options.print_interval, say)

@@ -1,0 +1,110 @@
+/* Native code beside plain loops of double, for processors on which the tests in Python do not run: products of many
+   sizes, elements, sums, a loop. Exit status 1 and a line for each difference. See the target `native-others`. */
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NNET3_CODES };
+
+typedef struct {
+    int64_t code, rows, columns, inner;
+    double number;
+    float *matrix[6];
+    int64_t stride[6];
+} Operation;
+
+typedef struct {
+    int64_t of_iteration[6], of_row[6], table[6], counted[3];
+} Moves;
+
+typedef int64_t Block[2];
+
+void nnet3_run(const Operation *, const Moves *, const Block *const *, int64_t, int64_t, int64_t, int64_t, float *, int64_t);
+void nnet3_product(int64_t rows, int64_t columns, int64_t inner, float *y, int64_t of_y, const float *x, int64_t of_x,
+                   int64_t step_of_x, const float *w, int64_t of_w, int64_t step_of_w, const float *a, int64_t of_a,
+                   float alpha, int64_t threads);
+int64_t nnet3_size_of_operation(void);
+
+static int differences;
+static uint64_t state = 1;
+
+static float number(void) {
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (float)((double)(state >> 33) / (double)(UINT64_C(1) << 30) - 1.0);
+}
+
+static float *numbers(int64_t count) {
+    float *made = malloc((size_t)(count + 64) * sizeof(float));
+    for (int64_t k = 0; k < count + 64; k++) made[k] = number();
+    return made;
+}
+
+static void compare(const char *what, int64_t size, double found, double expected, double bound) {
+    if (fabs(found - expected) <= bound) return;
+    printf("%s of size %lld: %g for %g\n", what, (long long)size, found, expected);
+    differences++;
+}
+
+static void run(Operation operation, int64_t iterations, int64_t of_iteration) {
+    Moves moves = {{0}, {0}, {-1, -1, -1, -1, -1, -1}, {-1, -1, -1}};
+    for (int m = 0; m < 6; m++) moves.of_iteration[m] = operation.matrix[m] ? of_iteration : 0;
+    nnet3_run(&operation, &moves, 0, 0, 1, 0, iterations, 0, 1);
+}
+
+static void products(int64_t rows, int64_t columns, int64_t inner) {
+    float *x = numbers(rows * inner), *w = numbers(columns * inner), *a = numbers(columns), *y = numbers(rows * columns);
+    float *same = numbers(rows * columns);
+    nnet3_product(rows, columns, inner, y, columns, x, inner, 1, w, inner, 1, a, 0, 1.0f, 1);
+    Operation op = {PRODUCT, rows, columns, inner, 1.0, {same, x, w, a}, {columns, inner, inner, 0}};
+    run(op, 1, 0);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++) {
+            double sum = a[j];
+            for (int64_t k = 0; k < inner; k++) sum += (double)x[i * inner + k] * w[j * inner + k];
+            compare("product by panels", columns, y[i * columns + j], sum, 1e-5 * (1.0 + (double)inner));
+            compare("product by rows", columns, same[i * columns + j], sum, 1e-5 * (1.0 + (double)inner));
+        }
+    free(x), free(w), free(a), free(y), free(same);
+}
+
+/* Rows of a loop: each iteration works on the next row. */
+static void elements(int64_t columns) {
+    const int64_t rows = 5;
+    float *x = numbers(rows * columns), *y = numbers(rows * columns);
+    for (int64_t k = 0; k < rows * columns; k++) x[k] *= 20.0f;
+    run((Operation){SIGMOID, 1, columns, 0, 0.0, {y, x}, {columns, columns}}, rows, columns);
+    for (int64_t k = 0; k < rows * columns; k++) compare("sigmoid", columns, y[k], 1.0 / (1.0 + exp(-(double)x[k])), 1e-6);
+    run((Operation){TANH, rows, columns, 0, 0.0, {y, x}, {columns, columns}}, 1, 0);
+    for (int64_t k = 0; k < rows * columns; k++) compare("tanh", columns, y[k], tanh((double)x[k]), 1e-6);
+    run((Operation){SUM_ROWS, rows, columns, 0, 2.0, {y, x}, {0, columns}}, 1, 0);
+    for (int64_t j = 0; j < columns; j++) {
+        double sum = 0.0;
+        for (int64_t i = 0; i < rows; i++) sum += 2.0 * x[i * columns + j];
+        compare("sum of rows", columns, y[j], sum, 1e-4);
+    }
+    run((Operation){NORMALIZE, rows, columns, 0, 1.0, {y, x}, {columns, columns}}, 1, 0);
+    for (int64_t i = 0; i < rows; i++) {
+        double square = 0.0;
+        for (int64_t j = 0; j < columns; j++) square += (double)x[i * columns + j] * x[i * columns + j];
+        for (int64_t j = 0; j < columns; j++)
+            compare("row of norm 1", columns, y[i * columns + j], x[i * columns + j] / sqrt(square / (double)columns), 1e-4);
+    }
+    free(x), free(y);
+}
+
+int main(void) {
+    if (nnet3_size_of_operation() != sizeof(Operation)) return 2;
+    for (int64_t size = 1; size < 80; size += 1 + size / 9) {
+        elements(size);
+        for (int64_t rows = 1; rows < 30; rows += 1 + rows / 3) {
+            products(rows, size, 37);
+            products(rows, 35, size);
+        }
+    }
+    products(100, 600, 800);
+    printf("%d differences\n", differences);
+    return differences != 0;
+}

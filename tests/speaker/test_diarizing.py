@@ -1,0 +1,99 @@
+"""Diarization: speakers in turns; scores of pairs against the model without projection; kept axes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnet3.errors import ArgumentError, ModelFormatError
+from nnet3.options import ClusteringOptions, PldaScoringOptions
+from nnet3.speaker import diarize
+from nnet3.speech.speaker.clustering import clusters_of
+from nnet3.speech.speaker.diarizing import main_axes, scores_of_pairs
+from nnet3.speech.speaker.plda import Plda
+from nnet3.speech.speaker.speaker_model import SpeakerModel
+from nnet3.speech.speaker.turns import stretches_of, turns_of, windows_in
+from tests.seeds import RANDOM
+from tests.speaker.made_voices import RATE, voice
+from tests.speaker.slow_plda import random_covariance
+
+PARTS = [(0, 3.0), (3, 4.0), (0, 3.0), (5, 3.0)]
+CALL = np.concatenate([voice(who, 300 + n, seconds) for n, (who, seconds) in enumerate(PARTS)])
+
+
+def test_speakers_have_their_turns(model_folder: Path) -> None:
+    turns = diarize((CALL, RATE), model_folder, num_speakers=3)
+    assert [turn.speaker for turn in turns] == [1, 2, 1, 3]
+    begin = 0.0
+    for turn, (_, seconds) in zip(turns, PARTS, strict=True):
+        assert turn.start == pytest.approx(begin + 0.25, abs=0.1)
+        assert turn.end == pytest.approx(begin + 0.25 + seconds, abs=0.1)
+        begin += seconds + 0.5
+    model = SpeakerModel(model_folder)
+    assert {turn.speaker for turn in diarize((CALL, RATE), model, num_speakers=1)} == {1}
+    apart = diarize((CALL, RATE), model, threshold=1e9)
+    assert [turn.speaker for turn in apart] == list(range(1, len(apart) + 1))
+    assert {turn.speaker for turn in diarize((CALL, RATE), model, threshold=-1e9)} == {1}
+
+
+def test_what_is_too_short_has_no_turns(model_folder: Path) -> None:
+    model = SpeakerModel(model_folder)
+    assert diarize((np.ones(RATE, np.int16), RATE), model) == []
+    assert diarize((voice(0, 1, 0.3), RATE), model) == []
+    assert len(diarize((voice(0, 1, 0.3), RATE), model, min_segment=0.2)) == 1
+    assert (
+        len(diarize((voice(0, 1, 0.3), RATE), model, num_speakers=1, min_segment=0.001, window=0.001, period=0.001))
+        == 1
+    )
+    with pytest.raises(ArgumentError, match="no option 'minimum'"):
+        diarize((CALL, RATE), model, minimum=3)
+    model.plda = None
+    with pytest.raises(ModelFormatError, match="the file plda is missing"):
+        diarize((CALL, RATE), model)
+
+
+def test_turns_follow_from_vectors_of_windows(model_folder: Path) -> None:
+    """By the steps of the recipe, one after the other."""
+    model = SpeakerModel(model_folder)
+    assert model.plda is not None
+    features, voiced = model.frames((CALL, RATE))
+    windows = windows_in(stretches_of(voiced, 30), 150, 75, 50)
+    vectors = model.vectors([features[first:end] for first, end in windows.tolist()])
+    scores = scores_of_pairs(model.plda, model.prepared(vectors), 0.1)
+    labels = clusters_of(-scores, ClusteringOptions(threshold=-5.0))
+    start, end, first = turns_of(windows[:, 0] / 100, windows[:, 1] / 100, labels)
+    turns = diarize((CALL, RATE), model, threshold=5.0)
+    np.testing.assert_allclose([turn[:2] for turn in turns], np.stack([start, end], axis=1))
+    assert len(set(zip(labels[first].tolist(), (turn.speaker for turn in turns), strict=True))) == len(
+        set(labels.tolist())
+    )
+
+
+def test_scores_of_pairs_are_ratios() -> None:
+    dim = 5
+    plda = Plda.of_covariances(RANDOM.normal(size=dim), random_covariance(RANDOM, dim), random_covariance(RANDOM, dim))
+    vectors = RANDOM.normal(0, 2, (7, dim))
+    own, _ = plda.in_own_space(vectors)
+    whole = scores_of_pairs(plda, vectors, 1.0)
+    np.testing.assert_allclose(whole, plda.ratios(own, [1], own), atol=1e-12)
+    np.testing.assert_allclose(whole, whole.T, atol=1e-9)
+    np.testing.assert_allclose(scores_of_pairs(plda, vectors, 0.9999), whole, atol=1e-9)
+    options = PldaScoringOptions(normalize_length=False)
+    rotated, _ = np.linalg.qr(RANDOM.normal(size=(dim, dim)))
+    turned = plda.projected(rotated)
+    for energy in (0.1, 0.5):  # whatever the axes of the space are
+        scores = scores_of_pairs(plda, vectors, energy, options)
+        np.testing.assert_allclose(scores_of_pairs(turned, vectors @ rotated.T, energy, options), scores, atol=1e-4)
+
+
+def test_kept_axes_hold_more_than_the_share_and_one_more() -> None:
+    """Variances of 4, 3, 2, 1, 0: what lies on the first axes is 0.4, 0.7, 0.9, 1."""
+    points = np.sqrt(5 * np.array([4.0, 3, 2, 1, 0]))
+    vectors = np.concatenate([np.diag(points), -np.diag(points)]) + 3
+    for energy, count in ((0.1, 2), (0.39, 2), (0.41, 3), (0.89, 4), (0.95, 5), (0.9999999, 5)):
+        axes = main_axes(vectors, energy)
+        assert axes.shape == (count, 5)
+        np.testing.assert_allclose(axes @ axes.T, np.eye(count), atol=1e-9)
+    assert main_axes(np.ones((1, 5)), 0.5).shape == (1, 5)
