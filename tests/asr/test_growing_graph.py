@@ -9,9 +9,10 @@ import pytest
 
 from nnet3.kaldi_io import Fst
 from nnet3.options import SearchOptions
+from nnet3.speech.asr.arcs import arcs_leaving
 from nnet3.speech.asr.beam_search import BeamSearch
 from nnet3.speech.asr.growing_graph import GrowingGraph
-from nnet3.speech.asr.search_graph import SearchGraph, arcs_leaving, epsilons_first
+from nnet3.speech.asr.search_graph import SearchGraph, epsilons_first
 from tests.asr.slow_search import random_graph
 from tests.seeds import RANDOM
 

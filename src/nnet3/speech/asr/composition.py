@@ -13,12 +13,12 @@ import numpy.typing as npt
 from nnet3.base.kaldi_io.fst import Fst
 from nnet3.base.kaldi_io.fst_const import LabelReach
 from nnet3.errors import ModelFormatError
+from nnet3.speech.asr.arcs import arcs_leaving
 from nnet3.speech.asr.arrays import Integers
 from nnet3.speech.asr.columns import joined, part
 from nnet3.speech.asr.growing_graph import GrowingGraph, put
 from nnet3.speech.asr.language_model import BackoffModel
 from nnet3.speech.asr.number_of_key import NumberOfKey
-from nnet3.speech.asr.search_graph import arcs_leaving
 from nnet3.speech.asr.words_ahead import ReachedWords, WordsAhead
 
 Costs = npt.NDArray[np.float32]

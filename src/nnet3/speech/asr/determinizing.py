@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from nnet3.base.index.row_hashes import mixed
 from nnet3.base.kaldi_io.lattice import Strings
+from nnet3.speech.asr.arcs import arcs_leaving
 from nnet3.speech.asr.arrays import Doubles, Integers
 from nnet3.speech.asr.columns import Waiting, joined, part
 from nnet3.speech.asr.label_lattice import NO_ARCS, LabelLattice, LabelledArcs, final_columns
-from nnet3.speech.asr.search_graph import arcs_leaving
 from nnet3.speech.asr.strings import chained, common_lengths, first_values, hashes, without_first
 
 _NONE = -1

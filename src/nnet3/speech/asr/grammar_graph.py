@@ -17,10 +17,10 @@ from nnet3.base.kaldi_io.fst_const import read_const
 from nnet3.base.kaldi_io.fst_header import CONST, read_fst_header
 from nnet3.base.kaldi_io.reader import Reader
 from nnet3.errors import ModelFormatError
+from nnet3.speech.asr.arcs import arcs_leaving
 from nnet3.speech.asr.arrays import Flags, Integers
 from nnet3.speech.asr.growing_graph import GrowingGraph, put
 from nnet3.speech.asr.number_of_key import NumberOfKey
-from nnet3.speech.asr.search_graph import arcs_leaving
 
 _FORMAT = 1
 _CROSSES = np.float32(4096.0)  # the final cost of a state from where arcs lead to other graphs

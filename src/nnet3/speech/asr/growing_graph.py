@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.speech.asr.arcs import ArcsOfStates, arcs_between
 from nnet3.speech.asr.arrays import Integers
-from nnet3.speech.asr.search_graph import ArcsOfStates, arcs_between
 
 _NOT_MADE = -1
 

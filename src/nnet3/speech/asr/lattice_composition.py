@@ -11,10 +11,10 @@ from nnet3.base.kaldi_io.fst_reach import arcs_on_cycles
 from nnet3.base.kaldi_io.lattice import Lattice
 from nnet3.base.kaldi_io.lattice_states import connected, with_states
 from nnet3.errors import ModelFormatError
+from nnet3.speech.asr.arcs import arcs_between, arcs_leaving
 from nnet3.speech.asr.arrays import Integers, Singles
 from nnet3.speech.asr.columns import joined, part
 from nnet3.speech.asr.lattice_states import check_acyclic, with_arcs
-from nnet3.speech.asr.search_graph import arcs_between, arcs_leaving
 from nnet3.speech.asr.word_acceptor import NO_ARC, StateNumbers, WordAcceptor
 
 _NO_WORD = 0

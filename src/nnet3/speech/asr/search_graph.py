@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
 from nnet3.base.kaldi_io.fst import Fst
 from nnet3.errors import ModelFormatError
+from nnet3.speech.asr.arcs import ArcsOfStates, arcs_between, arcs_leaving
 from nnet3.speech.asr.arrays import Integers
-
-
-class ArcsOfStates(NamedTuple):
-    """Arcs out of a list of states: the arcs' numbers, and the place in the list of each arc's source state."""
-
-    arc: Integers
-    place: Integers
 
 
 class SearchGraph:
@@ -113,16 +105,3 @@ def _epsilons_of_states(fst: Fst) -> Integers:
     """Returns the number of each state's arcs without a row, (states,), in as few bytes as hold them."""
     counts = np.bincount(_states_of_arcs(fst, np.flatnonzero(fst.ilabel == 0)), minlength=fst.num_states)
     return counts.astype(np.min_scalar_type(counts.max()))
-
-
-def arcs_leaving(offsets: Integers, states: Integers) -> ArcsOfStates:
-    """Returns arcs offsets[s] .. offsets[s + 1] - 1 for each state s of a list, in its order."""
-    return arcs_between(offsets[states], offsets[states + 1])
-
-
-def arcs_between(starts: Integers, ends: Integers) -> ArcsOfStates:
-    """Returns arcs starts[i] .. ends[i] - 1 for each place i of a list, in its order."""
-    counts = ends - starts
-    behind = np.cumsum(counts)
-    place = np.repeat(np.arange(len(starts)), counts)
-    return ArcsOfStates(np.arange(behind[-1] if len(behind) else 0) + (ends - behind)[place], place)

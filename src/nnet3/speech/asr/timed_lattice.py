@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from nnet3.base.index.row_hashes import mixed
 from nnet3.base.kaldi_io.lattice import Strings, no_strings
+from nnet3.speech.asr.arcs import arcs_leaving
 from nnet3.speech.asr.arrays import Doubles, Flags, Integers
 from nnet3.speech.asr.columns import Waiting, joined, part
 from nnet3.speech.asr.determinizing import Leaps, Memory, changes
 from nnet3.speech.asr.label_lattice import NO_ARCS, LabelLattice, LabelledArcs, final_columns
 from nnet3.speech.asr.levels import longest_paths
-from nnet3.speech.asr.search_graph import arcs_leaving
 from nnet3.speech.asr.strings import chained, first_values, hashes, without_first
 from nnet3.speech.asr.word_times import WordBoundaries
 

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.base.kaldi_io.fst_const import LabelReach
+from nnet3.speech.asr.arcs import arcs_leaving
 from nnet3.speech.asr.arrays import Doubles, Integers
 from nnet3.speech.asr.language_model import BackoffModel
-from nnet3.speech.asr.search_graph import arcs_leaving
 
 Costs = npt.NDArray[np.float32]
 _NONE = -1
