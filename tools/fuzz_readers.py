@@ -36,14 +36,14 @@ from nnet3.model.hmm.topology import read_topology
 from nnet3.model.hmm.tree import ContextDependency
 from nnet3.model.nnet.load import read_transition_model
 from nnet3.options import HearingOptions, IvectorOptions, MfccOptions, OnlineCmvnOptions, ServeOptions, SpliceOptions
-from nnet3.speech.asr.arpa import arpa_fst, parse_arpa
-from nnet3.speech.asr.audio_file import open_audio
-from nnet3.speech.asr.conf_file import read_conf
-from nnet3.speech.asr.ivector_files import load_cmvn_stats, load_diagonal_gmm, load_ivector_extractor
-from nnet3.speech.asr.ivectors import IvectorModel, SpeakerState
-from nnet3.speech.asr.lang_folder import Dictionary
 from nnet3.speech.asr.model_settings import read_extractor_settings, read_kaldi_settings, read_vosk_settings
-from nnet3.speech.asr.word_times import WordBoundaries
+from nnet3.speech.features.audio_file import open_audio
+from nnet3.speech.features.conf_file import read_conf
+from nnet3.speech.features.ivector_files import load_cmvn_stats, load_diagonal_gmm, load_ivector_extractor
+from nnet3.speech.features.ivectors import IvectorModel, SpeakerState
+from nnet3.speech.language_models.arpa import arpa_fst, parse_arpa
+from nnet3.speech.language_models.lang_folder import Dictionary
+from nnet3.speech.lattices.word_times import WordBoundaries
 from nnet3.speech.serve.access import AccessRules
 from nnet3.speech.serve.session import Session
 from nnet3.speech.speaker.plda import Plda

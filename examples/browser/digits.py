@@ -16,7 +16,7 @@ import torch
 
 import nnet3
 from examples.browser.page import CONF, expected, missing, watch, write_page
-from nnet3.speech.asr.features import FeatureStream, read_feature_options
+from nnet3.speech.features.features import FeatureStream, read_feature_options
 from nnet3.train import MatrixTarget, Minibatch, NetworkInput, Trainer, TrainerOptions, exponential_rate
 from nnet3.training.train.minibatch import grid, one_hot
 from recipes.spoken_digits.features import varied

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import nnet3
-from nnet3.speech.asr.features import FeatureStream, read_feature_options
+from nnet3.speech.features.features import FeatureStream, read_feature_options
 
 HERE = Path(__file__).parent
 CONF = HERE / "fbank.conf"

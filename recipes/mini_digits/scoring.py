@@ -8,8 +8,8 @@ from pathlib import Path
 
 from nnet3.base.kaldi_io.lattice import open_lattice_table
 from nnet3.base.kaldi_io.symbols import SymbolTable, load_symbols
-from nnet3.speech.asr.lattice_path import best_paths
 from nnet3.speech.asr.word_errors import WordErrors, word_errors
+from nnet3.speech.lattices.lattice_path import best_paths
 
 Choice = tuple[int, float]  # weight of the language model, penalty of words
 Texts = dict[str, list[str]]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from nnet3.base.kaldi_io.writer import Writer
-from nnet3.speech.asr.const_arpa import ConstArpa
-from nnet3.speech.asr.const_arpa_file import write_const_arpa
-from nnet3.speech.asr.integer_arpa import Ngrams
+from nnet3.speech.language_models.const_arpa import ConstArpa
+from nnet3.speech.language_models.const_arpa_file import write_const_arpa
+from nnet3.speech.language_models.integer_arpa import Ngrams
 from tests.shared_data import SHARED
 
 FOLDER = SHARED / "rescoring/carpa"

@@ -11,9 +11,9 @@ import numpy as np
 from nnet3.base.kaldi_io.lattice import Strings
 from nnet3.model.hmm.topology import NO_PDF, HmmTopology, TopologyEntry, TopologyState
 from nnet3.model.hmm.transition_model import TransitionModel
-from nnet3.speech.asr.label_lattice import LabelLattice
-from nnet3.speech.asr.levels import longest_paths
-from nnet3.speech.asr.word_times import WordBoundaries
+from nnet3.speech.lattices.label_lattice import LabelLattice
+from nnet3.speech.lattices.levels import longest_paths
+from nnet3.speech.lattices.word_times import WordBoundaries
 
 BEAM = 2.0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnet3.kaldi_io import Writer
-from nnet3.speech.asr.grammar_graph import Grammar
+from nnet3.speech.search.grammar_graph import Grammar
 from tests.kaldi_io.graph_bytes import const_bytes
 
 

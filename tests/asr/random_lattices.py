@@ -6,8 +6,8 @@ import numpy as np
 
 from nnet3.base.kaldi_io.fst import Fst
 from nnet3.base.kaldi_io.lattice import Lattice, Strings
-from nnet3.speech.asr.arrays import Integers, Singles
-from nnet3.speech.asr.word_acceptor import NO_ARC, WordAcceptor, WordArcs
+from nnet3.speech.arrays.aliases import Integers, Singles
+from nnet3.speech.language_models.word_acceptor import NO_ARC, WordAcceptor, WordArcs
 
 
 class Sums(WordAcceptor):

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nnet3.speech.asr.composition import LookaheadGraph
-from nnet3.speech.asr.language_model import BackoffModel
+from nnet3.speech.language_models.language_model import BackoffModel
+from nnet3.speech.search.composition import LookaheadGraph
 
 Arc = tuple[int, int, float, "State"]  # input label, output label, cost, where it leads
 

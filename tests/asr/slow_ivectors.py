@@ -10,7 +10,7 @@ import numpy as np
 
 from nnet3.asr import IvectorModel
 from nnet3.options import IvectorOptions, OnlineCmvnOptions
-from nnet3.speech.asr.ivector_files import DiagonalGmm, from_packed
+from nnet3.speech.features.ivector_files import DiagonalGmm, from_packed
 
 
 class SlowCmvn:

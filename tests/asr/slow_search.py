@@ -10,8 +10,8 @@ import numpy as np
 
 from nnet3.base.kaldi_io.lattice import Lattice, Strings
 from nnet3.kaldi_io import Fst
-from nnet3.speech.asr.levels import longest_paths
-from nnet3.speech.asr.raw_lattice import RawLattice
+from nnet3.speech.lattices.levels import longest_paths
+from nnet3.speech.lattices.raw_lattice import RawLattice
 
 Words = tuple[int, ...]
 Path = tuple[float, tuple[int, ...]]  # cost and input labels

@@ -12,8 +12,8 @@ from nnet3.model.hmm.topology import HmmTopology, TopologyEntry, TopologyState
 from nnet3.model.hmm.transition_model import TransitionModel
 from nnet3.model.nnet import AcousticModel, Nnet
 from nnet3.options import IvectorOptions, OnlineCmvnOptions, SpliceOptions
-from nnet3.speech.asr.arrays import Doubles
-from nnet3.speech.asr.ivector_files import DiagonalGmm, IvectorExtractor
+from nnet3.speech.arrays.aliases import Doubles
+from nnet3.speech.features.ivector_files import DiagonalGmm, IvectorExtractor
 
 FEATURES, OUTPUTS, IVECTOR, GAUSSIANS, OFFSET = 6, 5, 4, 8, 30.0
 SILENCE = (1,)

@@ -13,8 +13,8 @@ from nnet3.errors import ArgumentError, ModelFormatError
 from nnet3.kaldi_io import Fst
 from nnet3.options import DecodingOptions
 from nnet3.speech.asr.decoding import DecodingGraph
-from nnet3.speech.asr.graph_words import DIGEST, write_digest
 from nnet3.speech.asr.model_folder import GraphFiles
+from nnet3.speech.language_models.graph_words import DIGEST, write_digest
 from tests.asr.toy_phones import KINDS, PHONES, chain_model, ids_of_phones
 from tests.kaldi_io.graph_bytes import lookahead_bytes, ngram_bytes
 
@@ -217,7 +217,7 @@ def test_a_segment_without_an_end_stays_small(
     kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows that are in the lattice are forgotten, states of the composition too; words are those of all."""
-    monkeypatch.setattr("nnet3.speech.asr.composition._MOST_STATES", 20)
+    monkeypatch.setattr("nnet3.speech.search.composition._MOST_STATES", 20)
     segment = DecodingGraph.load(request.getfixturevalue(kind), chain_model()).start(replace(OPTIONS, lattice_beam=4.0))
     scores, times, most = scores_of(*SAID), 20, 0
     for _ in range(times):

@@ -9,7 +9,7 @@ import torch
 
 import nnet3
 from nnet3.asr import Model, Recognizer
-from nnet3.speech.asr.features import FeatureStream
+from nnet3.speech.features.features import FeatureStream
 from tests.asr.small_recognizer import RATE, audio, write_recognizer
 
 AUDIO = audio(3.0)

@@ -10,7 +10,7 @@ import pytest
 
 from nnet3.asr import IvectorModel, OnlineIvectors
 from nnet3.options import IvectorOptions, OnlineCmvnOptions
-from nnet3.speech.asr.ivectors import IvectorFiles
+from nnet3.speech.features.ivectors import IvectorFiles
 from tests.asr.golden_ivectors import ARRAYS, FEATURES, GOLDEN, NEAR
 
 

@@ -16,12 +16,12 @@ from nnet3.base.kaldi_io.lattice import Lattice
 from nnet3.base.kaldi_io.symbols import SymbolTable, load_symbols
 from nnet3.base.options.rescoring import ComposeOptions
 from nnet3.errors import ConfigError, ModelFormatError
-from nnet3.speech.asr.const_arpa_acceptor import ConstArpaAcceptor
-from nnet3.speech.asr.const_arpa_file import load_const_arpa
 from nnet3.speech.asr.model_rescoring import Rescoring, RescoringFiles
-from nnet3.speech.asr.rescoring import exchanged
-from nnet3.speech.asr.rnnlm import Rnnlm
-from nnet3.speech.asr.rnnlm_acceptor import RnnlmAcceptor
+from nnet3.speech.language_models.const_arpa_acceptor import ConstArpaAcceptor
+from nnet3.speech.language_models.const_arpa_file import load_const_arpa
+from nnet3.speech.language_models.rnnlm import Rnnlm
+from nnet3.speech.language_models.rnnlm_acceptor import RnnlmAcceptor
+from nnet3.speech.lattices.rescoring import exchanged
 from tests.asr.golden_rescoring import assert_same_arcs, assert_same_paths, lattices, paths
 from tests.asr.golden_vosk import samples_of
 from tests.rescoring_data import VOSK_CASES, needs_rescoring

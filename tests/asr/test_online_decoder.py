@@ -13,10 +13,10 @@ from nnet3.asr import FeatureStream, Model, OnlineIvectors
 from nnet3.errors import ArgumentError, ExecutionError
 from nnet3.options import EndpointRule, LatticeOptions, OnlineCmvnOptions, SilenceWeightingOptions
 from nnet3.speech.asr.acoustic_stream import UNKNOWN_SPEAKER, SpeakerKnown
-from nnet3.speech.asr.audio import samples_at_once
-from nnet3.speech.asr.endpoints import Endpointing
 from nnet3.speech.asr.online_decoder import OnlineDecoder, OnlineStream
-from nnet3.speech.asr.utterance_decoder import UtteranceDecoder, UtteranceSearch
+from nnet3.speech.features.audio import samples_at_once
+from nnet3.speech.search.endpoints import Endpointing
+from nnet3.speech.search.utterance_decoder import UtteranceDecoder, UtteranceSearch
 from tests.asr.small_model import FEATURES, SILENCE, random_cmvn_stats
 from tests.asr.small_recognizer import RATE, audio, write_recognizer
 from tests.seeds import RANDOM

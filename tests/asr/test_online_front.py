@@ -12,8 +12,8 @@ import nnet3
 from nnet3.asr import FeatureStream, OnlineIvectors
 from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error
 from nnet3.options import DecodingOptions, OnlineFeatureOptions, SilenceWeightingOptions
-from nnet3.speech.asr.features import OnlineCmvn
 from nnet3.speech.asr.online_front import load_online_features, online_front
+from nnet3.speech.features.features import OnlineCmvn
 from tests.asr.small_model import FEATURES, IVECTOR, acoustic_model, random_cmvn_stats, write_folder, write_matrix
 from tests.asr.small_recognizer import RATE, audio
 from tests.seeds import RANDOM

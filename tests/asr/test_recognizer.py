@@ -15,7 +15,7 @@ from nnet3.asr import AcousticStream, Endpointing, KaldiRecognizer, Model, Recog
 from nnet3.base.kaldi_io.fst_file import save_fst
 from nnet3.errors import ArgumentError, ExecutionError, ModelFormatError
 from nnet3.kaldi_io import Fst
-from nnet3.speech.asr.endpoints import trailing_silence
+from nnet3.speech.search.endpoints import trailing_silence
 from tests.asr.small_recognizer import PIECE, RATE, audio, write_recognizer
 from tests.effort import EFFORT
 

@@ -12,9 +12,9 @@ from nnet3.asr import SpeakerState
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import load_matrix
 from nnet3.options import IvectorOptions, SpliceOptions
-from nnet3.speech.asr.conf_file import read_conf
-from nnet3.speech.asr.ivector_files import load_cmvn_stats, load_diagonal_gmm, load_ivector_extractor
-from nnet3.speech.asr.ivectors import IvectorModel
+from nnet3.speech.features.conf_file import read_conf
+from nnet3.speech.features.ivector_files import load_cmvn_stats, load_diagonal_gmm, load_ivector_extractor
+from nnet3.speech.features.ivectors import IvectorModel
 from tests.asr.small_model import random_features, random_ivector_model
 from tests.seeds import RANDOM
 

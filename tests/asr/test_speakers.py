@@ -15,8 +15,8 @@ import nnet3
 from nnet3.asr import KaldiRecognizer, Model, Recognizer, SpkModel
 from nnet3.base.kaldi_io.load import load_matrix, load_vector
 from nnet3.errors import ArgumentError, ConfigError, ExecutionError, ModelFormatError
-from nnet3.speech.asr.features import FeatureStream
 from nnet3.speech.asr.speakers import SpeakerStream, speech_frames, speech_rows, without_sliding_mean
+from nnet3.speech.features.features import FeatureStream
 from tests.asr.golden_vosk import check_mode, modes_of, said, samples_of
 from tests.asr.small_recognizer import RATE, audio, write_recognizer
 from tests.asr.small_speakers import FEATURES, write_speaker_model

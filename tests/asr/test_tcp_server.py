@@ -15,10 +15,10 @@ import pytest
 from nnet3.asr import Model
 from nnet3.errors import ArgumentError, NumericalError
 from nnet3.options import EndpointRule, LatticeOptions, SilenceWeightingOptions, TcpOptions
-from nnet3.speech.asr.endpoints import Endpointing
 from nnet3.speech.asr.online_decoder import OnlineDecoder, OnlineStream
 from nnet3.speech.asr.tcp_server import TcpServer
-from nnet3.speech.asr.utterance_decoder import UtteranceDecoder, UtteranceSearch
+from nnet3.speech.search.endpoints import Endpointing
+from nnet3.speech.search.utterance_decoder import UtteranceDecoder, UtteranceSearch
 from tests.asr.small_model import SILENCE
 from tests.asr.small_recognizer import RATE, audio, write_recognizer
 from tests.patience import PATIENCE

@@ -8,9 +8,9 @@ import pytest
 from nnet3.errors import ArgumentError
 from nnet3.model.hmm.transition_model import TransitionModel
 from nnet3.options import DecodingOptions
-from nnet3.speech.asr.beam_search import BeamSearch
-from nnet3.speech.asr.search_graph import SearchGraph
 from nnet3.speech.asr.without_graph import greedy_labels, phone_loop
+from nnet3.speech.search.beam_search import BeamSearch
+from nnet3.speech.search.search_graph import SearchGraph
 from tests.asr.slow_search import best_of_words
 from tests.asr.toy_phones import chain_model, hmm_model, ids_of_phones
 from tests.seeds import RANDOM

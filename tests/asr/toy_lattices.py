@@ -8,10 +8,10 @@ import numpy as np
 
 from nnet3.base.kaldi_io.lattice import Lattice, Strings
 from nnet3.options import SearchOptions
-from nnet3.speech.asr.beam_search import BeamSearch
-from nnet3.speech.asr.raw_lattice import RawLattice
-from nnet3.speech.asr.search_graph import SearchGraph
-from nnet3.speech.asr.word_lattice import word_lattice
+from nnet3.speech.lattices.raw_lattice import RawLattice
+from nnet3.speech.lattices.word_lattice import word_lattice
+from nnet3.speech.search.beam_search import BeamSearch
+from nnet3.speech.search.search_graph import SearchGraph
 from tests.asr.slow_search import random_graph
 from tests.seeds import RANDOM
 

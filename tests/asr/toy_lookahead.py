@@ -8,9 +8,9 @@ import numpy as np
 
 from nnet3.base.kaldi_io.fst_const import LabelReach
 from nnet3.kaldi_io import Fst
-from nnet3.speech.asr.composition import LookaheadGraph
-from nnet3.speech.asr.language_model import BackoffModel
-from nnet3.speech.asr.raw_lattice import RawLattice
+from nnet3.speech.language_models.language_model import BackoffModel
+from nnet3.speech.lattices.raw_lattice import RawLattice
+from nnet3.speech.search.composition import LookaheadGraph
 from tests.asr.slow_search import Words, best_of_words, paths_of
 from tests.seeds import RANDOM
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnet3.speech.asr.audio import Samples
+from nnet3.speech.features.audio import Samples
 
 
 def voice(seconds: float = 0.5) -> Samples:

@@ -12,7 +12,7 @@ import pytest
 
 from nnet3.kaldi_io import open_matrix_table
 from nnet3.options import FbankOptions, MfccOptions
-from nnet3.speech.asr.features import FeatureStream
+from nnet3.speech.features.features import FeatureStream
 from tests.cli.run_command import Cli, Shell
 
 native = pytest.importorskip("kaldi_native_fbank")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nnet3.kaldi_io import load_matrix, matrix_writer, open_matrix_table
-from nnet3.speech.asr.feature_changes import spliced, subsampled, with_deltas
+from nnet3.speech.features.feature_changes import spliced, subsampled, with_deltas
 from tests.cli.run_command import Cli
 
 RNG = np.random.default_rng(11)

@@ -16,8 +16,8 @@ from nnet3.hmm import TransitionModel
 from nnet3.kaldi_io import Reader, load_fst
 from nnet3.model.nnet import load_transition_model
 from nnet3.options import SearchOptions
-from nnet3.speech.asr.beam_search import BeamSearch, BestPath
-from nnet3.speech.asr.search_graph import SearchGraph
+from nnet3.speech.search.beam_search import BeamSearch, BestPath
+from nnet3.speech.search.search_graph import SearchGraph
 from tests.cli.run_command import Cli
 from tests.road_case import RoadCase, needs_road, road_cases, run_good
 from tests.seeds import RANDOM

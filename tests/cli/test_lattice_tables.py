@@ -22,7 +22,7 @@ from nnet3.kaldi_io import (
     vector_writer,
 )
 from nnet3.options import LatticeOptions, SearchOptions
-from nnet3.speech.asr.utterance_decoder import UtteranceDecoder
+from nnet3.speech.search.utterance_decoder import UtteranceDecoder
 from tests.asr.slow_graphs import graph_of_words
 from tests.asr.slow_search import best_paths
 from tests.asr.small_model import IVECTOR

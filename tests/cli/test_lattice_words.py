@@ -10,8 +10,8 @@ import pytest
 
 from nnet3.base.kaldi_io.lattice import Lattice, open_lattice_table
 from nnet3.base.kaldi_io.symbols import load_symbols
-from nnet3.speech.asr.label_lattice import LabelLattice
-from nnet3.speech.asr.lattice_posteriors import arc_posteriors
+from nnet3.speech.lattices.label_lattice import LabelLattice
+from nnet3.speech.lattices.lattice_posteriors import arc_posteriors
 from tests.cli.run_command import Cli
 from tests.shared_data import SHARED
 

@@ -17,8 +17,8 @@ from nnet3.kaldi_io import (
     write_wxfilename,
 )
 from nnet3.options import OnlineCmvnOptions
-from nnet3.speech.asr.cmvn import add_to_stats
-from nnet3.speech.asr.features import OnlineCmvn
+from nnet3.speech.features.cmvn import add_to_stats
+from nnet3.speech.features.features import OnlineCmvn
 from tests.cli.run_command import Cli
 
 RNG = np.random.default_rng(11)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nnet3.base.kaldi_io.lattice import open_lattice_table
-from nnet3.speech.asr.lattice_path import LatticePath, best_paths
+from nnet3.speech.lattices.lattice_path import LatticePath, best_paths
 from tests.road_case import run_line
 from tests.shared_data import SHARED
 

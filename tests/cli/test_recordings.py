@@ -10,7 +10,7 @@ import pytest
 
 from nnet3.cli.recordings import recordings_of
 from nnet3.errors import Nnet3Error
-from nnet3.speech.asr.audio_source import BytesInOrder
+from nnet3.speech.features.audio_source import BytesInOrder
 
 
 def _wav(samples: bytes) -> bytes:

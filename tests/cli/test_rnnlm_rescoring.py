@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from nnet3.base.kaldi_io.lattice import open_lattice_table
-from nnet3.speech.asr.lattice_path import best_paths
+from nnet3.speech.lattices.lattice_path import best_paths
 from tests.cli.run_command import Cli
 
 SPECIAL, DIGITS, HALF = 4, 10, 4  # <eps> <s> </s> <brk>, then digits

@@ -10,7 +10,7 @@ import pytest
 
 from nnet3.cli.segments_file import parts_of, read_segments, rows_between
 from nnet3.errors import Nnet3Error, TableError
-from nnet3.speech.asr.audio_source import AudioSource
+from nnet3.speech.features.audio_source import AudioSource
 
 
 def source(name: str, samples: np.ndarray, rate: int = 10) -> AudioSource:

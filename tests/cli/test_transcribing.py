@@ -17,7 +17,7 @@ import pytest
 
 from nnet3.asr import Model, Recognizer
 from nnet3.cli.transcribing import _heard, _Interrupt, _Progress
-from nnet3.speech.asr.audio_file import open_raw
+from nnet3.speech.features.audio_file import open_raw
 from tests.asr.small_recognizer import PIECE, RATE, audio, write_recognizer
 from tests.asr.small_speakers import write_speaker_model
 from tests.cli.run_command import Cli

@@ -10,9 +10,9 @@ import pytest
 from nnet3.cli.recordings import recordings_of_table
 from nnet3.kaldi_io import matrix_writer, open_matrix_table, open_vector_table
 from nnet3.options import SlidingCmvnOptions
-from nnet3.speech.asr.audio_file import open_audio
-from nnet3.speech.asr.audio_source import AudioSource
-from nnet3.speech.asr.sliding_cmvn import normalised_by_window
+from nnet3.speech.features.audio_file import open_audio
+from nnet3.speech.features.audio_source import AudioSource
+from nnet3.speech.features.sliding_cmvn import normalised_by_window
 from tests.cli.run_command import Cli
 from tests.speaker.made_voices import wav_bytes
 

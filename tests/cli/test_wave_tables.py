@@ -12,8 +12,8 @@ from nnet3.base.options.recognizer import OnlineFeatureOptions
 from nnet3.kaldi_io import Reader, Writer, open_matrix_table
 from nnet3.options import TrailingSilenceOptions
 from nnet3.speech.asr.online_front import load_online_features
-from nnet3.speech.asr.trailing_silence import with_silence
-from nnet3.speech.asr.wave_table import WaveData, open_wave_table, read_wave, wave_writer, write_wave
+from nnet3.speech.features.trailing_silence import with_silence
+from nnet3.speech.features.wave_table import WaveData, open_wave_table, read_wave, wave_writer, write_wave
 from tests.asr.small_model import FEATURES, IVECTOR, write_folder
 from tests.asr.small_recognizer import RATE, audio
 from tests.cli.run_command import Cli

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from nnet3.errors import Nnet3Error
 from nnet3.kaldi_io import write_atomically
-from nnet3.speech.asr.arpa import parse_arpa
+from nnet3.speech.language_models.arpa import parse_arpa
 from recipes.mini_digits import dictionary, speech
 from recipes.mini_digits.__main__ import main
 from recipes.mini_digits.lines import Lines

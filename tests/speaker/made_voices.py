@@ -9,7 +9,7 @@ import numpy as np
 from nnet3 import Nnet
 from nnet3.kaldi_io import Writer
 from nnet3.options import SpeakerLdaOptions
-from nnet3.speech.asr.wave_table import WaveData, write_wave
+from nnet3.speech.features.wave_table import WaveData, write_wave
 from nnet3.speech.speaker.plda_training import estimate_plda
 from nnet3.speech.speaker.speaker_model import SpeakerModel
 from nnet3.speech.speaker.speaker_stats import SpeakerStats, discriminant_transform, transformed, with_length

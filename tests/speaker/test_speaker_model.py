@@ -12,8 +12,8 @@ from nnet3 import load_nnet, xvectors
 from nnet3.errors import ModelFormatError, Nnet3Error
 from nnet3.kaldi_io import load_matrix, load_vector
 from nnet3.options import SlidingCmvnOptions, VadOptions, XvectorOptions
-from nnet3.speech.asr.features import FeatureStream, read_feature_options
-from nnet3.speech.asr.sliding_cmvn import normalised_by_window
+from nnet3.speech.features.features import FeatureStream, read_feature_options
+from nnet3.speech.features.sliding_cmvn import normalised_by_window
 from nnet3.speech.speaker.speaker_model import SpeakerModel
 from nnet3.speech.speaker.voice_activity import voiced_frames
 from tests.speaker.made_voices import RATE, save, voice, wav_bytes

@@ -12,7 +12,7 @@ from nnet3.asr import Model
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst
 from nnet3.speech.asr.decoding import DecodingGraph
-from nnet3.speech.asr.search_graph import SearchGraph
+from nnet3.speech.search.search_graph import SearchGraph
 from nnet3.speech.tuning.spoken_graphs import SpokenGraphs
 from tests.asr.small_recognizer import write_recognizer
 

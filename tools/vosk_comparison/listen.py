@@ -28,7 +28,7 @@ def opened(path: str, module: str) -> tuple[int, float, Iterator[Any]]:
         piece = int(PIECE_SECONDS * rate)
         pieces = (samples[first : first + piece].tobytes() for first in range(0, len(samples), piece))
         return rate, len(samples) / rate, pieces
-    recording = importlib.import_module("nnet3.speech.asr.audio_file").open_audio(
+    recording = importlib.import_module("nnet3.speech.features.audio_file").open_audio(
         io.BytesIO(Path(path).read_bytes()), path
     )
     return recording.rate, recording.seconds, recording.pieces(PIECE_SECONDS)

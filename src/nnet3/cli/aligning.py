@@ -26,7 +26,7 @@ from nnet3.cli.files import load_acoustic_model, load_transitions, load_tree, op
 from nnet3.cli.messages import LeftOut, say
 from nnet3.errors import Nnet3Error
 from nnet3.inference.scores import Scoring, log_priors
-from nnet3.speech.asr.alignment import Aligner, Alignment
+from nnet3.speech.search.alignment import Aligner, Alignment
 from nnet3.training.chain.graphs.phone_hmms import PhoneHmms
 from nnet3.training.chain.graphs.training_graph import TrainingGraphs
 

@@ -15,11 +15,11 @@ from nnet3.cli.feature_tables import write_by_speaker
 from nnet3.cli.messages import LeftOut, say
 from nnet3.cli.recordings import recordings_of_table
 from nnet3.errors import Nnet3Error
-from nnet3.speech.asr.audio import PcmReader, Samples
-from nnet3.speech.asr.audio_file import open_audio
-from nnet3.speech.asr.audio_source import AudioSource
-from nnet3.speech.asr.features import FeatureStream, check_mel_bins
-from nnet3.speech.asr.ivectors import IvectorFiles, SpeakerState
+from nnet3.speech.features.audio import PcmReader, Samples
+from nnet3.speech.features.audio_file import open_audio
+from nnet3.speech.features.audio_source import AudioSource
+from nnet3.speech.features.features import FeatureStream, check_mel_bins
+from nnet3.speech.features.ivectors import IvectorFiles, SpeakerState
 
 T = TypeVar("T")
 _PIECE_SECONDS = 10.0

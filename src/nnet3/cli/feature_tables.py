@@ -28,9 +28,9 @@ from nnet3.cli.files import open_file, save
 from nnet3.cli.messages import LeftOut, say
 from nnet3.cli.number_tables import part_of_file
 from nnet3.errors import Nnet3Error
-from nnet3.speech.asr.cmvn import Normalising, add_to_stats
-from nnet3.speech.asr.feature_changes import pasted, spliced, subsampled, with_deltas
-from nnet3.speech.asr.features import OnlineCmvn
+from nnet3.speech.features.cmvn import Normalising, add_to_stats
+from nnet3.speech.features.feature_changes import pasted, spliced, subsampled, with_deltas
+from nnet3.speech.features.features import OnlineCmvn
 
 S = TypeVar("S")
 

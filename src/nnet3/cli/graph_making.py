@@ -24,12 +24,12 @@ from nnet3.cli.messages import LeftOut, say
 from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error, TrainingError
 from nnet3.model.hmm.topology import read_topology
 from nnet3.model.hmm.tree import count_pairs, left_biphone_tree, make_transition_model, monophone_tree
-from nnet3.speech.asr.arpa import arpa_fst, parse_arpa, with_ends
-from nnet3.speech.asr.const_arpa_file import write_const_arpa
-from nnet3.speech.asr.const_arpa_making import make_const_arpa
-from nnet3.speech.asr.graph_words import DIGEST, check_words, digest_of_grammar, write_digest
-from nnet3.speech.asr.integer_arpa import read_integer_arpa
-from nnet3.speech.asr.lang_folder import LISTS_OF_PHONES, Dictionary, write_lang
+from nnet3.speech.language_models.arpa import arpa_fst, parse_arpa, with_ends
+from nnet3.speech.language_models.const_arpa_file import write_const_arpa
+from nnet3.speech.language_models.const_arpa_making import make_const_arpa
+from nnet3.speech.language_models.graph_words import DIGEST, check_words, digest_of_grammar, write_digest
+from nnet3.speech.language_models.integer_arpa import read_integer_arpa
+from nnet3.speech.language_models.lang_folder import LISTS_OF_PHONES, Dictionary, write_lang
 from nnet3.training.chain.denominator_graph import DenominatorGraph
 from nnet3.training.chain.graphs.denominator_fst import make_denominator_fst
 from nnet3.training.chain.graphs.fst_changes import sorted_by_label, with_labels

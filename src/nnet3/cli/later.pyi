@@ -69,7 +69,8 @@ from nnet3.model.nnet import (
 )
 from nnet3.model.nnet.older import convert as convert
 from nnet3.model.xconfig import expand as expand, layer as layer, layer_types as layer_types, manual as manual
-from nnet3.speech.asr import cmvn as cmvn, ivectors as ivectors, timed_lattice as timed_lattice
+from nnet3.speech.features import cmvn as cmvn, ivectors as ivectors
+from nnet3.speech.lattices import timed_lattice as timed_lattice
 from nnet3.training.chain import changes as changes
 from nnet3.training.discriminative import lattice_example as lattice_example
 from nnet3.training.examples import making as making

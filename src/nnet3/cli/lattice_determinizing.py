@@ -15,8 +15,8 @@ from nnet3.base.options.lattices import (
 from nnet3.cli.files import load_transitions
 from nnet3.cli.lattice_reading import read_lattices
 from nnet3.cli.messages import LeftOut, say
-from nnet3.speech.asr import lattice_determinizing as work
-from nnet3.speech.asr.word_lattice import PhoneLabels
+from nnet3.speech.lattices import lattice_determinizing as work
+from nnet3.speech.lattices.word_lattice import PhoneLabels
 
 
 def determinize(lattices: str, output: str, options: WholeDeterminizingOptions) -> int:

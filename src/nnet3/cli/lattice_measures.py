@@ -20,8 +20,8 @@ from nnet3.cli.lattice_reading import read_lattices
 from nnet3.cli.lattice_words import Scales
 from nnet3.cli.messages import say
 from nnet3.model.hmm.transition_model import TransitionModel
-from nnet3.speech.asr.label_lattice import LabelLattice
-from nnet3.speech.asr.lattice_posteriors import arc_posteriors, depths, frame_posteriors
+from nnet3.speech.lattices.label_lattice import LabelLattice
+from nnet3.speech.lattices.lattice_posteriors import arc_posteriors, depths, frame_posteriors
 
 
 def write_depths(lattices: str, output: str) -> int:

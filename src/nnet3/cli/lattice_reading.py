@@ -16,7 +16,7 @@ from nnet3.base.text import words_of
 from nnet3.cli.files import read_text
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error, TableError
-from nnet3.speech.asr.lattice_path import LatticePath, best_paths, random_paths
+from nnet3.speech.lattices.lattice_path import LatticePath, best_paths, random_paths
 
 
 def write_best_paths(

@@ -16,15 +16,15 @@ from nnet3.cli.files import load_network, open_file
 from nnet3.cli.lattice_reading import read_lattices
 from nnet3.cli.messages import say
 from nnet3.errors import ModelFormatError, Nnet3Error
-from nnet3.speech.asr.backoff_acceptor import BackoffAcceptor, words_of_grammar
-from nnet3.speech.asr.const_arpa_acceptor import ConstArpaAcceptor
-from nnet3.speech.asr.const_arpa_file import read_const_arpa
-from nnet3.speech.asr.language_model import BackoffModel
-from nnet3.speech.asr.lattice_composition import WordFst
-from nnet3.speech.asr.rescoring import exchanged, rescored, rescored_by_fst
-from nnet3.speech.asr.rnnlm import Rnnlm
-from nnet3.speech.asr.rnnlm_acceptor import RnnlmAcceptor
-from nnet3.speech.asr.word_acceptor import WordAcceptor
+from nnet3.speech.language_models.backoff_acceptor import BackoffAcceptor, words_of_grammar
+from nnet3.speech.language_models.const_arpa_acceptor import ConstArpaAcceptor
+from nnet3.speech.language_models.const_arpa_file import read_const_arpa
+from nnet3.speech.language_models.language_model import BackoffModel
+from nnet3.speech.language_models.rnnlm import Rnnlm
+from nnet3.speech.language_models.rnnlm_acceptor import RnnlmAcceptor
+from nnet3.speech.language_models.word_acceptor import WordAcceptor
+from nnet3.speech.lattices.lattice_composition import WordFst
+from nnet3.speech.lattices.rescoring import exchanged, rescored, rescored_by_fst
 
 Acceptors = Callable[[], WordAcceptor]
 """Makes a new acceptor, for one lattice."""

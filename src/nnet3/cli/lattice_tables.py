@@ -40,15 +40,15 @@ from nnet3.cli.messages import say, say_words
 from nnet3.errors import Nnet3Error
 from nnet3.inference.scores import Scoring, log_priors
 from nnet3.model.nnet import Nnet
-from nnet3.speech.asr.arrays import Integers
-from nnet3.speech.asr.composition import LookaheadSearch
+from nnet3.speech.arrays.aliases import Integers
 from nnet3.speech.asr.decoding import load_lookahead
-from nnet3.speech.asr.grammar_graph import GrammarGraph, read_grammar
-from nnet3.speech.asr.graph_words import check_words
-from nnet3.speech.asr.growing_graph import GrowingGraph
-from nnet3.speech.asr.language_model import BackoffModel
-from nnet3.speech.asr.search_graph import SearchGraph
-from nnet3.speech.asr.utterance_decoder import DecodedUtterance, UtteranceDecoder
+from nnet3.speech.language_models.graph_words import check_words
+from nnet3.speech.language_models.language_model import BackoffModel
+from nnet3.speech.search.composition import LookaheadSearch
+from nnet3.speech.search.grammar_graph import GrammarGraph, read_grammar
+from nnet3.speech.search.growing_graph import GrowingGraph
+from nnet3.speech.search.search_graph import SearchGraph
+from nnet3.speech.search.utterance_decoder import DecodedUtterance, UtteranceDecoder
 
 Graph = SearchGraph | GrowingGraph
 Graphs = Callable[[str], Callable[[], Graph]]

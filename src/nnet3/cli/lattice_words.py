@@ -27,11 +27,11 @@ from nnet3.cli.files import load_transitions
 from nnet3.cli.lattice_reading import read_lattices
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error
-from nnet3.speech.asr.bayes_risk import HeardWord, Sausages, sausages, without_overlaps
-from nnet3.speech.asr.label_lattice import LabelLattice
-from nnet3.speech.asr.phone_aligned import phone_aligned
-from nnet3.speech.asr.timed_lattice import OtherLabels, timed_lattice, word_aligned
-from nnet3.speech.asr.word_times import WordBoundaries, rows_of_states
+from nnet3.speech.lattices.bayes_risk import HeardWord, Sausages, sausages, without_overlaps
+from nnet3.speech.lattices.label_lattice import LabelLattice
+from nnet3.speech.lattices.phone_aligned import phone_aligned
+from nnet3.speech.lattices.timed_lattice import OtherLabels, timed_lattice, word_aligned
+from nnet3.speech.lattices.word_times import WordBoundaries, rows_of_states
 
 
 class Scales(NamedTuple):

@@ -26,17 +26,17 @@ from nnet3.cli.lattice_tables import read_search_graph
 from nnet3.cli.messages import say, say_words
 from nnet3.cli.wave_tables import SpeakersRecordings
 from nnet3.errors import Nnet3Error
+from nnet3.speech.arrays.aliases import Integers
 from nnet3.speech.asr.acoustic_stream import UNKNOWN_SPEAKER
-from nnet3.speech.asr.arrays import Integers
-from nnet3.speech.asr.endpoints import Endpointing
-from nnet3.speech.asr.graph_words import check_words
-from nnet3.speech.asr.growing_graph import GrowingGraph
 from nnet3.speech.asr.incremental_search import IncrementalSearch, graph_of_labels
 from nnet3.speech.asr.online_decoder import Hearing, OnlineDecoder
 from nnet3.speech.asr.online_front import load_online_features, online_front
-from nnet3.speech.asr.search_graph import SearchGraph
 from nnet3.speech.asr.tcp_server import TcpServer
-from nnet3.speech.asr.utterance_decoder import DecodedUtterance, UtteranceDecoder, UtteranceSearch
+from nnet3.speech.language_models.graph_words import check_words
+from nnet3.speech.search.endpoints import Endpointing
+from nnet3.speech.search.growing_graph import GrowingGraph
+from nnet3.speech.search.search_graph import SearchGraph
+from nnet3.speech.search.utterance_decoder import DecodedUtterance, UtteranceDecoder, UtteranceSearch
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from nnet3.base.options.pitch import PitchFeatureOptions, PitchOptions
 from nnet3.cli.audio_features import each_recording, samples_of_channel
 from nnet3.cli.feature_tables import write_changed
 from nnet3.errors import ArgumentError, Nnet3Error
-from nnet3.speech.asr.arrays import Doubles, Rows
-from nnet3.speech.asr.audio import Samples
-from nnet3.speech.asr.audio_source import AudioSource
-from nnet3.speech.asr.pitch import PitchTracker, pieces
-from nnet3.speech.asr.pitch_features import PitchFeatures, PitchFeatureStream
+from nnet3.speech.arrays.aliases import Doubles, Rows
+from nnet3.speech.features.audio import Samples
+from nnet3.speech.features.audio_source import AudioSource
+from nnet3.speech.features.pitch import PitchTracker, pieces
+from nnet3.speech.features.pitch_features import PitchFeatures, PitchFeatureStream
 from nnet3.training.examples.c_random import CRandom
 
 _FIRST_SEED = 1  # of a program that never calls srand

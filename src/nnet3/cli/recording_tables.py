@@ -13,10 +13,10 @@ from nnet3.cli.audio_features import each_recording
 from nnet3.cli.messages import say
 from nnet3.cli.recordings import recordings_of
 from nnet3.errors import Nnet3Error
-from nnet3.speech.asr.audio import PcmReader
-from nnet3.speech.asr.audio_file import open_audio
-from nnet3.speech.asr.audio_source import AudioSource
-from nnet3.speech.asr.wave_table import WaveData, write_wave
+from nnet3.speech.features.audio import PcmReader
+from nnet3.speech.features.audio_file import open_audio
+from nnet3.speech.features.audio_source import AudioSource
+from nnet3.speech.features.wave_table import WaveData, write_wave
 
 _PIECE_SECONDS = 60.0
 

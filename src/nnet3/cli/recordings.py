@@ -17,8 +17,8 @@ from nnet3.base.kaldi_io.specifiers import FileName, is_table, parse_rspecifier,
 from nnet3.base.kaldi_io.streams import InputStream, open_input
 from nnet3.base.kaldi_io.tables import TableReader
 from nnet3.errors import Nnet3Error, TableError
-from nnet3.speech.asr.audio_file import open_audio
-from nnet3.speech.asr.audio_source import AudioSource, BytesInOrder
+from nnet3.speech.features.audio_file import open_audio
+from nnet3.speech.features.audio_source import AudioSource, BytesInOrder
 
 OpenRecording = Callable[[BytesInOrder, str], AudioSource]
 Recordings = Iterator[tuple[str, AudioSource | Nnet3Error]]

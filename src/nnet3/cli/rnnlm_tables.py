@@ -30,8 +30,8 @@ from nnet3.cli.files import check_can_save, load_network, load_network_to, open_
 from nnet3.cli.messages import say
 from nnet3.errors import ModelFormatError, Nnet3Error, TrainingError
 from nnet3.model.edits.modes import with_modes
-from nnet3.speech.asr.arpa import parse_arpa
-from nnet3.speech.asr.rnnlm import Rnnlm
+from nnet3.speech.language_models.arpa import parse_arpa
+from nnet3.speech.language_models.rnnlm import Rnnlm
 from nnet3.training.rnnlm.evaluation import RnnlmEvaluator
 from nnet3.training.rnnlm.example import RNNLM_EXAMPLES
 from nnet3.training.rnnlm.feature_choice import choose_features, parse_features, unigram_probs, word_feature_lines

@@ -13,7 +13,7 @@ from nnet3.base.text import read_number
 from nnet3.cli.recordings import Recordings
 from nnet3.cli.scoring import each_once
 from nnet3.errors import Nnet3Error
-from nnet3.speech.asr.audio_source import AudioSource
+from nnet3.speech.features.audio_source import AudioSource
 
 Seconds = tuple[float, float]
 Segments = Mapping[str, Mapping[str, Seconds]]

@@ -27,7 +27,7 @@ from nnet3.cli.files import read_text
 from nnet3.cli.messages import say
 from nnet3.cli.speaker_tables import all_vectors_of, read_plda
 from nnet3.errors import Nnet3Error
-from nnet3.speech.asr.arrays import Doubles, Integers, Singles
+from nnet3.speech.arrays.aliases import Doubles, Integers, Singles
 from nnet3.speech.speaker.clustering import clusters_of
 from nnet3.speech.speaker.diarizing import diarize, scores_of_pairs
 from nnet3.speech.speaker.error_rates import detection_cost, equal_error_rate

@@ -22,7 +22,7 @@ from nnet3.base.options.speaker import PldaAdaptationOptions, SpeakerLdaOptions
 from nnet3.cli.files import open_file, save
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error
-from nnet3.speech.asr.arrays import Doubles, Singles
+from nnet3.speech.arrays.aliases import Doubles, Singles
 from nnet3.speech.speaker.plda import Plda
 from nnet3.speech.speaker.plda_training import adapted_plda, estimate_plda, plda_log_likelihood
 from nnet3.speech.speaker.speaker_stats import (

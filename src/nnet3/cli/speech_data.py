@@ -16,9 +16,9 @@ from nnet3.cli.recordings import recordings_of_table
 from nnet3.cli.scoring import each_once
 from nnet3.cli.segments_file import Seconds, read_segments, rows_between
 from nnet3.errors import Nnet3Error
-from nnet3.speech.asr.audio import PcmReader
-from nnet3.speech.asr.audio_file import open_audio
-from nnet3.speech.asr.audio_source import AudioSource
+from nnet3.speech.features.audio import PcmReader
+from nnet3.speech.features.audio_file import open_audio
+from nnet3.speech.features.audio_source import AudioSource
 from nnet3.speech.tuning.speech_aligner import Spoken
 
 _FILES = ("wav.scp", "text", "segments")

@@ -26,12 +26,12 @@ from nnet3.cli.recordings import SCRIPT_OF_FOLDER, Recordings, sources_of
 from nnet3.cli.segments_file import Seconds, Segments, parts_of, read_segments
 from nnet3.cli.transcript_output import TranscriptError, TranscriptOutput
 from nnet3.errors import Nnet3Error
-from nnet3.speech.asr.audio_file import open_audio, open_raw
-from nnet3.speech.asr.audio_source import AudioSource, BytesInOrder
 from nnet3.speech.asr.model_search import model_directory
 from nnet3.speech.asr.recognizer import Model, Recognizer
 from nnet3.speech.asr.speakers import SpkModel
 from nnet3.speech.asr.vosk_json import SpokenText
+from nnet3.speech.features.audio_file import open_audio, open_raw
+from nnet3.speech.features.audio_source import AudioSource, BytesInOrder
 
 _PIECE_SECONDS = 0.2
 Samples = npt.NDArray[np.generic]

@@ -15,10 +15,10 @@ from nnet3.cli.files import read_text
 from nnet3.cli.messages import LeftOut, say
 from nnet3.cli.recordings import RecordingsByKey
 from nnet3.errors import Nnet3Error
-from nnet3.speech.asr.arrays import Rows
-from nnet3.speech.asr.audio import PcmReader
-from nnet3.speech.asr.sliding_cmvn import normalised_by_window
-from nnet3.speech.asr.wave_table import WaveData, write_wave
+from nnet3.speech.arrays.aliases import Rows
+from nnet3.speech.features.audio import PcmReader
+from nnet3.speech.features.sliding_cmvn import normalised_by_window
+from nnet3.speech.features.wave_table import WaveData, write_wave
 from nnet3.speech.speaker.voice_activity import selected_frames, voiced_frames
 
 

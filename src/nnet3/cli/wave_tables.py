@@ -15,10 +15,10 @@ from nnet3.base.options.recognizer import OnlineFeatureOptions
 from nnet3.base.options.waves import TrailingSilenceOptions
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error
-from nnet3.speech.asr.ivectors import SpeakerState
 from nnet3.speech.asr.online_front import load_online_features
-from nnet3.speech.asr.trailing_silence import with_silence
-from nnet3.speech.asr.wave_table import (
+from nnet3.speech.features.ivectors import SpeakerState
+from nnet3.speech.features.trailing_silence import with_silence
+from nnet3.speech.features.wave_table import (
     WaveData,
     open_wave_table,
     random_access_waves,

@@ -30,8 +30,8 @@ from nnet3.speech.asr.aligning import (
     best_alignment,
     resolved,
 )
-from nnet3.speech.asr.alignment import Aligner, Alignment
 from nnet3.speech.asr.pronouncing import Lexicon
+from nnet3.speech.search.alignment import Aligner, Alignment
 
 
 def write_word_times(

@@ -12,9 +12,9 @@ import pytest
 
 from nnet3.cli.registry import find_verb
 from nnet3.kaldi_io import load_fst, vector_writer
-from nnet3.speech.asr.grammar_graph import Grammar
 from nnet3.speech.asr.tcp_server import TcpServer
-from nnet3.speech.asr.wave_table import WaveData, wave_writer
+from nnet3.speech.features.wave_table import WaveData, wave_writer
+from nnet3.speech.search.grammar_graph import Grammar
 from tests.asr.grammar_bytes import grammar_bytes
 from tests.asr.small_model import IVECTOR
 from tests.asr.small_recognizer import RATE, audio, write_recognizer

@@ -17,9 +17,9 @@ from nnet3.base.kaldi_io.fst_file import load_fst
 from nnet3.errors import ExportError
 from nnet3.export.nnet.sherpa import export_sherpa, graph_of_columns, words_on_frames
 from nnet3.options import DecodingOptions
-from nnet3.speech.asr.beam_search import BeamSearch
 from nnet3.speech.asr.model_folder import ModelFolder
-from nnet3.speech.asr.search_graph import SearchGraph
+from nnet3.speech.search.beam_search import BeamSearch
+from nnet3.speech.search.search_graph import SearchGraph
 from tests.asr.slow_search import best_of_words, random_graph
 from tests.asr.small_recognizer import RATE, audio, write_recognizer
 from tests.seeds import RANDOM

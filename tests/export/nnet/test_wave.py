@@ -16,7 +16,7 @@ from nnet3.errors import ExportError, Nnet3Error
 from nnet3.export import agreement
 from nnet3.export.nnet.features import add_features
 from nnet3.model.nnet import Nnet
-from nnet3.speech.asr.features import read_feature_options
+from nnet3.speech.features.features import read_feature_options
 from tests.cli.run_command import CONFIG
 from tests.export.exported import Exported
 from tests.export.samples import RATE, speechlike

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from nnet3.base.options.recognizer import FbankOptions, MfccOptions
 from nnet3.export.graph import GraphBuilder
 from nnet3.export.smaller import UNCHANGED
-from nnet3.speech.asr.features import frame_window, mel_weights
+from nnet3.speech.features.features import frame_window, mel_weights
 
 FeatureOptions = MfccOptions | FbankOptions
 

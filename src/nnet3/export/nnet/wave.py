@@ -19,7 +19,7 @@ from nnet3.export.nnet.features import FeatureOptions, add_features
 from nnet3.export.nnet.file_forms import FrameRange
 from nnet3.export.nnet.sources import Fed, Form, Given, Source
 from nnet3.export.nnet.streams import NEXT, Streams
-from nnet3.speech.asr.features import FEATURE_KINDS, FeatureStream, read_feature_options
+from nnet3.speech.features.features import FEATURE_KINDS, FeatureStream, read_feature_options
 
 WAVE, COUNT, FRAMES = "wave", "count", "frames"
 REST, LAST_FRAME, END = "wave.rest", "wave.frame", "wave.end"

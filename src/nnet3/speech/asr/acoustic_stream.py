@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from nnet3.errors import ExecutionError, NumericalError
 from nnet3.inference.stream import StreamComputer
-from nnet3.speech.asr.arrays import Doubles, Rows
-from nnet3.speech.asr.audio import Audio, PcmReader, Samples, whole_rate
-from nnet3.speech.asr.features import FeatureStream, OnlineCmvn
-from nnet3.speech.asr.ivectors import OnlineIvectors, SpeakerState
+from nnet3.speech.arrays.aliases import Doubles, Rows
 from nnet3.speech.asr.model_folder import FrontModel
-from nnet3.speech.asr.silence import SilenceWeighting
+from nnet3.speech.features.audio import Audio, PcmReader, Samples, whole_rate
+from nnet3.speech.features.features import FeatureStream, OnlineCmvn
+from nnet3.speech.features.ivectors import OnlineIvectors, SpeakerState
+from nnet3.speech.features.silence import SilenceWeighting
 
 #: Gives the best path of the search so far from a row on: the transition-id of each row, and the token that its arc
 #: leaves.

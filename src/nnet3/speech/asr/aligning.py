@@ -24,9 +24,9 @@ from nnet3.model.hmm.topology import TopologyEntry
 from nnet3.model.hmm.transition_model import TransitionModel
 from nnet3.model.hmm.tree import ContextDependency
 from nnet3.model.nnet import AcousticModel
-from nnet3.speech.asr.alignment import Aligner, Alignment
 from nnet3.speech.asr.pronouncing import Lexicon
 from nnet3.speech.asr.textgrid import TierInterval, textgrid
+from nnet3.speech.search.alignment import Aligner, Alignment
 from nnet3.training.chain.graphs.openfst import need_openfst
 from nnet3.training.chain.graphs.phone_hmms import AnyContextHmms, PhoneHmms
 from nnet3.training.chain.graphs.training_graph import TrainingGraphs

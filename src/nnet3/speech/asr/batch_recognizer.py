@@ -14,10 +14,10 @@ from typing import TypeVar
 from nnet3.errors import Nnet3Error
 from nnet3.inference.stream import StreamComputer
 from nnet3.speech.asr.acoustic_stream import NetworkInputs, Scores, compute_each, compute_scores
-from nnet3.speech.asr.audio import Audio
 from nnet3.speech.asr.recognizer import Model, Recognizer
 from nnet3.speech.asr.vosk_json import SpokenText, TextAlternative, TimedWord, nlsml, result_json
 from nnet3.speech.asr.vosk_process import device_of_batches
+from nnet3.speech.features.audio import Audio
 
 _STREAMS = 64  # of one computer
 T = TypeVar("T")

@@ -19,23 +19,23 @@ from nnet3.base.kaldi_io.symbols import SymbolTable, load_symbols
 from nnet3.base.options.recognizer import DecodingOptions
 from nnet3.errors import ArgumentError, ModelFormatError
 from nnet3.model.hmm.transition_model import TransitionModel
-from nnet3.speech.asr.arrays import Integers
-from nnet3.speech.asr.bayes_risk import HeardWord, least_risk_words
-from nnet3.speech.asr.beam_search import BeamSearch
-from nnet3.speech.asr.composition import Composition, LookaheadGraph, LookaheadSearch
-from nnet3.speech.asr.graph_words import check_words
-from nnet3.speech.asr.growing_lattice import GrowingLattice
-from nnet3.speech.asr.label_lattice import LabelLattice
-from nnet3.speech.asr.language_model import BackoffModel, phrase_model
-from nnet3.speech.asr.lattice_path import LatticePath, best_paths
-from nnet3.speech.asr.lattice_states import label_lattice
+from nnet3.speech.arrays.aliases import Integers
 from nnet3.speech.asr.model_folder import GraphFiles
 from nnet3.speech.asr.model_rescoring import Rescoring
-from nnet3.speech.asr.search_graph import SearchGraph
-from nnet3.speech.asr.timed_lattice import timed_lattice
 from nnet3.speech.asr.vosk_json import SpokenText, TextAlternative, TimedWord
-from nnet3.speech.asr.word_lattice import PhoneLabels, narrowed_notices
-from nnet3.speech.asr.word_times import WordBoundaries, rows_of_states
+from nnet3.speech.language_models.graph_words import check_words
+from nnet3.speech.language_models.language_model import BackoffModel, phrase_model
+from nnet3.speech.lattices.bayes_risk import HeardWord, least_risk_words
+from nnet3.speech.lattices.growing_lattice import GrowingLattice
+from nnet3.speech.lattices.label_lattice import LabelLattice
+from nnet3.speech.lattices.lattice_path import LatticePath, best_paths
+from nnet3.speech.lattices.lattice_states import label_lattice
+from nnet3.speech.lattices.timed_lattice import timed_lattice
+from nnet3.speech.lattices.word_lattice import PhoneLabels, narrowed_notices
+from nnet3.speech.lattices.word_times import WordBoundaries, rows_of_states
+from nnet3.speech.search.beam_search import BeamSearch
+from nnet3.speech.search.composition import Composition, LookaheadGraph, LookaheadSearch
+from nnet3.speech.search.search_graph import SearchGraph
 
 _GRAPH_SCALE = 0.9  # of costs of the graph in a result, as in Vosk
 _MOST_ROWS = 1000  # that wait for a piece of the lattice with few tokens at its end, or for a first word

@@ -8,12 +8,12 @@ import numpy.typing as npt
 from nnet3.base.kaldi_io.symbols import SymbolTable
 from nnet3.base.options.recognizer import DecodingOptions
 from nnet3.model.hmm.transition_model import TransitionModel
-from nnet3.speech.asr.beam_search import BeamSearch
 from nnet3.speech.asr.decoding import DecodingGraph, Segment
-from nnet3.speech.asr.lattice_path import best_paths
-from nnet3.speech.asr.search_graph import SearchGraph
-from nnet3.speech.asr.utterance_decoder import DecodedUtterance, nothing_found
-from nnet3.speech.asr.word_lattice import PhoneLabels
+from nnet3.speech.lattices.lattice_path import best_paths
+from nnet3.speech.lattices.word_lattice import PhoneLabels
+from nnet3.speech.search.beam_search import BeamSearch
+from nnet3.speech.search.search_graph import SearchGraph
+from nnet3.speech.search.utterance_decoder import DecodedUtterance, nothing_found
 
 
 def graph_of_labels(search: SearchGraph, model: TransitionModel) -> DecodingGraph:

@@ -22,11 +22,7 @@ from nnet3.base.options.recognizer import (
 from nnet3.errors import ModelFormatError
 from nnet3.inference.stream import StreamComputer
 from nnet3.model.nnet import AcousticModel, load
-from nnet3.speech.asr.arrays import Doubles
-from nnet3.speech.asr.conf_file import read_conf
-from nnet3.speech.asr.features import FEATURE_KINDS, read_feature_options
-from nnet3.speech.asr.ivector_files import load_cmvn_stats
-from nnet3.speech.asr.ivectors import IvectorFiles, IvectorModel
+from nnet3.speech.arrays.aliases import Doubles
 from nnet3.speech.asr.model_rescoring import Rescoring, RescoringFiles
 from nnet3.speech.asr.model_settings import (
     IvectorSettings,
@@ -37,6 +33,10 @@ from nnet3.speech.asr.model_settings import (
     read_pitch_settings,
     read_vosk_settings,
 )
+from nnet3.speech.features.conf_file import read_conf
+from nnet3.speech.features.features import FEATURE_KINDS, read_feature_options
+from nnet3.speech.features.ivector_files import load_cmvn_stats
+from nnet3.speech.features.ivectors import IvectorFiles, IvectorModel
 
 
 class _Layout(NamedTuple):

@@ -13,18 +13,18 @@ from nnet3.base.kaldi_io.lattice import Lattice
 from nnet3.base.kaldi_io.symbols import SymbolTable
 from nnet3.base.options.rescoring import ComposeOptions
 from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error
-from nnet3.speech.asr.backoff_acceptor import words_of_grammar
-from nnet3.speech.asr.cheapest_acceptor import CheapestAcceptor
-from nnet3.speech.asr.const_arpa import ConstArpa
-from nnet3.speech.asr.const_arpa_acceptor import ConstArpaAcceptor
-from nnet3.speech.asr.const_arpa_file import load_const_arpa
-from nnet3.speech.asr.graph_words import check_words, digest_of_grammar
-from nnet3.speech.asr.lattice_composition import WordFst, composed
-from nnet3.speech.asr.lattice_states import is_deterministic
-from nnet3.speech.asr.rescoring import exchanged, rescored_by_fst
-from nnet3.speech.asr.rnnlm import Rnnlm
-from nnet3.speech.asr.rnnlm_acceptor import RnnlmAcceptor
-from nnet3.speech.asr.word_acceptor import ScaledAcceptor
+from nnet3.speech.language_models.backoff_acceptor import words_of_grammar
+from nnet3.speech.language_models.const_arpa import ConstArpa
+from nnet3.speech.language_models.const_arpa_acceptor import ConstArpaAcceptor
+from nnet3.speech.language_models.const_arpa_file import load_const_arpa
+from nnet3.speech.language_models.graph_words import check_words, digest_of_grammar
+from nnet3.speech.language_models.rnnlm import Rnnlm
+from nnet3.speech.language_models.rnnlm_acceptor import RnnlmAcceptor
+from nnet3.speech.language_models.word_acceptor import ScaledAcceptor
+from nnet3.speech.lattices.cheapest_acceptor import CheapestAcceptor
+from nnet3.speech.lattices.lattice_composition import WordFst, composed
+from nnet3.speech.lattices.lattice_states import is_deterministic
+from nnet3.speech.lattices.rescoring import exchanged, rescored_by_fst
 
 _LOG = logging.getLogger("nnet3")
 _OLD, _NEW, _RNNLM, _NETWORK = "rescore/G.fst", "rescore/G.carpa", "rnnlm", "rnnlm/final.raw"

@@ -21,9 +21,9 @@ from nnet3.base.options.recognizer import (
 )
 from nnet3.base.text import whole_number
 from nnet3.errors import ModelFormatError
-from nnet3.speech.asr.conf_file import read_conf
-from nnet3.speech.asr.endpoints import RULES
-from nnet3.speech.asr.pitch_features import PitchFeatureStream, WithPitch
+from nnet3.speech.features.conf_file import read_conf
+from nnet3.speech.features.pitch_features import PitchFeatureStream, WithPitch
+from nnet3.speech.search.endpoints import RULES
 
 _LOG = logging.getLogger("nnet3")
 _CHAIN_FACTOR = 3

@@ -10,13 +10,13 @@ from typing import Protocol
 
 from nnet3.errors import ExecutionError
 from nnet3.inference.stream import StreamComputer
+from nnet3.speech.arrays.aliases import Integers
 from nnet3.speech.asr.acoustic_stream import UNKNOWN_SPEAKER, AcousticStream, Scores, SpeakerKnown, compute_scores
-from nnet3.speech.asr.arrays import Integers
-from nnet3.speech.asr.audio import Samples, pieces, samples_at_once
-from nnet3.speech.asr.beam_search import BeamSearch
-from nnet3.speech.asr.endpoints import Endpointing, silent_rows
 from nnet3.speech.asr.model_folder import FrontModel
-from nnet3.speech.asr.utterance_decoder import DecodedUtterance
+from nnet3.speech.features.audio import Samples, pieces, samples_at_once
+from nnet3.speech.search.beam_search import BeamSearch
+from nnet3.speech.search.endpoints import Endpointing, silent_rows
+from nnet3.speech.search.utterance_decoder import DecodedUtterance
 
 
 class Hearing(Protocol):

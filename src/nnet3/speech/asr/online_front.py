@@ -21,14 +21,14 @@ from nnet3.base.options.recognizer import (
 )
 from nnet3.errors import ArgumentError
 from nnet3.model.nnet import AcousticModel
-from nnet3.speech.asr.arrays import Doubles, Rows, Singles
-from nnet3.speech.asr.audio import Samples, pieces, samples_at_once
-from nnet3.speech.asr.conf_file import read_conf
-from nnet3.speech.asr.features import FEATURE_KINDS, FeatureStream, OnlineCmvn, read_feature_options
-from nnet3.speech.asr.ivector_files import load_cmvn_stats
-from nnet3.speech.asr.ivectors import IvectorFiles, IvectorModel, OnlineIvectors, SpeakerState
+from nnet3.speech.arrays.aliases import Doubles, Rows, Singles
 from nnet3.speech.asr.model_folder import FrontModel
 from nnet3.speech.asr.model_settings import PitchSettings, read_extractor_settings, read_pitch_settings
+from nnet3.speech.features.audio import Samples, pieces, samples_at_once
+from nnet3.speech.features.conf_file import read_conf
+from nnet3.speech.features.features import FEATURE_KINDS, FeatureStream, OnlineCmvn, read_feature_options
+from nnet3.speech.features.ivector_files import load_cmvn_stats
+from nnet3.speech.features.ivectors import IvectorFiles, IvectorModel, OnlineIvectors, SpeakerState
 
 _LOG = logging.getLogger("nnet3")
 _RATES: dict[str, Any] = {"allow_downsample": False, "allow_upsample": False}  # Kaldi's defaults

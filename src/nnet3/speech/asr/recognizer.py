@@ -13,14 +13,14 @@ import torch
 from nnet3.errors import ArgumentError, ExecutionError, ModelFormatError
 from nnet3.inference.stream import StreamComputer
 from nnet3.speech.asr.acoustic_stream import AcousticStream, NetworkInputs, Scores, compute_scores
-from nnet3.speech.asr.audio import Audio, Resampler, whole_rate
 from nnet3.speech.asr.decoding import DecodingGraph, Segment
-from nnet3.speech.asr.endpoints import Endpointing, silent_rows
 from nnet3.speech.asr.model_folder import ModelFolder
 from nnet3.speech.asr.model_search import ModelSearch
 from nnet3.speech.asr.speakers import SpeakerStream, SpkModel, speech_rows
 from nnet3.speech.asr.vosk_json import Json, SpokenText, TimedWord
 from nnet3.speech.asr.vosk_names import VoskNames
+from nnet3.speech.features.audio import Audio, Resampler, whole_rate
+from nnet3.speech.search.endpoints import Endpointing, silent_rows
 
 _LOG = logging.getLogger("nnet3")
 _MOST_ROWS = 20_000  # a stream that is longer begins anew with its next segment

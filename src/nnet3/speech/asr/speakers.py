@@ -15,12 +15,12 @@ from nnet3.base.options.utterances import XvectorOptions
 from nnet3.errors import ModelFormatError, Nnet3Error
 from nnet3.inference.xvector import XvectorComputer
 from nnet3.model.nnet import Nnet, load
-from nnet3.speech.asr.arrays import Integers, Rows, Singles
-from nnet3.speech.asr.audio import Samples
-from nnet3.speech.asr.features import FeatureStream, read_feature_options
-from nnet3.speech.asr.ivector_files import check_magnitude
-from nnet3.speech.asr.row_buffer import RowBuffer
+from nnet3.speech.arrays.aliases import Integers, Rows, Singles
+from nnet3.speech.arrays.row_buffer import RowBuffer
 from nnet3.speech.asr.vosk_json import Json
+from nnet3.speech.features.audio import Samples
+from nnet3.speech.features.features import FeatureStream, read_feature_options
+from nnet3.speech.features.ivector_files import check_magnitude
 
 _LOG = logging.getLogger("nnet3")
 _FILES = ("mfcc.conf", "final.ext.raw", "mean.vec", "transform.mat")

@@ -15,9 +15,9 @@ import numpy as np
 
 from nnet3.base.options.online import TcpOptions
 from nnet3.errors import ArgumentError, Nnet3Error
-from nnet3.speech.asr.arrays import Integers
-from nnet3.speech.asr.audio import Samples, samples_at_once
+from nnet3.speech.arrays.aliases import Integers
 from nnet3.speech.asr.online_decoder import OnlineDecoder, OnlineStream
+from nnet3.speech.features.audio import Samples, samples_at_once
 
 _LOG = logging.getLogger("nnet3")
 _HOST = "127.0.0.1"

@@ -9,8 +9,8 @@ import numpy as np
 from nnet3.base.kaldi_io.graph_file import load_graph
 from nnet3.base.options.recognizer import SearchOptions
 from nnet3.errors import ArgumentError, ModelFormatError
-from nnet3.speech.asr.beam_search import BeamSearch
-from nnet3.speech.asr.search_graph import SearchGraph
+from nnet3.speech.search.beam_search import BeamSearch
+from nnet3.speech.search.search_graph import SearchGraph
 
 _BYTES = 256
 _BEAM = 1e6  # wider than any cost

@@ -10,11 +10,11 @@ from typing import Any
 
 from nnet3.base.text import read_json
 from nnet3.errors import ArgumentError
-from nnet3.speech.asr.audio import Audio
-from nnet3.speech.asr.endpoints import EndpointerMode, Endpointing
 from nnet3.speech.asr.speakers import SpkModel
 from nnet3.speech.asr.transcript import subtitles
 from nnet3.speech.asr.vosk_json import SpokenText, TimedWord, nlsml, nothing_heard, partial_json, result_json
+from nnet3.speech.features.audio import Audio
+from nnet3.speech.search.endpoints import EndpointerMode, Endpointing
 
 _LOG = logging.getLogger("nnet3")
 _READ_BYTES = 4000

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from nnet3.base.kaldi_io.fst import Fst
 from nnet3.errors import ArgumentError
 from nnet3.model.hmm.transition_model import TransitionModel
-from nnet3.speech.asr.arrays import Integers
+from nnet3.speech.arrays.aliases import Integers
 
 
 class LabelRun(NamedTuple):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nnet3.speech.asr.arrays import Integers
+from nnet3.speech.arrays.aliases import Integers
 
 
 @dataclass(frozen=True)

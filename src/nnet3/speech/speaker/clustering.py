@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from nnet3.base.options.speaker import ClusteringOptions
 from nnet3.errors import Nnet3Error
-from nnet3.speech.asr.arrays import Integers, Singles
+from nnet3.speech.arrays.aliases import Integers, Singles
 
 _PER_PART = 10  # clusters of a part, for each of the clusters of all
 

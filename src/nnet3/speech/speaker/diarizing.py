@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from nnet3.base.options.speaker import ClusteringOptions, DiarizationOptions, PldaScoringOptions
 from nnet3.errors import ModelFormatError
-from nnet3.speech.asr.arrays import Doubles
+from nnet3.speech.arrays.aliases import Doubles
 from nnet3.speech.speaker.clustering import clusters_of
 from nnet3.speech.speaker.plda import Plda
 from nnet3.speech.speaker.speaker_model import Recording, SpeakerModel

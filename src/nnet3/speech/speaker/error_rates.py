@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.errors import Nnet3Error
-from nnet3.speech.asr.arrays import Flags
+from nnet3.speech.arrays.aliases import Flags
 
 Scores = npt.NDArray[np.floating]
 

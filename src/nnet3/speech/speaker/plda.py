@@ -17,7 +17,7 @@ from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.writer import Writer
 from nnet3.base.options.speaker import PldaScoringOptions
 from nnet3.errors import ModelFormatError, Nnet3Error
-from nnet3.speech.asr.arrays import Doubles, Singles
+from nnet3.speech.arrays.aliases import Doubles, Singles
 
 if TYPE_CHECKING:
     from typing_extensions import Self

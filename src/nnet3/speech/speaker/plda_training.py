@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from nnet3.base.options.speaker import PldaAdaptationOptions
 from nnet3.errors import Nnet3Error
-from nnet3.speech.asr.arrays import Doubles
+from nnet3.speech.arrays.aliases import Doubles
 from nnet3.speech.speaker.plda import Plda, diagonalised
 from nnet3.speech.speaker.speaker_stats import SpeakerStats, covariance_of, principal_axes
 

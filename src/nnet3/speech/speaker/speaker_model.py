@@ -17,12 +17,12 @@ from nnet3.base.options.utterances import XvectorOptions
 from nnet3.errors import ModelFormatError, Nnet3Error
 from nnet3.inference.xvector import XvectorComputer, cosine_scores
 from nnet3.model.nnet import load_nnet
-from nnet3.speech.asr.arrays import Doubles, Flags, Rows, Singles
-from nnet3.speech.asr.audio import PcmReader
-from nnet3.speech.asr.audio_file import open_audio
-from nnet3.speech.asr.conf_file import read_conf
-from nnet3.speech.asr.features import FeatureStream, read_feature_options
-from nnet3.speech.asr.sliding_cmvn import normalised_by_window
+from nnet3.speech.arrays.aliases import Doubles, Flags, Rows, Singles
+from nnet3.speech.features.audio import PcmReader
+from nnet3.speech.features.audio_file import open_audio
+from nnet3.speech.features.conf_file import read_conf
+from nnet3.speech.features.features import FeatureStream, read_feature_options
+from nnet3.speech.features.sliding_cmvn import normalised_by_window
 from nnet3.speech.speaker.plda import Plda
 from nnet3.speech.speaker.speaker_stats import transformed, with_length
 from nnet3.speech.speaker.voice_activity import voiced_frames

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from nnet3.base.options.speaker import SpeakerLdaOptions
 from nnet3.errors import Nnet3Error
-from nnet3.speech.asr.arrays import Doubles, Singles
+from nnet3.speech.arrays.aliases import Doubles, Singles
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nnet3.speech.asr.arrays import Doubles, Flags, Integers
+from nnet3.speech.arrays.aliases import Doubles, Flags, Integers
 
 
 class Turn(NamedTuple):

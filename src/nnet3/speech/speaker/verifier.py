@@ -7,7 +7,7 @@ import os
 import numpy as np
 
 from nnet3.errors import ArgumentError
-from nnet3.speech.asr.arrays import Singles
+from nnet3.speech.arrays.aliases import Singles
 from nnet3.speech.speaker.speaker_model import Recording, SpeakerModel
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from nnet3.base.options.speaker import VadOptions
 from nnet3.errors import Nnet3Error
-from nnet3.speech.asr.arrays import Flags, Rows, Singles
+from nnet3.speech.arrays.aliases import Flags, Rows, Singles
 
 
 def voiced_frames(features: Rows, options: VadOptions | None = None) -> Flags:

@@ -12,10 +12,10 @@ from nnet3.base.options.tuning import TuningOptions
 from nnet3.base.options.utterances import UtteranceOptions
 from nnet3.errors import ExecutionError
 from nnet3.speech.asr.aligning import Transcript, best_alignment
-from nnet3.speech.asr.alignment import Aligner
-from nnet3.speech.asr.features import FeatureStream, OnlineCmvn
 from nnet3.speech.asr.recognizer import Model
-from nnet3.speech.asr.silence import SilenceWeighting
+from nnet3.speech.features.features import FeatureStream, OnlineCmvn
+from nnet3.speech.features.silence import SilenceWeighting
+from nnet3.speech.search.alignment import Aligner
 from nnet3.speech.tuning.spoken_graphs import SpokenGraphs
 
 Rows = npt.NDArray[np.float32]

@@ -1,0 +1,1 @@
+"""Names of array types, and what arrays of several rooms need."""

@@ -1,0 +1,1 @@
+"""Audio and what is computed of it: features, pitch, normalisation, i-vectors."""

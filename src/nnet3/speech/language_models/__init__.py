@@ -1,0 +1,1 @@
+"""Language models: ARPA and const-arpa files, acceptors of words, RNNLMs; folders of words."""

@@ -1,0 +1,143 @@
+"""Const-arpa models as word acceptors: a state is the longest history that is of use for the next word."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from nnet3.speech.arrays.aliases import Integers, Singles
+from nnet3.speech.language_models.const_arpa import NO_STATE, NO_UNK, ConstArpa
+from nnet3.speech.language_models.word_acceptor import NO_ARC, StateNumbers, WordAcceptor, WordArcs
+
+_EMPTY, _START = 0, -1  # keys; the keys of histories that exist are one more than the places of their states
+_MANY = 300  # pairs
+_History = tuple[int, ...]
+
+
+class ConstArpaAcceptor(WordAcceptor):
+    """The acceptor of a model: words cost -log p(word | history).
+
+    Behind an unknown word the history is empty, although the word costs what unk costs (facts: rescoring.md, 1.5).
+    """
+
+    def __init__(self, model: ConstArpa):
+        self._model, self._width = model, model.order - 1
+        self._numbers, self._histories = StateNumbers(), list[_History]()  # all with `width` words, 0 before the first
+        self._place_of, self._arc_of = cache(self._place), cache(self._made_arc)
+        start = np.zeros((1, self._width), np.int64)
+        start[:, self._width - 1 :] = model.bos
+        exists = self._width > 0 and bool(model.exist(start)[0])
+        self._enter(np.array([model.find(start)[0] + 1 if exists else _START]), start)
+
+    def __len__(self) -> int:
+        """The number of states made."""
+        return len(self._histories)
+
+    # ---- many at once ----
+
+    def arcs(self, states: Integers, words: Integers) -> WordArcs:
+        if len(states) < _MANY:
+            return self._singly(states, words)
+        histories = self._histories_of(states)
+        cost = -self._model.log_probs(words, histories)
+        there = np.flatnonzero(cost < np.inf)
+        dst = np.full(len(states), NO_ARC)
+        dst[there] = self._behind(np.column_stack([histories[there], words[there]])[:, 1:])
+        return WordArcs(dst, cost)
+
+    def final_costs(self, states: Integers) -> Singles:
+        if len(states) < _MANY:
+            return np.array([self.final_cost(state) for state in states.tolist()], np.float32)
+        return -self._model.log_probs(np.full(len(states), self._model.eos), self._histories_of(states))
+
+    def _histories_of(self, states: Integers) -> Integers:
+        distinct, place = np.unique(states, return_inverse=True)
+        histories = [self._histories[state] for state in distinct.tolist()]
+        return np.array(histories, np.int64).reshape(len(distinct), self._width)[place]
+
+    def _behind(self, histories: Integers) -> Integers:
+        """Returns the states of the longest ends of histories that exist, (n, width) -> (n,)."""
+        key, histories = np.full(len(histories), _EMPTY), histories.copy()
+        left = np.arange(len(histories))
+        for first in range(self._width):
+            place = self._model.find(histories[left, first:])
+            there = (place != NO_STATE) & (histories[left, first] > 0)
+            there[there] = self._model.num_children(place[there]) > 0
+            key[left[there]] = place[there] + 1
+            left = left[~there]
+            histories[left, first] = 0
+        return self._enter(key, histories)
+
+    def _enter(self, keys: Integers, histories: Integers) -> Integers:
+        number = self._numbers.of_all(keys)
+        new, place = np.unique(number, return_index=True)
+        added = histories[place[new >= len(self._histories)]].tolist()
+        self._histories += map(tuple, added)
+        return number
+
+    # ---- one at a time ----
+
+    def _singly(self, states: Integers, words: Integers) -> WordArcs:
+        """Returns the arcs of few pairs, for which arrays take longer."""
+        pairs = zip(states.tolist(), words.tolist(), strict=True)
+        found = [self._arc_of(*pair) or (NO_ARC, np.inf) for pair in pairs]
+        dst, cost = zip(*found, strict=True) if found else ((), ())
+        return WordArcs(np.array(dst, np.int64), np.array(cost, np.float32))
+
+    def arc(self, state: int, word: int) -> tuple[int, float] | None:
+        return self._arc_of(state, word)
+
+    def final_cost(self, state: int) -> float:
+        return -self._log_prob(self._model.eos, self._history(state))
+
+    def _history(self, state: int) -> _History:
+        return tuple(word for word in self._histories[state] if word)
+
+    def _made_arc(self, state: int, word: int) -> tuple[int, float] | None:
+        history = self._history(state)
+        log_prob = self._log_prob(word, history)
+        if log_prob == -np.inf:
+            return None
+        behind = (*history, word)[-self._width :] if self._width else ()
+        while behind and not self._exists(behind):
+            behind = behind[1:]
+        number = self._numbers.of(self._place_of(behind) + 1 if behind else _EMPTY)
+        if number == len(self._histories):
+            self._histories.append((0,) * (self._width - len(behind)) + behind)
+        return number, -log_prob
+
+    def _exists(self, history: _History) -> bool:
+        place = self._place_of(history)
+        return place != NO_STATE and self._model.size(place) > 0
+
+    def _place(self, history: _History) -> int:
+        """Returns the model's state of a history of one word or more, or NO_STATE."""
+        if len(history) == 1:
+            return self._model.unigram_state(history[0])
+        before = self._place_of(history[:-1])
+        child = None if before == NO_STATE else self._model.child(before, history[-1])
+        return NO_STATE if child is None else child[1]
+
+    def _log_prob(self, word: int, history: _History) -> float:
+        known = [self._known(each) for each in (*history, word)]
+        back_offs = list[float]()
+        log_prob, place = -np.inf, self._model.unigram_state(known[-1])
+        if place != NO_STATE:
+            log_prob = self._model.real(place)
+        for first in range(len(history)):
+            place = self._place_of(tuple(known[first:-1]))
+            child = None if place == NO_STATE else self._model.child(place, known[-1])
+            if child is not None:
+                log_prob = child[0]
+                break
+            if place != NO_STATE:
+                back_offs.append(self._model.real(place + 1))
+        for back_off in reversed(back_offs):
+            log_prob = float(np.float32(back_off) + np.float32(log_prob))
+        return log_prob
+
+    def _known(self, word: int) -> int:
+        """Returns unk, if there is one, for a word without a unigram."""
+        is_unknown = self._model.unk != NO_UNK and self._model.unigram_state(word) == NO_STATE
+        return self._model.unk if is_unknown else word

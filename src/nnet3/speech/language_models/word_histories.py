@@ -1,0 +1,248 @@
+"""WordHistories: histories of words, and the state of an RNNLM's network after each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from nnet3.base.options.rnnlm import RnnlmOptions
+from nnet3.engine.runtime import NnetComputer
+from nnet3.engine.runtime.recent import RecentComputers
+from nnet3.errors import ArgumentError
+from nnet3.inference.running import NetworkKernels
+from nnet3.inference.stream_program import StreamChunk, StreamProgram, few_widths
+from nnet3.model.nnet import device_of
+from nnet3.speech.arrays.aliases import Integers
+from nnet3.speech.arrays.row_buffer import RowBuffer
+
+_AT_ONCE = 256  # histories
+_ROWS_AT_ONCE = 1 << 24  # elements of scores of all words
+
+
+class HistoryPrograms:
+    """The computers of one word, for so many histories at a time. `widest`: 1 where rows of a batch depend on others.
+
+    Batch-norm in training mode is the one case: in Kaldi the rows of a batch are those of one history.
+    """
+
+    def __init__(self, program: StreamProgram, widest: int = _AT_ONCE) -> None:
+        self.program, self.widest = program, widest
+        mixed = any(
+            leaf.has_running_statistics and not leaf.test_mode
+            for component in program.nnet.components.values()
+            for _, leaf in component.leaves()
+        )
+        if mixed:
+            self.widest = 1
+        self._kernels, self._device = NetworkKernels.of(program.nnet), device_of(program.nnet)
+        self._computers = RecentComputers(64)
+
+    def run(self, place: int, width: int, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Returns the outputs of the chunk at a place, for so many histories."""
+
+        def make() -> NnetComputer:
+            computation = self.program.computation(self.program.chunks[place], width)
+            return NnetComputer(computation, self._kernels, device=self._device, check_finite=False)
+
+        return self._computers.get((place, width), make).compute(inputs)
+
+
+class _States:
+    """States of the network before a chunk: for each node a tensor (histories, rows, dim) that grows."""
+
+    def __init__(self, chunk: StreamChunk) -> None:
+        self.chunk = chunk
+        self.count = 0
+        self._values: dict[str, Tensor] = {}
+
+    def append(self, state: Mapping[str, Tensor], count: int) -> int:
+        """Adds the states of `count` histories, (rows * width, dim) of each node; returns the number of the first."""
+        first = self.count
+        self.count += count
+        for name, value in state.items():
+            columns = value.unflatten(0, (len(self.chunk.before[name]), -1))[:, :count].transpose(0, 1)
+            known = self._values.get(name)
+            if known is None or len(known) < self.count:
+                grown = columns.new_empty(max(self.count, 2 * first, 16), *columns.shape[1:])
+                if known is not None:
+                    grown[:first] = known[:first]
+                self._values[name] = grown
+            self._values[name][first : self.count] = columns
+        return first
+
+    def take(self, numbers: Tensor) -> dict[str, Tensor]:
+        """Returns states side by side, as programs take them: (rows * width, dim) of each node."""
+        return {name: value[numbers].transpose(0, 1).flatten(0, 1) for name, value in self._values.items()}
+
+
+class WordHistories:
+    """Histories of words by number; number 0 is <s> alone.
+
+    `extend` makes histories of known ones, and computes nothing. The first question after it runs the network for all
+    new histories, those of equally many words together; states are kept, so that no history is computed twice.
+    """
+
+    def __init__(self, programs: HistoryPrograms, embedding: Tensor, options: RnnlmOptions) -> None:
+        self._programs, self._embedding, self._options = programs, embedding, options
+        self._parent, self._word, self._length = RowBuffer(1, np.int64), RowBuffer(1, np.int64), RowBuffer(1, np.int64)
+        self._column = np.zeros(0, np.int64)  # of its state, among those of its place
+        self._outputs = embedding.new_empty(0, embedding.shape[1])
+        self._output_rows, self._embedding_rows = np.zeros((0, 0), np.float32), embedding.cpu().numpy()  # for one pair
+        self._totals = embedding.new_empty(0)  # logarithms of the sums over all words
+        self._num_totals = 0
+        self._states = [_States(chunk) for chunk in programs.program.chunks]
+        self._add(np.array([-1]), np.array([options.bos_symbol]), np.array([0]))
+
+    def __len__(self) -> int:
+        return len(self._word)
+
+    # ---- histories ----
+
+    def extend(self, histories: npt.ArrayLike, words: npt.ArrayLike) -> Integers:
+        """Returns the numbers of new histories (n,): each of `histories` (n,) with one more of `words` (n,).
+
+        Raises ArgumentError for a history that is not there, word 0 and words that the embedding lacks.
+        """
+        parents, more = self._numbers(histories), np.asarray(words, np.int64).reshape(-1)
+        if parents.shape != more.shape:
+            raise ArgumentError(f"as many histories as words are needed, got {len(parents)} and {len(more)}")
+        self._check_words(more)
+        return self._add(parents, more, self._length.take(parents)[:, 0] + 1)
+
+    def follow(self, sentences: Sequence[Sequence[int]]) -> tuple[list[int], Integers]:
+        """Returns the histories before each word and before the end of each sentence, and those after all words.
+
+        The first are one list, sentence after sentence. Sentences that begin alike share histories.
+        """
+        lengths = np.array([len(sentence) for sentence in sentences], np.int64)
+        table = np.zeros((len(sentences), int(lengths.max(initial=0))), np.int64)
+        table[np.arange(table.shape[1]) < lengths[:, None]] = [word for sentence in sentences for word in sentence]
+        at = np.zeros((len(sentences), table.shape[1] + 1), np.int64)
+        for position in range(table.shape[1]):
+            going = np.flatnonzero(lengths > position)
+            pairs = np.stack([at[going, position], table[going, position]], axis=1)
+            different, which = np.unique(pairs, axis=0, return_inverse=True)
+            at[going, position + 1] = self.extend(different[:, 0], different[:, 1])[which.reshape(-1)]
+        known = np.arange(at.shape[1]) <= lengths[:, None]
+        return at[known].tolist(), at[np.arange(len(at)), lengths]
+
+    def _add(self, parents: Integers, words: Integers, lengths: Integers) -> Integers:
+        first = len(self)
+        for buffer, values in ((self._parent, parents), (self._word, words), (self._length, lengths)):
+            buffer.append(values[:, None])
+        return np.arange(first, len(self))
+
+    def _numbers(self, histories: npt.ArrayLike) -> Integers:
+        numbers = np.asarray(histories, np.int64).reshape(-1)
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(self):
+            raise ArgumentError(f"there are histories 0 to {len(self) - 1}, got {numbers.min()} to {numbers.max()}")
+        return numbers
+
+    def _check_words(self, words: Integers) -> None:
+        most = len(self._embedding) - 1
+        if len(words) and not 1 <= words.min() <= words.max() <= most:
+            wrong = int(words[(words < 1) | (words > most)][0])
+            raise ArgumentError(
+                f"words are 1 to {most}, as the RNNLM has them, got {wrong}: is it a model of other words?"
+            )
+
+    # ---- probabilities ----
+
+    def outputs(self, histories: npt.ArrayLike) -> Tensor:
+        """Returns the network's outputs after histories, (n, dim)."""
+        numbers = self._numbers(histories)
+        self._compute()
+        return self._outputs[torch.from_numpy(numbers).to(self._outputs.device)]
+
+    def log_probs(self, histories: npt.ArrayLike, words: npt.ArrayLike | None = None) -> Tensor:
+        """Returns the log-probabilities of all next words (n, words), or of one word each (n,), after histories (n,).
+
+        Column 0 of all words is -inf. With `normalize_probs` log sum exp over words from 1 on is subtracted.
+        """
+        numbers = self._numbers(histories)
+        outputs = self.outputs(numbers)
+        if words is None:
+            scores = outputs @ self._embedding.t()
+            scores[:, 0] = -torch.inf
+            return torch.log_softmax(scores, 1) if self._options.normalize_probs else scores
+        wanted = np.asarray(words, np.int64).reshape(-1)
+        if wanted.shape != numbers.shape:
+            raise ArgumentError(f"as many words as histories are needed, got {len(wanted)} and {len(numbers)}")
+        self._check_words(wanted)
+        own = (outputs * self._embedding[torch.from_numpy(wanted).to(outputs.device)]).sum(1)
+        return own - self._logs_of_sums(numbers) if self._options.normalize_probs else own
+
+    def log_prob(self, history: int, word: int) -> float:
+        """Returns the log-probability of one next word after one history, for little where the history is computed."""
+        if len(self._column) <= history:
+            self._compute()
+        if not 1 <= word < len(self._embedding):
+            self._check_words(np.array([word]))
+        value = float(self._output_rows[history] @ self._embedding_rows[word])
+        if not self._options.normalize_probs:
+            return value
+        if self._num_totals <= history:
+            self._logs_of_sums(np.array([history]))
+        return float(np.float32(value) - np.float32(self._totals[history]))
+
+    def _logs_of_sums(self, numbers: Integers) -> Tensor:
+        """Returns log sum exp of the scores of all words from 1 on after histories, (n,); all known ones are kept."""
+        if self._num_totals < len(self):
+            parts = self._outputs[self._num_totals : len(self)].split(max(_ROWS_AT_ONCE // len(self._embedding), 1))
+            more = [torch.logsumexp(part @ self._embedding[1:].t(), 1) for part in parts]
+            self._totals = torch.cat([self._totals[: self._num_totals], *more])
+            self._num_totals = len(self)
+        return self._totals[torch.from_numpy(numbers).to(self._totals.device)]
+
+    # ---- the network ----
+
+    def _compute(self) -> None:
+        """Runs the network for all histories that it has not read, those whose parents it has read together."""
+        done, end = len(self._column), len(self)
+        if done == end:
+            return
+        self._column = np.append(self._column, np.full(end - done, -1))
+        if len(self._outputs) < end:
+            grown = self._outputs.new_empty(max(end, 2 * len(self._outputs)), self._outputs.shape[1])
+            grown[:done] = self._outputs[:done]
+            self._outputs = grown
+        waiting = np.arange(done, end)
+        while len(waiting):
+            parents = self._parent.take(waiting)[:, 0]
+            ready = (parents < 0) | (self._column[parents] >= 0)
+            self._run_all(waiting[ready])
+            waiting = waiting[~ready]
+        self._output_rows = self._outputs.cpu().numpy()  # the same memory, if that is the processor's
+
+    def _run_all(self, histories: Integers) -> None:
+        """Runs the network for histories whose parents it has read, those at one place of the program together."""
+        place_of = self._programs.program.place
+        lengths = self._length.take(histories)[:, 0]
+        places = np.array([place_of(length) for length in range(int(lengths.max()) + 1)])[lengths]
+        for place in np.unique(places).tolist():
+            group = histories[places == place]
+            for first in range(0, len(group), self._programs.widest):
+                self._run(place, group[first : first + self._programs.widest])
+
+    def _run(self, place: int, histories: Integers) -> None:
+        """Runs the chunk of one word at a place of the program."""
+        program, width = self._programs.program, min(few_widths(len(histories)), self._programs.widest)
+        padded = np.append(histories, np.repeat(histories[:1], width - len(histories)))
+        words = torch.from_numpy(self._word.take(padded)[:, 0]).to(self._embedding.device)
+        chunk, inputs = program.chunks[place], {}
+        if chunk.before:
+            columns = self._column[self._parent.take(padded)[:, 0]]
+            inputs = self._states[place].take(torch.from_numpy(columns).to(self._embedding.device))
+        new = self._embedding[words]
+        inputs["input"] = torch.cat([inputs["input"], new]) if "input" in inputs else new
+        after = self._programs.run(place, width, inputs)
+        outputs = after.pop("output")
+        after |= {name: chunk.kept_of(name, inputs[name], width) for name in chunk.kept}
+        self._outputs[torch.from_numpy(histories).to(outputs.device)] = outputs[: len(histories)]
+        states = self._states[program.place(int(self._length.take(histories[:1])[0, 0]) + 1)]
+        first = states.append(after, len(histories))
+        self._column[histories] = np.arange(first, first + len(histories))

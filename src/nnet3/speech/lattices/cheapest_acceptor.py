@@ -1,0 +1,88 @@
+"""Grammars as word acceptors, by the cheapest reading: words take any arcs without words that make them cheaper."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from functools import cache
+
+import numpy as np
+
+from nnet3.speech.arrays.aliases import Integers, Singles
+from nnet3.speech.language_models.word_acceptor import NO_ARC, WordAcceptor, WordArcs
+from nnet3.speech.lattices.lattice_composition import WordFst
+
+_SAME = 2.0**10  # steps in a unit of cost: states whose costs round to equal numbers of steps are one
+_Members = dict[int, float]  # states of the FST, and by how much each is worse than the best one
+
+
+class CheapestAcceptor(WordAcceptor):
+    """The determinized acceptor of an FST of words, made on demand.
+
+    A state is all states of the FST that the words before lead to, each with what it costs beyond the best one.
+    """
+
+    def __init__(self, words: WordFst):
+        self._words, fst = words, words.fst
+        start = self._closure({fst.start: 0.0} if fst.num_states else {})
+        self._states, self._number_of_key = [start], {_key(start): 0}
+        self._arc_of = cache(self._made_arc)
+
+    def __len__(self) -> int:
+        """The number of states made."""
+        return len(self._states)
+
+    def arcs(self, states: Integers, words: Integers) -> WordArcs:
+        pairs = zip(states.tolist(), words.tolist(), strict=True)
+        found = [self._arc_of(*pair) or (NO_ARC, np.inf) for pair in pairs]
+        dst, cost = zip(*found, strict=True) if found else ((), ())
+        return WordArcs(np.array(dst, np.int64), np.array(cost, np.float32))
+
+    def arc(self, state: int, word: int) -> tuple[int, float] | None:
+        return self._arc_of(state, word)
+
+    def final_costs(self, states: Integers) -> Singles:
+        return np.array([self.final_cost(state) for state in states.tolist()], np.float32)
+
+    def final_cost(self, state: int) -> float:
+        final = self._words.fst.final
+        costs = (cost + float(final[member]) for member, cost in self._states[state].items())
+        return float(np.float32(min(costs, default=np.inf)))
+
+    def _made_arc(self, state: int, word: int) -> tuple[int, float] | None:
+        reached: _Members = {}
+        for member, cost in self._states[state].items():
+            self._follow(member, word, cost, reached)
+        if not reached:
+            return None
+        whole = self._closure(reached)
+        best = min(whole.values())
+        behind = {member: cost - best for member, cost in whole.items()}
+        number = self._number_of_key.setdefault(_key(behind), len(self._states))
+        if number == len(self._states):
+            self._states.append(behind)
+        return number, float(np.float32(best))
+
+    def _closure(self, reached: _Members) -> _Members:
+        """Returns states reached, and those that arcs without words lead to from them."""
+        waiting = list(reached)
+        while waiting:
+            member = waiting.pop()
+            waiting += self._follow(member, 0, reached[member], reached)
+        return reached
+
+    def _follow(self, member: int, label: int, cost: float, reached: _Members) -> list[int]:
+        """Enters what arcs with a label lead to; returns the states that were reached for less than before."""
+        fst, cheaper = self._words.fst, list[int]()
+        end = int(fst.offsets[member + 1])
+        arc = bisect_left(fst.ilabel, label, int(fst.offsets[member]), end)
+        while arc < end and fst.ilabel[arc] == label:
+            dst, total = int(fst.dst[arc]), cost + float(fst.cost[arc])
+            if total < reached.get(dst, np.inf):
+                reached[dst] = total
+                cheaper.append(dst)
+            arc += 1
+        return cheaper
+
+
+def _key(members: _Members) -> tuple[tuple[int, int], ...]:
+    return tuple(sorted((member, round(cost * _SAME)) for member, cost in members.items()))

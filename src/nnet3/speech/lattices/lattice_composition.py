@@ -1,0 +1,154 @@
+"""Composes lattices of words with language models: with word acceptors, and with FSTs that have arcs without words."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nnet3.base.kaldi_io.fst import NO_STATE, Fst
+from nnet3.base.kaldi_io.fst_reach import arcs_on_cycles
+from nnet3.base.kaldi_io.lattice import Lattice
+from nnet3.base.kaldi_io.lattice_states import connected, with_states
+from nnet3.errors import ModelFormatError
+from nnet3.speech.arrays.aliases import Integers, Singles
+from nnet3.speech.arrays.arcs import arcs_between, arcs_leaving
+from nnet3.speech.arrays.columns import joined, part
+from nnet3.speech.language_models.word_acceptor import NO_ARC, StateNumbers, WordAcceptor
+from nnet3.speech.lattices.lattice_states import check_acyclic, with_arcs
+
+_NO_WORD = 0
+_STEP = -1  # in the place of an arc of the lattice, where only the model moves
+
+
+class _Arcs(NamedTuple):
+    """Arcs of the composition, and what each is made of: an arc of the lattice or _STEP, and the model's cost."""
+
+    src: Integers
+    dst: Integers
+    label: Integers
+    arc: Integers
+    cost: Singles
+
+
+class _Pairs:
+    """Numbers of pairs of a state of the lattice and a state of the model."""
+
+    def __init__(self) -> None:
+        self._numbers = StateNumbers()
+        self.states, self.histories = np.zeros((2, 0), np.int64)
+
+    def of(self, states: Integers, histories: Integers) -> Integers:
+        """Returns the number of each pair, (pairs,); new pairs get the next numbers."""
+        number = self._numbers.of_all(states.astype(np.int64) << 31 | histories)
+        is_new = number >= len(self.states)
+        new, first = np.unique(number[is_new], return_index=True)
+        if len(new):
+            self.states = np.append(self.states, states[is_new][first])
+            self.histories = np.append(self.histories, histories[is_new][first])
+        return number
+
+
+def composed(lattice: Lattice, acceptor: WordAcceptor) -> Lattice:
+    """Returns the lattice with the costs of a language model added to its graph costs.
+
+    Paths with a word that the model does not accept are left out; the result may be empty. Pairs of states are
+    visited breadth first, and arcs in their order, which decides what a model that merges histories keeps
+    (facts: rescoring.md, 2.1, 2.4).
+    """
+    fst, pairs, parts, first = lattice.fst, _Pairs(), list[_Arcs](), 0
+    if fst.start == NO_STATE:
+        return lattice
+    check_acyclic(lattice)
+    pairs.of(np.array([fst.start]), np.zeros(1, np.int64))
+    while first < len(pairs.states):
+        new = np.arange(first, len(pairs.states))
+        first = len(pairs.states)
+        arc, place = arcs_leaving(fst.offsets, pairs.states[new])
+        history, word = pairs.histories[new[place]], fst.ilabel[arc].astype(np.int64)
+        cost, spoken = np.zeros(len(arc), np.float32), np.flatnonzero(word != _NO_WORD)
+        history[spoken], cost[spoken] = acceptor.arcs(history[spoken], word[spoken])
+        known = history != NO_ARC
+        arc, src, cost = arc[known], new[place[known]], cost[known]
+        parts.append(_Arcs(src, pairs.of(fst.dst[arc], history[known]), word[known], arc, cost))
+    ends = np.flatnonzero(fst.final[pairs.states] < np.inf)
+    final = np.full(len(pairs.states), np.inf, np.float32)
+    final[ends] = fst.final[pairs.states[ends]] + acceptor.final_costs(pairs.histories[ends])
+    return _lattice(lattice, pairs, joined(parts), final)
+
+
+class WordFst:
+    """An FST of words whose arcs are found by their source states and input labels, in arrays as they are.
+
+    Raises ModelFormatError for a cycle of arcs without words.
+    """
+
+    def __init__(self, fst: Fst):
+        same_state = np.diff(fst.src) == 0
+        if (np.diff(fst.ilabel)[same_state] < 0).any():
+            order = np.lexsort((fst.ilabel, fst.src))
+            ilabel, olabel = fst.ilabel[order], fst.olabel[order]
+            fst = Fst(fst.start, fst.final, fst.offsets, ilabel, olabel, fst.cost[order], fst.dst[order])
+        self.fst = fst
+        silent = np.flatnonzero(fst.ilabel == _NO_WORD)
+        steps = Fst.from_arcs(fst.start, fst.final, fst.src[silent], fst.dst[silent], fst.ilabel[silent])
+        if arcs_on_cycles(steps).any():
+            raise ModelFormatError("the arcs without words of a grammar have a cycle")
+
+    def arcs(self, states: Integers, labels: Integers) -> tuple[Integers, Integers]:
+        """Returns the arcs of pairs of a state and a label, and the place of each arc's pair."""
+        first, end = self.fst.offsets[states], self.fst.offsets[states + 1]
+        return arcs_between(self._bound(first, end, labels), self._bound(first, end, labels + 1))
+
+    def _bound(self, low: Integers, high: Integers, labels: Integers) -> Integers:
+        """Returns the first arc of each range whose label is not below the given one, or the range's end."""
+        for _ in range(int((high - low).max(initial=0)).bit_length()):
+            middle = (low + high) // 2
+            open_ones = low < high
+            below = open_ones.copy()
+            below[open_ones] = self.fst.ilabel[middle[open_ones]] < labels[open_ones]
+            low, high = np.where(below, middle + 1, low), np.where(open_ones & ~below, middle, high)
+        return low
+
+
+def composed_with_fst(lattice: Lattice, words: WordFst) -> Lattice:
+    """Returns the lattice with the costs of an FST of words added to its graph costs, its arcs without words included.
+
+    A path of the lattice becomes as many paths as the FST has for its words (facts: rescoring.md, 2.3). The result may
+    be empty.
+    """
+    own, fst, pairs, parts, first = lattice.fst, words.fst, _Pairs(), list[_Arcs](), 0
+    if own.start == NO_STATE or fst.start == NO_STATE:
+        return with_states(lattice, np.zeros(0, np.int64))
+    check_acyclic(lattice)
+    pairs.of(np.array([own.start]), np.array([fst.start]))
+    while first < len(pairs.states):
+        new = np.arange(first, len(pairs.states))
+        first = len(pairs.states)
+        state, history = pairs.states[new], pairs.histories[new]
+        arc, place = arcs_leaving(own.offsets, state)
+        word = own.ilabel[arc].astype(np.int64)
+        silent, spoken = np.flatnonzero(word == _NO_WORD), np.flatnonzero(word != _NO_WORD)
+        found, of = words.arcs(history[place[spoken]], word[spoken])
+        step, at = words.arcs(history, np.zeros(len(new), np.int64))
+        src = np.concatenate([new[place[silent]], new[place[spoken[of]]], new[at]])
+        dst = pairs.of(
+            np.concatenate([own.dst[arc[silent]], own.dst[arc[spoken[of]]], state[at]]),
+            np.concatenate([history[place[silent]], fst.dst[found], fst.dst[step]]),
+        )
+        used = np.concatenate([arc[silent], arc[spoken[of]], np.full(len(step), _STEP)])
+        cost = np.concatenate([np.zeros(len(silent), np.float32), fst.cost[found], fst.cost[step]])
+        label = np.concatenate([0 * silent, fst.olabel[found], fst.olabel[step]])
+        parts.append(_Arcs(src, dst, label, used, cost))
+    final = own.final[pairs.states] + fst.final[pairs.histories]
+    return _lattice(lattice, pairs, joined(parts), final)
+
+
+def _lattice(lattice: Lattice, pairs: _Pairs, arcs: _Arcs, final: Singles) -> Lattice:
+    """Makes the lattice of the composition, of states on complete paths alone."""
+    arcs = part(arcs, np.argsort(arcs.src, kind="stable"))
+    graph = np.append(lattice.fst.cost, np.float32(0))[arcs.arc] + arcs.cost  # that of steps is the last one
+    fst = Fst.from_arcs(0, final, arcs.src, arcs.dst, arcs.label, graph)
+    made = with_arcs(lattice, fst, arcs.arc, pairs.states)
+    is_whole = (final < np.inf) | (np.diff(made.fst.offsets) > 0)  # without cycles, then, all paths come to an end
+    return made if is_whole.all() else connected(made)

@@ -1,0 +1,83 @@
+"""Lattices with arcs in another order, or of another FST; lattices by levels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnet3.base.kaldi_io.fst import Fst
+from nnet3.base.kaldi_io.fst_reach import arcs_on_cycles, goes_up, topological_order
+from nnet3.base.kaldi_io.lattice import Lattice, Strings, no_strings
+from nnet3.base.kaldi_io.lattice_states import with_states
+from nnet3.errors import ModelFormatError
+from nnet3.speech.arrays.aliases import Integers
+from nnet3.speech.lattices.label_lattice import LabelLattice
+from nnet3.speech.lattices.levels import longest_paths
+
+
+def with_arcs(lattice: Lattice, fst: Fst, arcs: Integers, states: Integers) -> Lattice:
+    """Returns the lattice that an FST is by the acoustic costs and transition-ids of arcs and ends of another lattice.
+
+    arcs: the other lattice's arc in each arc of the FST, -1 for none; states: its state in each state.
+    """
+    ends, none, free = fst.final < np.inf, no_strings(1), np.zeros(1, np.float32)
+    last = np.where(ends, states, lattice.fst.num_states)
+    return Lattice(
+        fst,
+        np.append(lattice.acoustic_cost, free)[arcs],
+        np.where(ends, lattice.final_acoustic_cost[states], np.float32(np.inf)),
+        Strings.joined([lattice.transition_ids, none])[np.where(arcs < 0, lattice.fst.num_arcs, arcs)],
+        Strings.joined([lattice.final_transition_ids, none])[last],
+    )
+
+
+def check_acyclic(lattice: Lattice) -> None:
+    """Raises ModelFormatError for a lattice with a cycle."""
+    if arcs_on_cycles(lattice.fst).any():
+        raise ModelFormatError("the lattice has a cycle")
+
+
+def sorted_upwards(lattice: Lattice) -> Lattice:
+    """Returns the lattice with arcs that lead to states of higher numbers, as OpenFst numbers them; itself if they do.
+
+    Raises ModelFormatError for a cycle.
+    """
+    if goes_up(lattice.fst):
+        return lattice
+    check_acyclic(lattice)
+    return with_states(lattice, topological_order(lattice.fst))
+
+
+def is_deterministic(lattice: Lattice) -> bool:
+    """Returns True if each arc has a label, and the arcs of each state have different labels."""
+    fst = lattice.fst
+    keys = np.sort(fst.src.astype(np.int64) << 32 | fst.ilabel)
+    return bool((fst.ilabel > 0).all() and (np.diff(keys) > 0).all())
+
+
+def sorted_by_label(lattice: Lattice) -> Lattice:
+    """Returns the lattice with the arcs of each state in the order of their labels."""
+    fst = lattice.fst
+    order = np.lexsort((fst.ilabel, fst.src))
+    made = Fst(fst.start, fst.final, fst.offsets, fst.ilabel[order], fst.olabel[order], fst.cost[order], fst.dst[order])
+    return Lattice(
+        made,
+        *(lattice.acoustic_cost[order], lattice.final_acoustic_cost, lattice.transition_ids[order]),
+        *(lattice.final_transition_ids, lattice.is_plain),
+    )
+
+
+def label_lattice(lattice: Lattice) -> LabelLattice:
+    """Returns a lattice with a path from each state to an end by levels. Raises ModelFormatError for a cycle."""
+    check_acyclic(lattice)
+    fst = lattice.fst
+    level = longest_paths(fst.num_states, fst.src, fst.dst)
+    order = np.argsort(level, kind="stable")
+    number = np.argsort(order)
+    arcs = np.argsort(number[fst.src], kind="stable")
+    return LabelLattice(
+        *(level[order], number[fst.src[arcs]], number[fst.dst[arcs]], fst.ilabel[arcs].astype(np.int64)),
+        *(fst.cost[arcs].astype(np.float64), lattice.acoustic_cost[arcs].astype(np.float64)),
+        lattice.transition_ids[arcs],
+        *(fst.final[order].astype(np.float64), lattice.final_acoustic_cost[order].astype(np.float64)),
+        lattice.final_transition_ids[order],
+    )

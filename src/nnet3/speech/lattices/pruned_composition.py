@@ -1,0 +1,225 @@
+"""Composes lattices with word acceptors best first, so that only good paths are made (facts: rescoring.md, 3)."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from nnet3.base.kaldi_io.fst import Fst
+from nnet3.base.kaldi_io.lattice import Lattice
+from nnet3.base.kaldi_io.lattice_states import connected
+from nnet3.base.options.rescoring import ComposeOptions
+from nnet3.speech.arrays.aliases import Doubles, Integers
+from nnet3.speech.language_models.word_acceptor import WordAcceptor
+from nnet3.speech.lattices.lattice_states import sorted_upwards, with_arcs
+from nnet3.speech.lattices.levels import longest_paths
+
+_END = -1  # in the place of an arc
+_NONE = -1
+_FIRST_ARCS = 100
+_DIVE = -1000.0  # of a state's cost per level until a complete path is there
+_INF = math.inf
+
+
+def composed_pruned(lattice: Lattice, acceptor: WordAcceptor, options: ComposeOptions) -> Lattice:
+    """Returns the good paths of a lattice with the costs of a language model added to its graph costs, maybe none.
+
+    Equal words may be on several paths. Raises ModelFormatError for a lattice with a cycle.
+    """
+    lattice = sorted_upwards(connected(lattice))
+    if not lattice.fst.num_states:
+        return lattice
+    return sorted_upwards(connected(_Search(lattice, acceptor, options).result()))
+
+
+class _Ahead(NamedTuple):
+    """Ways on from the states of a lattice, the best first.
+
+    best: (states,), the cost of the best path to an end. Ways offsets[s] to offsets[s + 1] - 1 leave state s: `arc`, or
+    _END; `excess`, by how much the best path with this way is worse than the best path. Costs are rounded to float32.
+    """
+
+    best: list[float]
+    offsets: list[int]
+    arc: list[int]
+    excess: list[float]
+
+    @classmethod
+    def of(cls, lattice: Lattice, cost: Doubles, final_cost: Doubles) -> _Ahead:
+        fst = lattice.fst
+        depth = longest_paths(fst.num_states, fst.src, fst.dst)
+        best = final_cost.astype(np.float32).astype(np.float64)
+        value = np.zeros(fst.num_arcs)
+        by_depth = np.argsort(depth[fst.src], kind="stable")
+        for arcs in np.split(by_depth, np.flatnonzero(np.diff(depth[fst.src][by_depth])) + 1)[::-1]:
+            value[arcs] = (best[fst.dst[arcs]] + cost[arcs]).astype(np.float32)
+            np.minimum.at(best, fst.src[arcs], value[arcs])
+        ends = np.flatnonzero(final_cost < np.inf)
+        state = np.append(fst.src, ends)
+        way = np.append(np.arange(fst.num_arcs), np.full(len(ends), _END))
+        value = np.append(value, final_cost[ends].astype(np.float32))
+        order = np.lexsort((way, value, state))
+        excess = (value - best[state]).astype(np.float32)[order]
+        offsets = np.searchsorted(state[order], np.arange(fst.num_states + 1))
+        return cls(best.tolist(), offsets.tolist(), way[order].tolist(), excess.tolist())
+
+
+@dataclass
+class _State:
+    """A pair of states: the lattice's and the acceptor's, and what is known of paths through it.
+
+    forward: the cost of the best path to it. backward: that of the best made path to an end. correction: how much worse
+    the acceptor makes the rest than the lattice says, as far as known. way: the next way on, and its excess.
+    """
+
+    state: int
+    history: int
+    depth: int
+    forward: float
+    correction: float
+    way: int
+    backward: float = _INF
+    excess: float = 0.0
+    before: int = _NONE
+    final: float = _INF  # graph cost
+    final_cost: float = _INF
+    arcs: list[tuple[int, float, float, int]] = field(default_factory=list)  # dst, cost, graph cost, arc
+
+
+class _Search:
+    """The composition while it grows."""
+
+    def __init__(self, lattice: Lattice, acceptor: WordAcceptor, options: ComposeOptions):
+        self._lattice, self._acceptor, self._options = lattice, acceptor, options
+        fst = lattice.fst
+        cost = fst.cost.astype(np.float64) + lattice.acoustic_cost
+        final_cost = np.full(fst.num_states, np.inf)
+        ends = fst.final < np.inf
+        final_cost[ends] = fst.final[ends].astype(np.float64) + lattice.final_acoustic_cost[ends]
+        self._ahead = _Ahead.of(lattice, cost, final_cost)
+        self._label, self._dst, self._graph = fst.ilabel.tolist(), fst.dst.tolist(), fst.cost.tolist()
+        self._acoustic, self._final = lattice.acoustic_cost.tolist(), fst.final.tolist()
+        self._final_acoustic = lattice.final_acoustic_cost.tolist()
+        self._states = [_State(0, 0, 0, 0.0, 0.0, self._ahead.offsets[0])]
+        self._number: dict[tuple[int, int], int] = {(0, 0): 0}
+        self._queue: list[tuple[float, int]] = []
+        self._best, self._cutoff, self._penalty, self._num_arcs = _INF, _INF, _DIVE, 0
+        self._grow()
+
+    def _grow(self) -> None:
+        options = self._options
+        while self._best == _INF or self._num_arcs < options.max_arcs:
+            self._estimate()
+            limit = _FIRST_ARCS
+            if self._num_arcs:
+                grown = int(np.float32(self._num_arcs) * np.float32(options.growth_ratio))
+                limit = max(self._num_arcs + 1, grown)
+            if self._best < _INF:
+                limit = min(limit, options.max_arcs)
+            while self._num_arcs < limit and self._queue:
+                self._expand(heapq.heappop(self._queue)[1])
+            if not self._queue:
+                return
+
+    def _expected(self, state: _State) -> float:
+        """The cost of the best path through a state by its next way, beyond the best path of the lattice."""
+        best = self._ahead.best
+        return _single(state.forward + best[state.state] + state.correction + state.excess - best[0])
+
+    def _wait(self, number: int) -> None:
+        """Puts a state into the queue unless its expected cost is too high."""
+        expected = self._expected(self._states[number])
+        if expected < self._cutoff:
+            heapq.heappush(self._queue, (expected, number))
+
+    def _expand(self, number: int) -> None:
+        """Takes the next way on from a state."""
+        state, ahead = self._states[number], self._ahead
+        way = ahead.arc[state.way]
+        state.way += 1
+        is_over = state.way == ahead.offsets[state.state + 1]
+        state.excess = _INF if is_over else ahead.excess[state.way]
+        self._wait(number)
+        if way == _END:
+            self._end(state)
+        else:
+            self._follow(number, way)
+
+    def _end(self, state: _State) -> None:
+        cost = self._acceptor.final_cost(state.history)
+        if cost == _INF:
+            return
+        state.final = _single(self._final[state.state] + cost)
+        state.final_cost = state.final + self._final_acoustic[state.state]
+        state.backward = min(state.backward, state.final_cost)
+        if self._penalty:
+            self._penalty = 0.0
+            self._estimate()
+
+    def _follow(self, number: int, arc: int) -> None:
+        state, label = self._states[number], self._label[arc]
+        found = self._acceptor.arc(state.history, label) if label else (state.history, 0.0)
+        if found is None:
+            return
+        history, cost = found
+        key = self._dst[arc], history
+        target = self._number.setdefault(key, len(self._states))
+        if target == len(self._states):
+            depth = state.depth + 1
+            forward = state.forward + (self._graph[arc] + self._acoustic[arc]) + cost
+            correction = _single(state.correction + depth * self._penalty)
+            self._states.append(_State(*key, depth, forward, correction, self._ahead.offsets[key[0]]))
+            self._wait(target)
+        graph = _single(self._graph[arc] + cost)
+        state.arcs.append((target, graph + self._acoustic[arc], graph, arc))
+        self._num_arcs += 1
+
+    def _estimate(self) -> None:
+        """Computes all that is known of paths from the arcs made, and fills the queue anew."""
+        states = self._states
+        order = sorted(range(len(states)), key=lambda number: (states[number].state, number))
+        for state in states[1:]:
+            state.forward, state.before = _INF, _NONE
+        for number in order:
+            state = states[number]
+            for target, cost, _, _ in state.arcs:
+                there, forward = states[target], state.forward + cost
+                if forward < there.forward:
+                    there.forward, there.before, there.depth = forward, number, state.depth + 1
+        for number in reversed(order):
+            state = states[number]
+            state.backward = state.final_cost
+            for target, cost, _, _ in state.arcs:
+                state.backward = min(state.backward, cost + states[target].backward)
+        self._best, self._queue = states[0].backward, []
+        self._cutoff = _single(self._best - self._ahead.best[0] + self._options.lattice_compose_beam)
+        for number in order:
+            state = states[number]
+            state.correction = _single(state.backward - self._ahead.best[state.state] + state.depth * self._penalty)
+            if state.correction == _INF:
+                before = 0.0 if number == 0 else states[state.before].correction + self._penalty
+                state.correction = _single(before)
+            expected = self._expected(state)
+            if expected < self._cutoff:
+                self._queue.append((expected, number))
+        heapq.heapify(self._queue)
+
+    def result(self) -> Lattice:
+        """Returns the lattice of all states and arcs made."""
+        own = np.array([state.state for state in self._states], np.int64)
+        src: Integers = np.repeat(np.arange(len(own)), [len(state.arcs) for state in self._states])
+        rows = [arc for state in self._states for arc in state.arcs]
+        dst, arcs = (np.array([row[column] for row in rows], np.int64) for column in (0, 3))
+        final = np.array([state.final for state in self._states], np.float32)
+        graph = np.array([row[2] for row in rows], np.float32)
+        fst = Fst.from_arcs(0, final, src, dst, self._lattice.fst.ilabel[arcs], graph)
+        return with_arcs(self._lattice, fst, arcs, own)
+
+
+def _single(value: float) -> float:
+    """Rounds to float32."""
+    return float(np.float32(value))

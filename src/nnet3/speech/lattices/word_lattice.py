@@ -1,0 +1,146 @@
+"""Lattices of words: of all paths of a search with the same words, the best one alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.base.index.row_hashes import mixed
+from nnet3.base.kaldi_io.lattice import Lattice
+from nnet3.model.hmm.transition_model import TransitionModel
+from nnet3.speech.arrays.aliases import Integers
+from nnet3.speech.lattices.determinizing import Memory, TooLargeError, determinized
+from nnet3.speech.lattices.label_lattice import LabelLattice
+from nnet3.speech.lattices.raw_lattice import RawLattice
+from nnet3.speech.lattices.strings import hashes
+
+_NARROWER = 0.75
+_SMALL_STEPS = 4  # by which a beam narrows; each further step is twice as large, so that there are few
+_NARROWEST_BEAM = 0.01
+_WORK_PER_ARC = 4000  # numbers per arc of a lattice of any length; beyond them there are as many as bytes of memory
+
+
+class WordLattice(NamedTuple):
+    """A lattice of words with all paths within the beam `beam`."""
+
+    lattice: Lattice
+    beam: float
+
+    def notices(self, beam: float) -> list[str]:
+        """Says so if the lattice's beam is narrower than `beam`, the requested one."""
+        return narrowed_notices(self.beam, beam)
+
+
+def narrowed_notices(narrowed: float, beam: float) -> list[str]:
+    """Says so if a lattice was narrowed to a narrower beam than was asked for."""
+    if narrowed >= beam:
+        return []
+    return [f"the lattice needs too much memory: its beam is {narrowed:.3g} instead of {beam:.3g} (max-mem)"]
+
+
+class PhoneLabels:
+    """Labels that encode a word and, where a phone begins, the phone, as one number."""
+
+    def __init__(self, model: TransitionModel):
+        ids = model.transition_ids
+        begins = (model.hmm_state(ids) == 0) & ~model.is_self_loop(ids)
+        self._base = int(model.num_phones) + 1
+        self._phone_begun = np.append(0, np.where(begins, model.phone(ids), 0))
+
+    def of(self, lattice: LabelLattice, from_start: bool) -> Integers:
+        """Returns the labels of the arcs of a lattice of words, (arcs,), with at most one id per arc. Arcs from the
+        start have their phones if wanted; Kaldi leaves these phones out.
+        """
+        first = np.zeros(len(lattice.src), np.int64)
+        told = ((lattice.src > 0) | from_start) & (lattice.ids.lengths > 0)
+        first[told] = lattice.ids.values[lattice.ids.offsets[:-1][told]]
+        return lattice.label.astype(np.int64) * self._base + self._phone_begun[first]
+
+    def words(self, labels: Integers) -> Integers:
+        """Returns the words of labels, 0 where there is a phone alone."""
+        return labels // self._base
+
+
+def word_lattice(
+    raw: RawLattice,
+    beam: float,
+    most_bytes: float = np.inf,
+    minimize: bool = False,
+    phones: PhoneLabels | None = None,
+    phones_alone: bool = False,
+) -> WordLattice:
+    """Returns the paths within the beam, at most one for each sequence of words, with complete transition-ids.
+
+    With `phones`, paths with equal phones and words are merged first, as in Kaldi; with `phones_alone` nothing follows.
+    With `minimize`, states with equal continuations are merged.
+    """
+    found, narrowed = within_memory(raw.labelled(), beam, most_bytes, phones, phones_alone)
+    return WordLattice((merged(found) if minimize else found).lattice(), narrowed)
+
+
+def within_memory(
+    lattice: LabelLattice,
+    beam: float,
+    most_bytes: float,
+    phones: PhoneLabels | None = None,
+    phones_alone: bool = False,
+) -> tuple[LabelLattice, float]:
+    """Determinizes a lattice of words with at most one id per arc, by phones and words first if `phones` are given.
+
+    Sets can be exponentially many. Where sets need more than `most_bytes`, or more work than is usual for the bytes and
+    the arcs, the beam is narrowed, and every further try has half of the work: all tries take twice the first at most.
+    The best path is left in any case. Returns the lattice and the beam.
+    """
+    whole = lattice if phones is None else replace(lattice, label=phones.of(lattice, from_start=phones_alone))
+
+    def made(lattice: LabelLattice, beam: float, memory: Memory) -> LabelLattice:
+        if phones is not None:
+            lattice = determinized(lattice, beam, memory)
+            lattice = replace(lattice, label=phones.words(lattice.label))
+        return lattice if phones_alone else determinized(lattice, beam, memory)
+
+    narrowed, failures = beam, 0
+    most_work = most_bytes + _WORK_PER_ARC * len(whole.src)
+    while narrowed >= _NARROWEST_BEAM:
+        memory = Memory(most_bytes, most_work / 2**failures)
+        try:
+            return made(whole if narrowed == beam else whole.pruned(narrowed), narrowed, memory), narrowed
+        except (TooLargeError, MemoryError):
+            failures += 1
+            narrowed = min(narrowed, whole.widest_beam) * _NARROWER**2.0 ** max(failures - _SMALL_STEPS, 0)
+    return made(whole.best_path(), 0.0, Memory(np.inf)), 0.0
+
+
+_SAME = 2.0**-13  # costs this close are taken for equal
+
+
+def merged(lattice: LabelLattice) -> LabelLattice:
+    """Returns the lattice with equivalent states merged, the last levels first: their arcs have equal labels, costs,
+    ids and end states.
+    """
+    ends = np.isfinite(lattice.final_cost)
+    end_costs = (_rounded(np.where(ends, each, 0)) for each in (lattice.final_graph, lattice.final_acoustic))
+    kind = mixed(ends, *end_costs, hashes(lattice.final_ids))
+    own = mixed(lattice.label, _rounded(lattice.graph_cost), _rounded(lattice.acoustic_cost), hashes(lattice.ids))
+    for arcs in reversed(list(lattice.arcs_by_source())):
+        with np.errstate(over="ignore"):
+            np.add.at(kind, lattice.src[arcs], mixed(own[arcs], kind[lattice.dst[arcs]]))
+    kind = mixed(kind, lattice.level)
+    _, first, of_kind = np.unique(kind, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    number, first = np.argsort(order)[of_kind], first[order]
+    is_first = np.zeros(lattice.num_states, bool)
+    is_first[first] = True
+    arcs = np.flatnonzero(is_first[lattice.src])
+    return LabelLattice(
+        *(lattice.level[first], number[lattice.src[arcs]], number[lattice.dst[arcs]], lattice.label[arcs]),
+        *(lattice.graph_cost[arcs], lattice.acoustic_cost[arcs], lattice.ids[arcs]),
+        *(lattice.final_graph[first], lattice.final_acoustic[first], lattice.final_ids[first]),
+    )
+
+
+def _rounded(costs: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    return np.round(costs / _SAME).astype(np.int64)

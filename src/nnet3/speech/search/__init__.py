@@ -1,0 +1,1 @@
+"""The search for words: graphs, composition on demand, beam search, endpoints."""

@@ -1,0 +1,270 @@
+"""Searches a look-ahead graph and a language model as one graph, and makes only the states that searches reach."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.base.kaldi_io.fst import Fst
+from nnet3.base.kaldi_io.fst_const import LabelReach
+from nnet3.errors import ModelFormatError
+from nnet3.speech.arrays.aliases import Integers
+from nnet3.speech.arrays.arcs import arcs_leaving
+from nnet3.speech.arrays.columns import joined, part
+from nnet3.speech.arrays.number_of_key import NumberOfKey
+from nnet3.speech.language_models.language_model import BackoffModel
+from nnet3.speech.search.growing_graph import GrowingGraph, put
+from nnet3.speech.search.words_ahead import ReachedWords, WordsAhead
+
+Costs = npt.NDArray[np.float32]
+_NO_WORD = 0
+_MOST_STATES = 1_000_000
+_STEP = np.float32(2.0**-10)  # costs of words ahead count in steps of it where they are taken back
+_MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x94D049BB133111EB], np.uint64)
+
+
+@dataclass(frozen=True, eq=False)
+class LookaheadGraph:
+    """HCLr: transition-ids in, words out, with the next words of each state; `disambiguation` symbols are input labels
+    without a row.
+    """
+
+    fst: Fst
+    reach: LabelReach
+    disambiguation: Integers
+
+    @cached_property
+    def reached(self) -> ReachedWords:
+        """The next words within reach of each state."""
+        return ReachedWords(self.reach)
+
+    @cached_property
+    def input_labels(self) -> npt.NDArray[np.int32]:
+        """The input labels with 0 in the place of disambiguation symbols, (arcs,)."""
+        labels = self.fst.ilabel
+        if not len(self.disambiguation):
+            return labels
+        return np.where(np.isin(labels, self.disambiguation), np.int32(0), labels)
+
+    def without_disambiguation(self) -> LookaheadGraph:
+        """Returns the graph whose FST itself has these labels, so that the others take no memory."""
+        fst = replace(self.fst, ilabel=self.input_labels, properties=None)
+        return LookaheadGraph(fst, self.reach, self.disambiguation[:0])
+
+
+class _States(NamedTuple):
+    """States of the composition, a row each: states of the two parts; whether back-offs are over until the next word;
+    the cost of words ahead that was taken already; and the word that was taken already, 0 if none."""
+
+    graph: Integers
+    history: Integers
+    is_past: npt.NDArray[np.bool_]
+    ahead: Costs
+    word: Integers
+
+
+class _Arcs(NamedTuple):
+    """Arcs out of the states at `place` of a list, to states that are numbered when all of a batch are there."""
+
+    place: Integers
+    ilabel: Integers
+    olabel: Integers
+    cost: Costs
+    target: _States
+    order: Integers
+
+
+class LookaheadSearch:
+    """Gives searches one composition of a look-ahead graph and a language model, shared until it is large."""
+
+    def __init__(self, graph: LookaheadGraph, model: BackoffModel, column_of_label: npt.ArrayLike):
+        columns = np.asarray(column_of_label)
+        largest = int(graph.input_labels.max(initial=0))
+        if largest >= len(columns):
+            raise ModelFormatError(
+                f"the decoding graph has input label {largest}, but the model has {len(columns) - 1} transition-ids: "
+                "does the graph belong to this model?"
+            )
+        known = np.zeros(1 + max(graph.fst.largest_label, int(model.words.max(initial=0))), bool)
+        known[graph.fst.olabel] = True
+        if not known[model.words].any():
+            raise ModelFormatError("the look-ahead graph has no word of the language model: do they belong together?")
+        self._graph, self._columns = graph, columns
+        self._take(model)
+
+    def _take(self, model: BackoffModel) -> None:
+        self._model, self._ahead = model, WordsAhead(self._graph.reached, model)
+        self._composition = self._new()
+
+    def _new(self) -> Composition:
+        return Composition(self._graph, self._model, self._ahead, self._columns)
+
+    @property
+    def fst(self) -> Fst:
+        """The look-ahead graph alone, without the language model; disambiguation symbols are epsilons."""
+        fst = self._graph.fst
+        return Fst(fst.start, fst.final, fst.offsets, self._graph.input_labels, fst.olabel, fst.cost, fst.dst)
+
+    def begin(self) -> Composition:
+        """Returns the composition for a new search."""
+        if self._composition.num_states > _MOST_STATES:
+            self._composition = self._new()
+        return self._composition
+
+    def with_model(self, model: BackoffModel) -> LookaheadSearch:
+        """Returns the search with another language model, possibly without any word of the graph."""
+        other = copy.copy(self)
+        other._take(model)
+        return other
+
+
+class Composition(GrowingGraph):
+    """The look-ahead graph composed with the language model by OpenFst's rules, with the interface of a SearchGraph.
+
+    A state is a pair: a state of the graph and a state of the model. The model gives the cost of a word behind the
+    words before it. An arc of the graph without a word pays in advance for the words that can follow, -log sum
+    exp(-cost), and the next word gets the advance back; if only one word can follow, its cost is paid at once. A
+    back-off is an arc without labels, right behind a word or before the first arc without a word. A search therefore
+    keeps and drops the same paths as Kaldi's.
+    """
+
+    def __init__(self, graph: LookaheadGraph, model: BackoffModel, ahead: WordsAhead, column_of_label: Integers):
+        self._fst, self._model, self._ahead = graph.fst, model, ahead
+        self._ilabel, self._reached = graph.input_labels, graph.reached
+        self._arcs_of_graph = np.diff(graph.fst.offsets).astype(np.int32)
+        largest = int(self._ilabel.max(initial=0))
+        super().__init__(column_of_label, int(column_of_label[: largest + 1].max(initial=-1)) + 1)
+        self._number = NumberOfKey()
+        self._states = _States._make(np.zeros(0, kind) for kind in (np.int32, np.int32, bool, np.float32, np.int32))
+        start = np.array([graph.fst.start]), np.array([model.start])
+        self._numbers(_States(*start, np.zeros(1, bool), np.zeros(1, np.float32), np.zeros(1, np.int32)))
+
+    def adopted(self, other: Composition, states: Integers) -> Integers:
+        """Returns the numbers, (n,), of `states` of another composition of the same parts."""
+        with self._lock:
+            return self._numbers(part(other._states, states))
+
+    def adopted_arcs(self, other: Composition, states: Integers, arcs: Integers) -> Integers:
+        """Returns the numbers of `arcs` out of `states` of another composition of the same parts, (n,) each."""
+        own = self.adopted(other, states)
+        self._expand(own)
+        return arcs - other._first[states] + self._first[own]
+
+    # ---- states ----
+
+    def _numbers(self, states: _States) -> Integers:
+        """Returns the numbers of states, (n,); states not yet known get new numbers."""
+        number, new = self._number.find_or_add(_key(states))
+        if len(new):
+            added = part(states, new)
+            first = self._add_states(self._final(added))
+            self._states = _States._make(
+                put(column, first, more) for column, more in zip(self._states, added, strict=True)
+            )
+        return number
+
+    def _final(self, states: _States) -> Costs:
+        cost = self._fst.final[states.graph] + self._model.final[states.history] - states.ahead
+        return np.where(states.word == _NO_WORD, cost, np.inf).astype(np.float32)
+
+    def _make_arcs(self, states: Integers) -> None:
+        chosen = part(self._states, states)
+        pushed = chosen.word != _NO_WORD
+        free = np.flatnonzero(~pushed)
+        parts = [arcs(chosen, free) for arcs in (self._back_offs, self._spoken, self._silent)]
+        parts.append(self._pushed(chosen, np.flatnonzero(pushed)))
+        place, order, ilabel, olabel, cost = (
+            np.concatenate([getattr(each, name) for each in parts])
+            for name in ("place", "order", "ilabel", "olabel", "cost")
+        )
+        self._keep_arcs(
+            states, place, order, ilabel, olabel, cost, self._numbers(joined([each.target for each in parts]))
+        )
+
+    # ---- arcs ----
+
+    def _back_offs(self, states: _States, place: Integers) -> _Arcs:
+        """Returns the back-offs of these states."""
+        model = self._model
+        history = states.history[place]
+        shorter = model.shorter[history]
+        can = np.flatnonzero((shorter >= 0) & ~states.is_past[place])
+        place, history, shorter = place[can], history[can], shorter[can]
+        graph = states.graph[place]
+        none = np.zeros(len(can), np.int32)
+        # OpenFst goes by the arcs of the part that has more of them, the back-off before or behind silent ones
+        is_first = self._arcs_of_graph[graph] <= model.num_words(history) + 1
+        order = np.where(is_first, -1, self._fst.num_arcs)
+        target = _States(graph, shorter, none > 0, none.astype(np.float32), none)
+        return _Arcs(place, none, none, model.back_off_cost[history] - states.ahead[place], target, order)
+
+    def _spoken(self, states: _States, place: Integers) -> _Arcs:
+        """Returns the arcs of words that the model reads without backing off."""
+        fst, model = self._fst, self._model
+        arc, of = arcs_leaving(fst.offsets, states.graph[place])
+        of = place[of]
+        word = fst.olabel[arc].astype(np.int64)
+        spoken = np.flatnonzero(word)
+        at = model.find(states.history[of[spoken]].astype(np.int64), word[spoken])
+        arc, of, at = arc[spoken[at >= 0]], of[spoken[at >= 0]], at[at >= 0]
+        none = np.zeros(len(arc), np.int32)
+        target = _States(fst.dst[arc], model.dst[at], none > 0, none.astype(np.float32), none)
+        cost = fst.cost[arc] + (model.cost[at] - states.ahead[of])
+        return _Arcs(of, self._ilabel[arc], fst.olabel[arc], cost, target, arc)
+
+    def _silent(self, states: _States, place: Integers) -> _Arcs:
+        """Returns the arcs of the graph without a word, with the cost of words ahead of them, or with the only word."""
+        fst, model = self._fst, self._model
+        history = states.history[place]
+        place = place[(model.num_words(history) > 0) | (model.final[history] < np.inf)]
+        arc, of = arcs_leaving(fst.offsets, states.graph[place])
+        silent = fst.olabel[arc] == 0
+        arc, of = arc[silent], place[of[silent]]
+        history = states.history[of].astype(np.int64)
+        found = self._ahead.look(fst.dst[arc].astype(np.int64), history)
+        good = np.flatnonzero(found.is_some)
+        arc, of, history, ahead, only = arc[good], of[good], history[good], found.cost[good], found.only[good]
+        is_past = model.shorter[history] >= 0
+        change = ahead - states.ahead[of]
+        word = np.zeros(len(arc), np.int32)
+        pushed = np.flatnonzero(only >= 0)
+        only = only[pushed]
+        word[pushed], history[pushed] = model.word(only), model.dst[only]
+        change[pushed] += model.cost[only]
+        kept = np.floor(ahead / _STEP + np.float32(0.5)) * _STEP
+        target = _States(fst.dst[arc], history, is_past, kept, word)
+        return _Arcs(of, self._ilabel[arc], word, fst.cost[arc] + change, target, arc)
+
+    def _pushed(self, states: _States, place: Integers) -> _Arcs:
+        """Returns the arcs of states whose next word was taken already: arcs with the word, and silent arcs to it."""
+        fst = self._fst
+        arc, of = arcs_leaving(fst.offsets, states.graph[place])
+        of = place[of]
+        wanted, word = states.word[of], fst.olabel[arc]
+        meets = word == wanted
+        passes = (word == 0) & (self._arcs_of_graph[states.graph[of]] == 1)
+        ask = np.flatnonzero((word == 0) & ~passes)
+        passes[ask] = self._reached.has(fst.dst[arc[ask]], wanted[ask])
+        good = np.flatnonzero(meets | passes)
+        arc, of, meets = arc[good], of[good], meets[good]
+        past = states.is_past[of] & ~meets
+        none = np.zeros(len(good), np.float32)
+        target = _States(fst.dst[arc], states.history[of], past, none, np.where(meets, 0, states.word[of]))
+        return _Arcs(of, self._ilabel[arc], np.zeros(len(good), np.int32), fst.cost[arc], target, arc)
+
+
+def _key(states: _States) -> npt.NDArray[np.uint64]:
+    """Returns a number for each state, which no two states share but by an accident of 64 bits."""
+    pair = states.graph.astype(np.uint64) << np.uint64(32) | states.history.astype(np.uint64)
+    rest = states.word.astype(np.uint64) << np.uint64(33) | states.is_past.astype(np.uint64) << np.uint64(32)
+    rest |= states.ahead.astype(np.float32).view(np.uint32)
+    with np.errstate(over="ignore"):
+        mixed = pair * _MIX[0]
+        mixed = (mixed ^ mixed >> np.uint64(32)) * _MIX[1] + rest * _MIX[2]
+        mixed = (mixed ^ mixed >> np.uint64(29)) * _MIX[0]
+        return mixed ^ mixed >> np.uint64(32)

@@ -1,0 +1,124 @@
+"""GrowingGraph: a decoding graph whose states and arcs are made when a search first comes to them."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.speech.arrays.aliases import Integers
+from nnet3.speech.arrays.arcs import ArcsOfStates, arcs_between
+
+_NOT_MADE = -1
+
+
+class GrowingGraph(ABC):
+    """States and arcs in the order in which searches come to them, with the interface of a SearchGraph.
+
+    The arrays grow. Several searches, in several threads too, share a graph. `column_of_label`, `num_columns`: as in a
+    SearchGraph.
+    """
+
+    def __init__(self, column_of_label: Integers, num_columns: int):
+        self._lock = threading.Lock()
+        self.column_of_label, self.num_columns = column_of_label, num_columns
+        self.start = 0
+        self.num_states = self.num_arcs = 0
+        self.final = np.zeros(0, np.float32)
+        self._first, self._first_emitting, self._end = np.zeros((3, 0), np.int64)
+        self.ilabel, self.olabel, self.dst = np.zeros((3, 0), np.int32)
+        self.cost = np.zeros(0, np.float32)
+        self._scratch: list[Integers] = []
+
+    # ---- what a search asks ----
+
+    def begin(self) -> GrowingGraph:
+        """Returns the graph for a new search: itself."""
+        return self
+
+    def emitting_arcs(self, states: Integers) -> ArcsOfStates:
+        """Returns the arcs of `states` that take a row."""
+        self._expand(states)
+        return arcs_between(self._first_emitting[states], self._end[states])
+
+    def epsilon_arcs(self, states: Integers) -> ArcsOfStates:
+        """Returns the arcs of `states` that take no row."""
+        self._expand(states)
+        return arcs_between(self._first[states], self._first_emitting[states])
+
+    def take_scratch(self) -> Integers:
+        """Lends an array of -1 for all states, and for some future states."""
+        scratch = self._scratch.pop() if self._scratch else np.zeros(0, np.int32)
+        return self.enlarged(scratch)
+
+    def enlarged(self, scratch: Integers) -> Integers:
+        """Returns the array with -1 for states made since it was lent; the array itself if it has room for them."""
+        if len(scratch) >= self.num_states:
+            return scratch
+        return np.append(scratch, np.full(len(self.final) - len(scratch), -1, np.int32))
+
+    def give_scratch_back(self, scratch: Integers) -> None:
+        """Takes the array back, which must be all -1 again."""
+        self._scratch.append(scratch)
+
+    # ---- states and arcs ----
+
+    @abstractmethod
+    def _make_arcs(self, states: Integers) -> None:
+        """Makes the arcs of states, each state once, by `_keep_arcs`."""
+
+    def _add_states(self, final: npt.NDArray[np.float32]) -> int:
+        """Adds states with these final costs; returns the number of the first."""
+        first, self.num_states = self.num_states, self.num_states + len(final)
+        self.final = put(self.final, first, final)
+        none = np.full(len(final), _NOT_MADE)
+        self._first, self._first_emitting, self._end = (
+            put(column, first, none) for column in (self._first, self._first_emitting, self._end)
+        )
+        return first
+
+    def _expand(self, states: Integers) -> None:
+        """Makes the arcs of the given states unless already made."""
+        if (self._first[states] >= 0).all():
+            return
+        with self._lock:
+            states = np.unique(states[self._first[states] < 0])
+            if len(states):
+                self._make_arcs(states)
+
+    def _keep_arcs(
+        self,
+        states: Integers,
+        place: Integers,
+        order: Integers,
+        ilabel: Integers,
+        olabel: Integers,
+        cost: npt.NDArray[np.float32],
+        dst: Integers,
+    ) -> None:
+        """Adds arcs, (arcs,), out of the states at `place` of `states`.
+
+        In a state, arcs that take no row come first, then `order` counts.
+        """
+        sorted_by = np.lexsort((order, ilabel > 0, place))
+        offsets = self.num_arcs + np.append(0, np.cumsum(np.bincount(place, minlength=len(states))))
+        epsilons = np.bincount(place[ilabel == 0], minlength=len(states))
+        first, self.num_arcs = self.num_arcs, int(offsets[-1])
+        for name, values in (("ilabel", ilabel), ("olabel", olabel), ("cost", cost), ("dst", dst)):
+            setattr(self, name, put(getattr(self, name), first, values[sorted_by]))
+        self._end[states], self._first_emitting[states] = offsets[1:], offsets[:-1] + epsilons
+        self._first[states] = offsets[:-1]  # the last one: another thread may look meanwhile
+
+
+def put(values: npt.NDArray[Any], first: int, more: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Returns the array with more values from `first` on, and room for others behind them."""
+    end = first + len(more)
+    if end > len(values):
+        larger = np.zeros(max(2 * end, 1024), values.dtype)
+        larger[:first] = values[:first]
+        values = larger
+    values[first:end] = more
+    return values

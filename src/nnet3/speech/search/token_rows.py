@@ -1,0 +1,325 @@
+"""TokenRows: the tokens of a search, row by row: pruned backwards, as a lattice, and as the best path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.speech.arrays.aliases import Doubles, Integers
+from nnet3.speech.lattices.raw_lattice import RawLattice
+from nnet3.speech.search.composition import Composition
+from nnet3.speech.search.growing_graph import GrowingGraph
+from nnet3.speech.search.search_graph import SearchGraph
+
+_NONE = -1
+_PRUNE_SCALE = 0.1  # of the lattice beam: smaller changes are not followed further back
+
+
+@dataclass
+class Links:
+    """Arcs between tokens: src of the row before, or of the same row for epsilons, and dst of the row."""
+
+    src: Integers
+    dst: Integers
+    arc: Integers
+    cost: Doubles
+
+    def kept(self, kept: npt.NDArray[np.bool_]) -> Links:
+        return Links(self.src[kept], self.dst[kept], self.arc[kept], self.cost[kept])
+
+
+@dataclass
+class TokenRow:
+    """The tokens behind a row: state of the graph, cost, and the best arc into each token, with the arc's source token.
+
+    `excess`: the cost of the best path through a token beyond the cost of the best path, as known at the last pruning;
+    0 before the first pruning. `counted`: the number of tokens just before tokens were last removed, as Kaldi counts;
+    -1 before. `links_wait`, `tokens_wait`: the links that leave the row, and its tokens, are to be pruned. `names`: the
+    states as first numbered: a token keeps its name in another composition.
+    """
+
+    state: Integers
+    cost: Doubles
+    back_src: Integers
+    back_arc: Integers
+    emitting: Links
+    epsilons: Links
+    excess: Doubles = field(default_factory=lambda: np.zeros(0))
+    names: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    counted: int = -1
+    links_wait: bool = True
+    tokens_wait: bool = True
+
+
+class Steps(NamedTuple):
+    """A path: the transition-id of each row's arc and its source state as first numbered, (rows,); output labels and
+    the number of rows before each label, (words,).
+    """
+
+    transition_ids: Integers
+    states: Integers
+    words: Integers
+    word_rows: Integers
+
+    @classmethod
+    def joined(cls, parts: Iterable[Steps]) -> Steps:
+        """Returns consecutive paths as one path."""
+        return cls(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+
+
+class Past(NamedTuple):
+    """The path to a token: its last steps, and the path before, which several tokens may share."""
+
+    steps: Steps
+    before: Past | None
+
+
+class TokenRows:
+    """Rows of tokens.
+
+    The first rows may be forgotten; what remains of them is the paths to the tokens of the first kept row.
+    """
+
+    def __init__(self, graph: SearchGraph | GrowingGraph, row: TokenRow):
+        self.graph, self.first = graph, 0
+        self._rows, self.num_links = list[TokenRow](), 0
+        self._past: list[Past | None] = [None] * len(row.state)  # the path to each token of the first row
+        self.append(row)
+
+    def __len__(self) -> int:
+        """The number of the last row: the number of rows of scores taken before it."""
+        return self.first + len(self._rows) - 1
+
+    @property
+    def last(self) -> TokenRow:
+        return self._rows[-1]
+
+    def append(self, row: TokenRow) -> None:
+        row.excess, row.names = np.zeros(len(row.state)), row.state
+        self._rows.append(row)
+        self.num_links += len(row.emitting.arc) + len(row.epsilons.arc)
+
+    def num_tokens(self, first: int) -> Integers:
+        """Returns the number of tokens behind each row from `first` on, as last counted."""
+        return np.array([row.counted for row in self._rows[first - self.first :]])
+
+    def prune(self, beam: float) -> None:
+        """Removes tokens and links outside all paths within the beam, as far back as the last rows changed much.
+
+        The remaining tokens, and their counts, are as in Kaldi, whose pieces of a lattice end by these counts.
+        """
+        newest = len(self._rows) - 1
+        if self.last.counted < 0:
+            self.last.counted = len(self.last.state)
+        for number in range(newest - 1, -1, -1):
+            waited = self._rows[number].links_wait
+            if waited:
+                self._prune_links(number, beam)
+            if number + 1 < newest and self._rows[number + 1].tokens_wait:
+                self._prune_tokens(number + 1)
+            if not waited:
+                return
+        if self.first and newest and self._rows[0].tokens_wait:
+            self._prune_tokens(0)
+
+    def _prune_links(self, number: int, beam: float) -> None:
+        """Removes links out of a row, and lets the row before wait if the excess of the row's tokens changed much."""
+        row, following = self._rows[number], self._rows[number + 1]
+        links = following.emitting
+        through = following.excess[links.dst] + _excess(links, row.cost, following.cost)
+        kept = through <= beam
+        following.emitting = links.kept(kept)
+        excess = np.full(len(row.state), np.inf)
+        np.minimum.at(excess, links.src[kept], np.maximum(through[kept], 0))
+        removed, changed = int((~kept).sum()), False
+        while True:  # Kaldi goes over the tokens until little changes, and leaves it at that
+            found, kept = _with_epsilons(row, excess, beam)
+            row.epsilons = row.epsilons.kept(kept)
+            removed += int((~kept).sum())
+            with np.errstate(invalid="ignore"):
+                has_changed = bool((np.abs(found - row.excess) > _PRUNE_SCALE * beam).any())
+            row.excess = found
+            if not has_changed:
+                break
+            changed = True
+        self.num_links -= removed
+        row.links_wait = False
+        row.tokens_wait |= removed > 0
+        if changed and number:
+            self._rows[number - 1].links_wait = True
+
+    def _prune_tokens(self, number: int) -> None:
+        """Removes the tokens of a row that no link leaves any more."""
+        row = self._rows[number]
+        row.counted, row.tokens_wait = len(row.state), False
+        tokens = np.flatnonzero(row.excess < np.inf)
+        if len(tokens) < len(row.state):
+            self._keep_tokens(row, self._rows[number + 1], tokens)
+            if number == 0:
+                self._past = [self._past[token] for token in tokens.tolist()]
+
+    def _keep_tokens(self, row: TokenRow, following: TokenRow, tokens: Integers) -> None:
+        """Keeps only `tokens` of a row, and renumbers them in the row and the following one."""
+        number = np.full(len(row.state), _NONE)
+        number[tokens] = np.arange(len(tokens))
+        row.state, row.back_src, row.back_arc = (values[tokens] for values in (row.state, row.back_src, row.back_arc))
+        row.cost = row.cost[tokens]
+        within = self._is_epsilon(row.back_arc)
+        row.back_src[within] = number[row.back_src[within]]
+        row.excess, row.names = row.excess[tokens], row.names[tokens]
+        self.num_links -= len(row.emitting.arc)
+        row.emitting = row.emitting.kept(number[row.emitting.dst] >= 0)
+        self.num_links += len(row.emitting.arc)
+        row.emitting.dst = number[row.emitting.dst]
+        row.epsilons.src, row.epsilons.dst = number[row.epsilons.src], number[row.epsilons.dst]
+        following.emitting.src = number[following.emitting.src]
+        across = (following.back_arc >= 0) & ~self._is_epsilon(following.back_arc)
+        following.back_src[across] = number[following.back_src[across]]
+
+    def _is_epsilon(self, arcs: Integers) -> npt.NDArray[np.bool_]:
+        """Marks the arcs that take no row; -1 is none."""
+        return (arcs >= 0) & (self.graph.ilabel[arcs] == 0)
+
+    # ---- the lattice ----
+
+    def lattice(self, first: int, last: int, final: Doubles, has_ended: bool) -> RawLattice:
+        """Returns the lattice of the tokens behind rows `first` .. `last`; `final` are the last tokens' end costs.
+
+        If `first` > 0, the start leads to the tokens of the first row, at the tokens' costs.
+        """
+        rows = self._rows[first - self.first : last + 1 - self.first]
+        sizes = np.array([len(row.state) for row in rows])
+        base = np.append(0, np.cumsum(sizes))
+        src, dst, arc, total = [], [], [], []
+        for number, row in enumerate(rows):
+            for links, offset in ((row.emitting, base[number - 1]), (row.epsilons, base[number])):
+                if number or links is row.epsilons:
+                    src.append(links.src + offset)
+                    dst.append(links.dst + base[number])
+                    arc.append(links.arc)
+                    total.append(links.cost)
+        arcs, costs = np.concatenate(arc), np.concatenate(total)
+        graph_cost = self.graph.cost[arcs].astype(np.float64)
+        finals = np.full(base[-1], np.inf)
+        finals[base[-2] :] = final
+        columns = {
+            "row_of_state": np.repeat(np.arange(first, last + 1), sizes),
+            "src": np.concatenate(src),
+            "dst": np.concatenate(dst),
+            "word": self.graph.olabel[arcs],
+            "transition_id": self.graph.ilabel[arcs],
+            "graph_cost": graph_cost,
+            "acoustic_cost": costs - graph_cost,
+            "final_graph": finals,
+            "graph_state": np.concatenate([row.state for row in rows]),
+        }
+        if first > 0:
+            tokens = np.arange(sizes[0])
+            entry: dict[str, Any] = {
+                "row_of_state": [first - 1],
+                "src": np.full(len(tokens), base[-1]),
+                "dst": tokens,
+                "graph_cost": rows[0].cost,
+                "final_graph": [np.inf],
+                "graph_state": [_NONE],
+            }
+            columns |= {name: np.append(columns[name], more) for name, more in entry.items()}
+            none = np.zeros(len(tokens))
+            for name in ("word", "transition_id", "acoustic_cost"):
+                columns[name] = np.append(columns[name], none.astype(columns[name].dtype))
+        return RawLattice.sorted(**columns, has_ended=has_ended)
+
+    def piece(self, first: int, last: int) -> RawLattice:
+        """Returns the lattice of rows `first` .. `last`, as of the last pruning. An end costs what the best path
+        through it costs more than the best one, less what the path to it costs."""
+        row = self._rows[last - self.first]
+        return self.lattice(first, last, row.excess - row.cost, has_ended=False)
+
+    # ---- paths ----
+
+    def path_to(self, token: int, first: int = 0) -> Steps:
+        """Returns the best path to a token of the last row, or its end, which has the rows from `first` on and may have
+        some more."""
+        token, steps = self._steps(token, len(self))
+        parts, past, begin = [steps], self._past[token], self.first
+        while past is not None and begin > first:
+            parts.append(past.steps)
+            begin -= len(past.steps.states)
+            past = past.before
+        return Steps.joined(reversed(parts))
+
+    def _steps(self, token: int, number: int) -> tuple[int, Steps]:
+        """Returns the best path from the first row to a token of row `number`, and its token in the first row."""
+        graph, rows = self.graph, number - self.first
+        emitted, leaving, epsilons = np.full(rows, _NONE), np.full(rows, _NONE), []
+        while True:  # a token knows only the one before it
+            row = self._rows[rows]
+            arc = int(row.back_arc[token])
+            is_epsilon = arc >= 0 and graph.ilabel[arc] == 0
+            if rows == 0 and (self.first or not is_epsilon):
+                break
+            token = int(row.back_src[token])
+            if is_epsilon:
+                epsilons.append((rows, arc))
+                continue
+            rows -= 1
+            emitted[rows], leaving[rows] = arc, self._rows[rows].names[token]
+        arcs = np.array(epsilons[::-1], np.int64).reshape(-1, 2)
+        behind = np.append(np.arange(1, len(emitted) + 1), arcs[:, 0])
+        order = np.argsort(behind, kind="stable")
+        words, behind = graph.olabel[np.append(emitted, arcs[:, 1])][order], behind[order]
+        spoken = words > 0
+        return token, Steps(graph.ilabel[emitted], leaving, words[spoken], self.first + behind[spoken])
+
+    def forget(self, number: int) -> None:
+        """Forgets the rows before row `number`, with their links, and keeps the best path to each of its tokens."""
+        rows = number - self.first
+        found = [self._steps(token, number) for token in range(len(self._rows[rows].state))]
+        self._past = [Past(steps, self._past[token]) for token, steps in found]
+        row = self._rows[rows]
+        gone = [*(row.emitting for row in self._rows[: rows + 1]), *(row.epsilons for row in self._rows[:rows])]
+        self.num_links -= sum(len(links.arc) for links in gone)
+        row.emitting = row.emitting.kept(np.zeros(len(row.emitting.arc), bool))
+        row.back_arc = np.full(len(row.back_arc), _NONE)
+        self._rows, self.first = self._rows[rows:], number
+
+    def move(self, graph: Composition) -> None:
+        """Goes on in another composition of the same parts."""
+        old, self.graph = self.graph, graph
+        assert isinstance(old, Composition)
+        states = [row.state for row in self._rows]
+        for row, state, before in zip(self._rows, states, [states[0], *states], strict=False):
+            is_epsilon = (row.back_arc >= 0) & (old.ilabel[row.back_arc] == 0)
+            ways = (np.flatnonzero(is_epsilon), state), (np.flatnonzero((row.back_arc >= 0) & ~is_epsilon), before)
+            for way, leaving in ways:
+                row.back_arc[way] = graph.adopted_arcs(old, leaving[row.back_src[way]], row.back_arc[way])
+            row.emitting.arc = graph.adopted_arcs(old, before[row.emitting.src], row.emitting.arc)
+            row.epsilons.arc = graph.adopted_arcs(old, state[row.epsilons.src], row.epsilons.arc)
+            row.state = graph.adopted(old, state)
+
+
+def _excess(links: Links, cost_before: Doubles, cost: Doubles) -> Doubles:
+    """Returns the cost of the best path through each link beyond the cost of the best path to the link's `dst`."""
+    return cost_before[links.src] + links.cost - cost[links.dst]
+
+
+def _with_epsilons(row: TokenRow, emitting: Doubles, beam: float) -> tuple[Doubles, npt.NDArray[np.bool_]]:
+    """Returns the excess of tokens, now also by links within the row, and a mask of the kept links.
+
+    Kaldi looks at the newest tokens first: for tokens not yet looked at it takes their excess of the last pass.
+    """
+    links, excess = row.epsilons, emitting.copy()
+    own = _excess(links, row.cost, row.cost)
+    is_known = links.dst > links.src
+    through = np.where(is_known, np.inf, np.maximum(row.excess[links.dst] + own, 0))
+    while True:
+        kept = through <= beam
+        np.minimum.at(excess, links.src[kept], through[kept])
+        now = np.where(is_known, np.maximum(excess[links.dst] + own, 0), through)
+        if (now == through).all():
+            return excess, kept
+        through = now

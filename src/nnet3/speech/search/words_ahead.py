@@ -1,0 +1,123 @@
+"""WordsAhead: the words of a language model that can come next in a look-ahead graph, and the cost of any of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.base.kaldi_io.fst_const import LabelReach
+from nnet3.speech.arrays.aliases import Doubles, Integers
+from nnet3.speech.arrays.arcs import arcs_leaving
+from nnet3.speech.language_models.language_model import BackoffModel
+
+Costs = npt.NDArray[np.float32]
+_NONE = -1
+_LONG_GROUP = 64
+
+
+class Ahead(NamedTuple):
+    """Answers for pairs of states: if a word or the end can come; the cost of any of them, 0 where `only` is the
+    model's arc of the only possible word (-1: none or several).
+    """
+
+    is_some: npt.NDArray[np.bool_]
+    cost: Costs
+    only: Integers
+
+
+class _Found(NamedTuple):
+    """The number of words, their mass, and the arc of the last word, -1 without words."""
+
+    number: Integers
+    mass: Doubles
+    arc: Integers
+
+
+class ReachedWords:
+    """The words that states of a graph reach. counts: (states,), of intervals; ends: (states,), if one can end."""
+
+    def __init__(self, reach: LabelReach):
+        self.reach, self.counts = reach, np.diff(reach.offsets).astype(np.int32)
+        state = np.repeat(np.arange(len(self.counts), dtype=np.int64), self.counts)
+        self._begin_key = state << 32 | reach.begin
+        self.ends = np.zeros(len(self.counts), bool)
+        self.ends[state[reach.end > reach.final_label]] = True
+
+    def has(self, states: Integers, words: Integers) -> npt.NDArray[np.bool_]:
+        """Returns for each state if its word can come next."""
+        key = states.astype(np.int64) << 32 | words
+        at = np.maximum(np.searchsorted(self._begin_key, key, side="right") - 1, 0)
+        begin = self._begin_key[at]
+        return (begin <= key) & (begin >> 32 == states) & (words < self.reach.end[at])
+
+
+class WordsAhead:
+    """Words common to the reach of a graph's states and the arcs of a language model's states."""
+
+    def __init__(self, reached: ReachedWords, model: BackoffModel):
+        self._reached, self._model = reached, model
+        self._mass = np.exp(-model.cost.astype(np.float64))
+        self._mass_before = _sums_before(self._mass, model.first_arc)
+
+    def look(self, states: Integers, histories: Integers) -> Ahead:
+        """Answers for pairs of a state of the graph and a state of the model, (n,) each."""
+        is_short = 4 * self._model.num_words(histories) < self._reached.counts[states]
+        count, mass, arc = np.zeros(len(states), np.int64), np.zeros(len(states)), np.full(len(states), _NONE)
+        for ask, those in ((self._by_words, is_short), (self._by_intervals, ~is_short)):
+            chosen = np.flatnonzero(those)
+            if len(chosen):
+                count[chosen], mass[chosen], arc[chosen] = ask(states[chosen], histories[chosen])
+        final = np.where(self._reached.ends[states], self._model.final[histories], np.inf)
+        ends = final < np.inf
+        with np.errstate(divide="ignore"):
+            cost = -np.log(mass)
+        cost[count == 1] = self._model.cost[arc[count == 1]]
+        only = np.where((count == 1) & ~ends, arc, _NONE)
+        cost = np.where(only == _NONE, np.minimum(cost, final), 0).astype(np.float32)
+        return Ahead((count > 0) | ends, cost, only)
+
+    def _by_intervals(self, states: Integers, histories: Integers) -> _Found:
+        """Looks for the words of each interval."""
+        reach = self._reached.reach
+        interval, place = arcs_leaving(reach.offsets, states)
+        key = histories[place] << 32
+        first = np.searchsorted(self._model.key, key | reach.begin[interval])
+        end = np.searchsorted(self._model.key, key | reach.end[interval])
+        some = np.flatnonzero(end > first)
+        first, last, place = first[some], end[some] - 1, place[some]
+        mass = self._mass_before[last] + self._mass[last] - self._mass_before[first]
+        arc = np.full(len(states), _NONE)
+        arc[place] = last
+        count = np.bincount(place, last + 1 - first, len(states)).astype(np.int64)
+        return _Found(count, np.bincount(place, mass, len(states)).astype(np.float64), arc)
+
+    def _by_words(self, states: Integers, histories: Integers) -> _Found:
+        """Looks in the intervals for each of a few words."""
+        candidate, place = arcs_leaving(self._model.first_arc, histories)
+        some = np.flatnonzero(self._reached.has(states[place], self._model.word(candidate)))
+        candidate, place = candidate[some], place[some]
+        arc = np.full(len(states), _NONE)
+        arc[place] = candidate
+        mass = np.bincount(place, self._mass[candidate], len(states)).astype(np.float64)
+        return _Found(np.bincount(place, minlength=len(states)), mass, arc)
+
+
+def _sums_before(values: Doubles, offsets: Integers) -> Doubles:
+    """Returns for every value the sum of the values before it in its group; groups begin at `offsets`.
+
+    Sums never cross groups, and are exact even behind many large values: long groups are summed one by one, the short
+    groups together, first all second values, then all third ones and so on.
+    """
+    before, counts = np.append(0, values[:-1]), np.diff(offsets)
+    before[offsets[:-1][counts > 0]] = 0
+    is_long = counts > _LONG_GROUP
+    for first, end in zip(offsets[:-1][is_long].tolist(), offsets[1:][is_long].tolist(), strict=True):
+        np.cumsum(before[first:end], out=before[first:end])
+    longest_first = np.flatnonzero(~is_long)[np.argsort(-counts[~is_long], kind="stable")]
+    at, left = offsets[longest_first], -counts[longest_first]
+    for place in range(1, int(-left.min(initial=0))):
+        at = at[: np.searchsorted(left, -place)] + 1  # the groups that have a value at this place
+        before[at] += before[at - 1]
+    return before

@@ -1,0 +1,105 @@
+"""Lattices made in pieces: the same as in one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nnet3.options import DecodingOptions
+from nnet3.speech.lattices.growing_lattice import GrowingLattice, _reached
+from nnet3.speech.lattices.label_lattice import NO_ARCS
+from nnet3.speech.lattices.word_lattice import PhoneLabels, word_lattice
+from nnet3.speech.search.beam_search import BeamSearch
+from nnet3.speech.search.search_graph import SearchGraph
+from tests.asr.slow_search import Words, paths_of, random_graph
+from tests.asr.toy_phones import chain_model
+from tests.seeds import RANDOM
+
+WIDE = 1000.0
+PHONES = PhoneLabels(chain_model())
+Paths = dict[Words, tuple[float, tuple[int, ...]]]
+
+
+def _search(beam: float = WIDE, states: int = 6) -> BeamSearch:
+    graph = SearchGraph(random_graph(RANDOM, states=states))
+    return BeamSearch(graph, DecodingOptions(beam=1000, lattice_beam=beam, prune_interval=2))
+
+
+def _advance(search: BeamSearch, rows: int) -> None:
+    search.advance((2 * RANDOM.normal(size=(rows, 4))).astype(np.float32))
+
+
+def _whole(search: BeamSearch, use_final: bool = True) -> Paths:
+    raw = search.lattice(use_final)
+    assert raw is not None
+    paths = paths_of(word_lattice(raw, search.options.lattice_beam, phones=PHONES).lattice)
+    return {words: only for words, [only] in paths.items()}
+
+
+def _grown(lattice: GrowingLattice, search: BeamSearch, use_final: bool = True) -> Paths:
+    raw = search.lattice(use_final, lattice.first_row)
+    assert raw is not None
+    found = lattice.with_piece(raw).lattice(search.graph.final if use_final and search.can_end else None)
+    assert found is not None
+    assert (found.level[found.src] < found.level[found.dst]).all()
+    return {words: only for words, [only] in paths_of(found.lattice()).items()}
+
+
+def _compare(found: Paths, expected: Paths) -> None:
+    assert set(found) == set(expected)
+    for words, (cost, ids) in found.items():
+        assert cost == pytest.approx(expected[words][0], abs=1e-3)
+        assert ids == expected[words][1]
+
+
+@pytest.mark.parametrize("ends", [(3,), (1, 2, 3), (2, 4, 5)])
+def test_pieces_make_the_whole(ends: tuple[int, ...]) -> None:
+    """Whether the start is open or not, rows forgotten or not, with the costs of ends or without."""
+    search, lattice = _search(states=4), GrowingLattice(WIDE, PHONES)
+    other, expected = GrowingLattice(WIDE, PHONES), BeamSearch(search.graph, search.options)
+    for rows in ends:
+        scores = (2 * RANDOM.normal(size=(rows + 1 - search.num_rows, 4))).astype(np.float32)
+        for each in (search, expected):
+            each.advance(scores)
+            each.prune()
+        for grown, closes in ((lattice, False), (other, True)):
+            if closes or grown.first_row or not lattice.first_row:
+                grown.add((search if not closes else expected).tokens.piece(grown.first_row, rows))
+        other.close_start()
+        if lattice.first_row:
+            search.forget(rows, search.graph)
+        for use_final in (False, True):
+            _compare(_grown(lattice, search, use_final), _whole(expected, use_final))
+            _compare(_grown(other, expected, use_final), _whole(expected, use_final))
+
+
+def test_a_narrow_beam_leaves_the_best_path_and_what_is_near_it() -> None:
+    for _ in range(2):
+        search, lattice = _search(beam=3.0, states=9), GrowingLattice(3.0, PHONES)
+        for _ in range(4):
+            _advance(search, 3)
+            search.prune()
+            lattice.add(search.tokens.piece(lattice.first_row, search.num_rows - 1))
+        whole, found = _whole(search), _grown(lattice, search)
+        best = min(cost for cost, _ in whole.values())
+        inside = {words for words, (cost, _) in whole.items() if cost < best + 2.99}
+        assert inside <= set(found)
+        for words in inside:
+            assert found[words][0] == pytest.approx(whole[words][0], abs=1e-3)
+
+
+def test_memory_that_ends_narrows_the_beam_and_leaves_the_best_path() -> None:
+    search, lattice = _search(beam=50.0), GrowingLattice(50.0, PHONES, most_bytes=3000)
+    _advance(search, 6)
+    search.prune()
+    lattice.add(search.tokens.piece(0, 4))
+    path = search.best_path(use_final=True)
+    assert path is not None
+    assert lattice.narrowest < 50
+    assert min(cost for cost, _ in _grown(lattice, search).values()) >= path.cost - 1e-3
+
+
+def test_what_is_reached_is_open_where_several_words_end() -> None:
+    """A state from which words go on to two tokens is named twice."""
+    arcs = NO_ARCS._replace(src=np.array([1, 2, 5]), dst=np.array([2, 3, 6]))
+    assert _reached(np.array([1, 1, 12]), arcs).tolist() == [1, 2, 3, 12]

@@ -1,0 +1,51 @@
+"""Composition best first: with a wide beam it is whole composition; with any beam, some of its paths."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from nnet3.base.options.rescoring import ComposeOptions
+from nnet3.errors import ArgumentError
+from nnet3.speech.lattices.lattice_composition import composed
+from nnet3.speech.lattices.pruned_composition import composed_pruned
+from tests.asr.golden_rescoring import Words, paths
+from tests.asr.random_lattices import Sums, random_lattice
+
+_Whole = Counter[tuple[Words, tuple[int, ...], float]]
+
+
+def _all(found: dict[Words, list[tuple[tuple[int, ...], float, float]]]) -> _Whole:
+    """Returns paths with rounded costs."""
+    return Counter(
+        (words, ids, round(graph + acoustic, 3)) for words, each in found.items() for ids, graph, acoustic in each
+    )
+
+
+@given(st.integers(0, 2**32), st.floats(0.1, 4), st.floats(1.1, 4))
+def test_paths_are_those_of_whole_composition(seed: int, beam: float, growth: float) -> None:
+    lattice = random_lattice(np.random.default_rng(seed), states=8, arcs=22)
+    whole = paths(composed(lattice, Sums()))
+    wide = composed_pruned(lattice, Sums(), ComposeOptions(1000.0, growth_ratio=growth))
+    assert _all(paths(wide)) == _all(whole)
+    narrow = paths(composed_pruned(lattice, Sums(), ComposeOptions(beam, growth_ratio=growth)))
+    assert not _all(narrow) - _all(whole)
+    assert bool(narrow) == bool(whole)
+
+
+def test_the_number_of_arcs_is_bounded_once_a_path_is_there() -> None:
+    lattice = random_lattice(np.random.default_rng(5), states=12, arcs=90)
+    sizes = [composed_pruned(lattice, Sums(), ComposeOptions(50.0, most)).fst.num_arcs for most in (1, 30, 300)]
+    assert 0 < sizes[0] <= sizes[1] <= 100 < sizes[2]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [((0.0,), "lattice_compose_beam must be"), ((1.0, 0), "max_arcs must be"), ((1.0, 1, 1.0), "growth_ratio must be")],
+)
+def test_options_without_sense(values: tuple[float, ...], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        ComposeOptions(*values)

@@ -1,0 +1,119 @@
+"""Lattices of words: the same sequences of words as the search's lattice, each once, with its best path."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nnet3.kaldi_io import Fst
+from nnet3.options import DecodingOptions
+from nnet3.speech.lattices.raw_lattice import RawLattice
+from nnet3.speech.lattices.word_lattice import word_lattice
+from nnet3.speech.search.beam_search import BeamSearch
+from nnet3.speech.search.search_graph import SearchGraph
+from tests.asr.slow_search import best_of_words, paths_of, random_graph
+from tests.seeds import RANDOM
+
+
+@pytest.mark.parametrize("beam", [1.0, 3.0, 100.0])
+def test_each_sequence_of_words_once(beam: float) -> None:
+    for _ in range(12):
+        fst = random_graph(RANDOM)
+        scores = (2 * RANDOM.normal(size=(4, 4))).astype(np.float32)
+        search = BeamSearch(SearchGraph(fst), DecodingOptions(beam=1000, lattice_beam=1000))
+        search.advance(scores)
+        raw = search.lattice()
+        assert raw is not None
+        found = paths_of(word_lattice(raw, beam).lattice)
+        assert all(len(paths) == 1 for paths in found.values())
+        expected = best_of_words(fst, scores)
+        most = min(cost for cost, _ in expected.values()) + beam
+        inside = {words for words, (cost, _) in expected.items() if cost <= most - 0.01}
+        assert inside <= set(found)
+        for words, [(cost, labels)] in found.items():
+            assert cost >= expected[words][0] - 1e-3
+            if words in inside:
+                assert cost == pytest.approx(expected[words][0], abs=1e-3)
+            assert len(labels) == len(scores)
+
+
+def test_the_transition_ids_are_those_of_the_best_path() -> None:
+    fst = random_graph(RANDOM, states=10)
+    scores = (2 * RANDOM.normal(size=(12, 4))).astype(np.float32)
+    search = BeamSearch(SearchGraph(fst), DecodingOptions(beam=1000, lattice_beam=3))
+    search.advance(scores)
+    raw, path = search.lattice(), search.best_path(use_final=True)
+    assert raw is not None
+    assert path is not None
+    found = paths_of(word_lattice(raw, 3).lattice)
+    [(cost, labels)] = found[tuple(path.words.tolist())]
+    assert labels == tuple(path.transition_ids.tolist())
+    assert cost == pytest.approx(path.cost, abs=1e-4)
+
+
+def _raw(states: int, rows: int, beam: float) -> RawLattice:
+    search = BeamSearch(SearchGraph(random_graph(RANDOM, states)), DecodingOptions(beam=1000, lattice_beam=beam))
+    search.advance((0.3 * RANDOM.normal(size=(rows, 4))).astype(np.float32))
+    raw = search.lattice()
+    assert raw is not None
+    return raw
+
+
+def test_memory_that_ends_narrows_the_beam_and_leaves_the_best_path() -> None:
+    """Of the narrower beam nothing is missing."""
+    raw = _raw(states=12, rows=9, beam=6)
+    whole = word_lattice(raw, 6)
+    assert whole.beam == 6
+    assert whole.notices(6) == []
+    everything = {words: min(paths)[0] for words, paths in paths_of(whole.lattice).items()}
+    best, beams = min(everything.values()), []
+    for most in (10**9, 60_000, 30_000, 10_000, 1_000, 0):
+        found = word_lattice(raw, 6, most)
+        beams.append(found.beam)
+        paths = {words: min(paths)[0] for words, paths in paths_of(found.lattice).items()}
+        inside = {words for words, cost in everything.items() if cost <= best + found.beam - 1e-3}
+        assert inside <= set(paths)
+        assert all(cost == pytest.approx(everything[words], abs=1e-3) for words, cost in paths.items())
+        assert min(paths.values()) == pytest.approx(best, abs=1e-4)
+    assert beams == sorted(beams, reverse=True)
+    assert beams[0] == 6
+    assert beams[-1] == 0
+    assert len(set(beams)) >= 4
+    notice = "the lattice needs too much memory: its beam is 0 instead of 6 (max-mem)"
+    assert word_lattice(raw, 6, 0).notices(6) == [notice]
+
+
+def test_merged_states_change_no_path() -> None:
+    smaller = 0
+    for _ in range(8):
+        raw = _raw(states=6, rows=6, beam=5)
+        plain, merged = (word_lattice(raw, 5, minimize=minimize).lattice for minimize in (False, True))
+        expected, found = paths_of(plain), paths_of(merged)
+        assert set(found) == set(expected)
+        for words, [(cost, labels)] in found.items():
+            [(expected_cost, expected_labels)] = expected[words]
+            assert labels == expected_labels
+            assert cost == pytest.approx(expected_cost, abs=1e-4)
+        assert merged.fst.num_states <= plain.fst.num_states
+        smaller += merged.fst.num_states < plain.fst.num_states
+    assert smaller
+
+
+def test_the_best_path_alone() -> None:
+    raw = _raw(states=5, rows=4, beam=2)
+    alone = raw.labelled().best_path()
+    [[(cost, labels)]] = paths_of(alone.lattice()).values()
+    assert cost == pytest.approx(raw.best_cost, abs=1e-5)
+    assert (cost, labels) in [
+        (pytest.approx(other, abs=1e-5), ids) for paths in paths_of(raw).values() for other, ids in paths
+    ]
+
+
+def test_silence_alone() -> None:
+    fst = Fst.from_arcs(0, [0.5], [0], [0], [1], [0.25], [0])
+    search = BeamSearch(SearchGraph(fst), DecodingOptions())
+    search.advance(np.zeros((3, 1), np.float32))
+    raw = search.lattice()
+    assert raw is not None
+    lattice = word_lattice(raw, 10).lattice
+    assert paths_of(lattice) == {(): [(pytest.approx(1.25), (1, 1, 1))]}
