@@ -32,12 +32,17 @@ _broken: Decorator = flag(
 )
 
 
-def _reordered(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-    if not value:
-        raise click.UsageError("--reorder=false: graphs whose self-loops come first are not aligned here", context)
+def _always(name: str, why: str) -> Decorator:
+    """An option of Kaldi that must stay true."""
+
+    def check(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+        if not value:
+            raise click.UsageError(f"{name}=false: {why}", context)
+
+    return flag(name, default=True, hidden=True, expose_value=False, callback=check)
 
 
-_reorder_option = flag("--reorder", default=True, hidden=True, expose_value=False, callback=_reordered)
+_reorder_option = _always("--reorder", "graphs whose self-loops come first are not aligned here")
 
 
 def _scaled(given: dict[str, Any]) -> Any:
@@ -47,7 +52,7 @@ def _scaled(given: dict[str, Any]) -> Any:
 @verb()
 @_broken
 @flag("--replace-output-symbols", "replaces", help="Labels are phones, not words.")
-@flag("--remove-epsilon", default=True, hidden=True, expose_value=False)
+@_always("--remove-epsilon", "arcs without a phone are always removed")
 @_reorder_option
 @arguments(model="MODEL", lattices="LATTICE-RSPECIFIER", output="LATTICE-WSPECIFIER")
 def lattice_align_phones(**given: Any) -> int:

@@ -342,8 +342,7 @@ class Recognizer(VoskNames):
     def _is_endpoint(self, segment: Segment) -> bool:
         search, model = segment.search, self.model
         trailing = silent_rows(search, model.transition_model, model.folder.silence_phones)
-        cost = search.relative_cost if trailing else np.inf
-        return bool(self.endpointing.which(search.num_rows, trailing, cost))
+        return bool(self.endpointing.which(search.num_rows, trailing, search.relative_cost))
 
     def _found(self) -> SpokenText:
         """Returns the words of the segment up to now."""
