@@ -29,6 +29,7 @@ _DEBUGGING_IGNORED = all_of(
 
 
 @verb()
+@ignored("--binary")
 @flag("--apply-exp", "exponentiate", help="Write exponentials: of log-probabilities, probabilities.")
 @arguments(model="RAW-IN", examples="EGS-RSPECIFIER", output="MATRICES-WSPECIFIER")
 def discriminative_compute_from_egs(**given: Any) -> None:
@@ -43,6 +44,7 @@ def discriminative_compute_from_egs(**given: Any) -> None:
 
 @verb()
 @test_mode_options(batchnorm=True, dropout=True)
+@ignored("--compute-deriv", "--compute-accuracy", "--compute-per-dim-accuracy")
 @takes("options", DiscriminativeOptions)
 @takes("debugging", DebuggingSums)
 @arguments(model="MODEL", examples="EGS-RSPECIFIER")

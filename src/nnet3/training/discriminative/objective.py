@@ -133,6 +133,11 @@ class DiscriminativeObjective:
     def options(self) -> DiscriminativeOptions:
         return self.criterion.options
 
+    @property
+    def fails_alone(self) -> bool:
+        """Whether an output that is NaN is a failure that counts -10 per frame, and no error."""
+        return self.options.criterion == MMI and self.criterion.log_priors is None
+
     def outputs(self, target: Target) -> tuple[str, ...]:
         return (target.name, f"{target.name}-xent") if self.options.xent_regularize else (target.name,)
 
@@ -142,10 +147,10 @@ class DiscriminativeObjective:
         if not isinstance(target, DiscriminativeTarget):
             raise TrainingError(f"output '{target.name}' needs a lattice, got a {type(target).__name__}")
         output = outputs[0]
-        fails_alone = self.options.criterion == MMI and self.criterion.log_priors is None
-        if not fails_alone and bool(output.isnan().any()):
+        if not self.fails_alone and bool(output.isnan().any()):
             stats = ObjectiveStats(math.nan, weight=target.supervision.weight * target.supervision.num_frames)
-            return [OutputResult(name, stats, torch.zeros_like(output)) for name in self.outputs(target)]
+            derivs = torch.zeros_like(output) if with_derivs else None
+            return [OutputResult(name, stats, derivs) for name in self.outputs(target)]
         value = _value(output, target.supervision, self.criterion)
         if value.num_floored:
             _LOG.info("Floored %d probabilities from nnet.", value.num_floored)
