@@ -28,12 +28,13 @@ _LATTICE_OF_FAILURE = -10.0  # per unit of weight
 
 @dataclass(frozen=True, eq=False)
 class DiscriminativeValue:
-    """Sums over all sequences, scaled by the weight of the supervision but for counts; derivatives.
+    """Sums over all sequences, and the derivative by the output. All but the counts are times the supervision's weight.
 
-    numerator: of mmi the log-likelihood of the right alignments, else 0. lattice: of mmi the log-sum over the lattice,
-    else the expected accuracy. num_count, den_count: the sums of the positive and of the negative elements of the
-    derivative, both without a sign. weight: of all frames. deriv: (rows, pdfs), that of `l2_term` and, as in Kaldi,
-    1 / acoustic_scale times that of `objective`. posteriors: (rows, pdfs), the weight where the alignment is.
+    numerator: for mmi the log-likelihood of the right alignments, else 0. lattice: for mmi the log-sum over the
+    lattice, else the expected accuracy. num_count, den_count: the sums of the absolute values of the derivative's
+    positive and negative elements. weight: the supervision's weight times the number of frames. deriv: (rows, pdfs),
+    the derivative of `l2_term` plus, as in Kaldi, 1 / acoustic_scale times the derivative of `objective`. posteriors:
+    (rows, pdfs), the supervision's weight at the pdfs of the right alignments, else 0.
     """
 
     is_mmi: bool
