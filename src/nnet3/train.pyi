@@ -14,4 +14,5 @@ from nnet3.training.train.objectives import (
     TorchLoss as TorchLoss,
 )
 from nnet3.training.train.schedules import exponential_rate as exponential_rate
-from nnet3.training.train.trainer import StepResult as StepResult, Trainer as Trainer
+from nnet3.training.train.step_result import StepResult as StepResult
+from nnet3.training.train.trainer import Trainer as Trainer

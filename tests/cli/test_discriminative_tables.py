@@ -75,6 +75,23 @@ def _begin(text: str, said: str) -> str:
     return " ".join(text.split(" ")[:3]) if text.startswith(" [") else text.partition(" is ")[0]
 
 
+@pytest.mark.parametrize("phones", ["a", "1,4", "1:2.5", "1:b"])
+def test_silence_phones_are_integers(cli: Cli, copy_of_mmi: Path, phones: str) -> None:
+    outcome = cli("discriminative-compute-objf", f"--silence-phones={phones}", copy_of_mmi / "start.mdl", "ark:x")
+    assert outcome.status == 2
+    assert "it must be a list of integers" in outcome.err
+
+
+def test_options_without_effect_are_taken(cli: Cli, copy_of_mmi: Path) -> None:
+    """Those that Kaldi's programs have, too."""
+    egs = f"ark:{copy_of_mmi}/merged.ark"
+    options = ("--compute-deriv=true", "--compute-accuracy=false", "--use-gpu=no")
+    cli.good("discriminative-compute-objf", *options, copy_of_mmi / "start.mdl", egs)
+    cli.good("discriminative-compute-from-egs", "--binary=false", copy_of_mmi / "start.raw", egs, "ark:/dev/null")
+    said = cli.good("discriminative-train", copy_of_mmi / "start.mdl", egs, copy_of_mmi / "trained.raw").err
+    assert f"Wrote raw nnet model to {copy_of_mmi}/trained.raw" in said
+
+
 def test_a_raw_network_has_no_transitions(cli: Cli, copy_of_mmi: Path) -> None:
     outcome = cli(
         "discriminative-train", copy_of_mmi / "start.raw", f"ark:{copy_of_mmi}/merged.ark", copy_of_mmi / "x.raw"

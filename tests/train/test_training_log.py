@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from nnet3.training.train.objectives import ObjectiveStats
+from nnet3.training.train.step_result import StepResult
 from nnet3.training.train.training_log import TrainingLog
 from nnet3.training.train.update import Update
 
@@ -16,7 +17,7 @@ def test_the_log_has_kaldis_lines() -> None:
     for number in range(5):
         stats = {"output": ObjectiveStats(-1.0 * number, weight=10.0)}
         stats["other"] = ObjectiveStats(-1.0, -0.25, 0.5)
-        log.add(number, stats, {}, (short if number == 3 else Update(),))
+        log.add(number, StepResult(stats, updates=(short if number == 3 else Update(),)))
     log.finish()
     assert lines == [
         "Average objective function for 'output' for minibatches 0-1 is -0.05 over 20 frames.",
@@ -38,9 +39,10 @@ def test_the_log_has_kaldis_lines() -> None:
 def test_skipped_minibatches_say_nothing() -> None:
     lines: list[str] = []
     log = TrainingLog(1, lines.append)
-    log.add(0, {"output": ObjectiveStats(-1.0, weight=1.0)}, {"output": ObjectiveStats(-2.0, weight=1.0)}, ())
-    log.add(1, {}, {}, ())
-    log.add(2, {"output": ObjectiveStats(-3.0, weight=1.0)}, {}, ())
+    first, second = ({"output": ObjectiveStats(value, weight=1.0)} for value in (-1.0, -2.0))
+    log.add(0, StepResult(first, second))
+    log.add(1, StepResult())
+    log.add(2, StepResult({"output": ObjectiveStats(-3.0, weight=1.0)}))
     assert lines == ["Average objective function for 'output' for minibatches 0-0 is -1 over 1 frames."]
     assert log.totals["output_backstitch"].objective == -2.0
 
@@ -53,7 +55,7 @@ def test_sums_go_on_where_they_were() -> None:
 
     def add(log: TrainingLog, number: int) -> None:
         stats = {"output": ObjectiveStats(0.1, 0.2, 0.3, 0.4, 1e9 + 0.5)}
-        log.add(number, stats, stats, (Update(), short))
+        log.add(number, StepResult(stats, stats, (Update(), short)))
 
     for number in range(2):
         add(logs[0], number)

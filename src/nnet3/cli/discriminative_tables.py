@@ -78,10 +78,11 @@ class DiscriminativeFiles(PlainFiles):
         return self._model
 
     def load(self, model: str) -> Nnet:
-        """Returns the network of an acoustic model. Raises Nnet3Error for a raw network, or without NAME-xent."""
+        """Returns the network of an acoustic model. Raises Nnet3Error for a raw network, or without any NAME-xent."""
         self._model = load_acoustic_model(model)
         nnet = self._model.nnet.to(device=given_device())
-        if self.options.xent_regularize and "output-xent" not in nnet.output_names:
+        names = nnet.output_names
+        if self.options.xent_regularize and not any(f"{name}-xent" in names for name in names):
             raise Nnet3Error(
                 f"{model}: --xent-regularize needs an output 'output-xent', which the network does not have"
             )

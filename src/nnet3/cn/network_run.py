@@ -19,7 +19,7 @@ from nnet3.errors import NetworkError, TrainingError
 from nnet3.training.runs.interfaces import DataSource, Placed
 from nnet3.training.runs.training_run import TrainingRun
 from nnet3.training.train.objectives import ObjectiveStats
-from nnet3.training.train.trainer import StepResult
+from nnet3.training.train.step_result import StepResult
 
 
 class History(list[float]):

@@ -11,8 +11,9 @@ from nnet3.cn.network import Network
 from nnet3.cn.network_in_training import CRITERION, Batch, NetworkInTraining
 from nnet3.errors import TrainingError, check_kind
 from nnet3.training.train.objectives import ObjectiveStats
+from nnet3.training.train.step_result import StepResult
 from nnet3.training.train.trainable import Restorable
-from nnet3.training.train.trainer import MinibatchTrainer, StepResult
+from nnet3.training.train.trainer import MinibatchTrainer
 
 _OF_GRADIENTS = {
     "sparse gradients": "or say cn.embedding(..., sparse=False), whose gradients are dense",

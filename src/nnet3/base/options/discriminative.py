@@ -26,7 +26,7 @@ class DiscriminativeOptions(Options, error=TrainingError):
     criterion: str = option(SMBR, choice(MMI, SMBR, MPFE), "What is maximised.")
     acoustic_scale: float = option(0.1, Number(at_least(0)), "Of log-likelihoods; chain models: 1.")
     silence_phones: tuple[int, ...] = option(
-        (), Integers(separators=":,", with_gaps=True), "Phones that are silence, such as 1:2:3, ascending."
+        (), Integers(separators=":", with_gaps=True), "Phones that are silence, such as 1:2:3, ascending."
     )
     one_silence_class: bool = option(False, Boolean(), "smbr, mpfe: any silence is right for silence.")
     boost: float = option(0.0, Number(), "mmi: paths count more by this for each frame of a wrong phone.")

@@ -143,5 +143,6 @@ def _renumbered(fst: Fst) -> Fst:
     return Fst.from_arcs(0, trimmed.final[states], number[trimmed.src[reached]], number[trimmed.dst[reached]], *arcs)
 
 
+@dataclass(frozen=True, eq=False)
 class ChainTarget(SequenceTarget[Supervision]):
     """The supervision of an output node, with its rows (Kaldi: NnetChainSupervision)."""

@@ -148,6 +148,7 @@ def concatenated(lattices: Sequence[Lattice]) -> Lattice:
     return topologically_sorted(replace(made, fst=replace(made.fst, start=int(starts[0]))))
 
 
+@dataclass(frozen=True, eq=False)
 class DiscriminativeTarget(SequenceTarget[DiscriminativeSupervision]):
     """The supervision of an output node, with its rows (Kaldi: NnetDiscriminativeSupervision).
 

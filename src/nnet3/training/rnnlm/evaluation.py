@@ -17,6 +17,7 @@ from nnet3.training.rnnlm.objective import RnnlmObjective
 from nnet3.training.rnnlm.trainer import check_dims, minibatch_of
 from nnet3.training.train.evaluation import Evaluator
 from nnet3.training.train.objectives import ObjectiveStats
+from nnet3.training.train.step_result import StepResult
 
 _LOG = logging.getLogger("nnet3.train")
 
@@ -36,7 +37,8 @@ class RnnlmEvaluator:
         target, before = self._embedding.target(example), self._stats.numbers()
         self._evaluator.add(minibatch_of(target))
         added = [now - then for now, then in zip(self._stats.numbers(), before, strict=True)]
-        self.log.add(self._number, {OUTPUT: ObjectiveStats(*added), EXACT: ObjectiveStats(target.exact)}, {}, [])
+        result = StepResult({OUTPUT: ObjectiveStats(*added), EXACT: ObjectiveStats(target.exact)})
+        self.log.add(self._number, result)
         self._number += 1
 
     @property

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from nnet3.training.train.objectives import ObjectiveStats
+from nnet3.training.train.step_result import StepResult
 from nnet3.training.train.training_log import TrainingLog
-from nnet3.training.train.update import Update
 
 OUTPUT, EXACT = "output", "exact"
 
@@ -19,17 +17,11 @@ class RnnlmLog(TrainingLog):
 
     _minibatches = 0
 
-    def add(
-        self,
-        number: int,
-        stats: dict[str, ObjectiveStats],
-        backstitch: dict[str, ObjectiveStats],
-        updates: Sequence[Update],
-    ) -> None:
+    def add(self, number: int, result: StepResult) -> None:
         """Counts a minibatch in, of backstitch the first step; says the averages of an interval that is full."""
-        for update in updates:
+        for update in result.updates:
             self._count(update)
-        for name, own in stats.items():
+        for name, own in result.stats.items():
             into = self._of_interval.setdefault(name, ObjectiveStats())
             into.add(own)
             into.objective = float(int(into.objective)) if name == EXACT else into.objective

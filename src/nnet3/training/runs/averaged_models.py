@@ -16,7 +16,8 @@ from nnet3.training.runs.world import World
 from nnet3.training.train.minibatch import Minibatch
 from nnet3.training.train.objectives import Objective, ObjectiveStats
 from nnet3.training.train.running_state import load_network_state, network_state, parameters, statistics
-from nnet3.training.train.trainer import StepResult, Trainer
+from nnet3.training.train.step_result import StepResult
+from nnet3.training.train.trainer import Trainer
 
 _WORSE_AND_STILL_GOOD = 1.0  # how far below the best an objective may be, for its model to count
 

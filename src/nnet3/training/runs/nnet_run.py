@@ -16,7 +16,7 @@ from nnet3.training.train.evaluation import evaluate
 from nnet3.training.train.minibatch import Minibatch
 from nnet3.training.train.objectives import ObjectiveStats
 from nnet3.training.train.schedules import exponential_rate, set_dropout, shrinkage
-from nnet3.training.train.trainer import StepResult
+from nnet3.training.train.step_result import StepResult
 
 
 def loop_settings(settings: RunSettings) -> LoopSettings:

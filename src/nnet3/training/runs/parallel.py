@@ -11,7 +11,8 @@ import torch
 
 from nnet3.base.options.training import TrainerOptions
 from nnet3.training.runs.world import World
-from nnet3.training.train.trainer import MinibatchTrainer, StepResult, Trainer
+from nnet3.training.train.step_result import StepResult
+from nnet3.training.train.trainer import MinibatchTrainer, Trainer
 
 
 class Parallel(Protocol):

@@ -23,7 +23,7 @@ from nnet3.training.runs.snapshots import Snapshots
 from nnet3.training.runs.stop import StopRequest
 from nnet3.training.runs.world import World
 from nnet3.training.train.objectives import ObjectiveStats, total_stats
-from nnet3.training.train.trainer import StepResult
+from nnet3.training.train.step_result import StepResult
 
 
 @dataclass

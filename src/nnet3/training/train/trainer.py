@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -21,7 +20,8 @@ from nnet3.model.nnet import Nnet
 from nnet3.training.examples.c_random import c_random
 from nnet3.training.train.minibatch import Minibatch
 from nnet3.training.train.nnet_in_training import NnetInTraining
-from nnet3.training.train.objectives import Objective, ObjectiveByNode, ObjectiveStats, total_stats
+from nnet3.training.train.objectives import Objective, ObjectiveByNode
+from nnet3.training.train.step_result import StepResult
 from nnet3.training.train.trainable import Restorable, Trainable, UnusableError
 from nnet3.training.train.trainer_state import check_state
 from nnet3.training.train.training_log import TrainingLog
@@ -29,29 +29,6 @@ from nnet3.training.train.update import Update
 
 _LOG = logging.getLogger("nnet3.train")
 _COUNTERS = ("num_minibatches", "num_skipped", "first_seed", "backstitch_phase")
-
-
-@dataclass(frozen=True)
-class StepResult:
-    """The outcome of a minibatch: statistics by output node, how its steps were limited, and if it was skipped, why.
-
-    A skipped minibatch has changed nothing and has no statistics. `stats`: objectives of the network before the
-    minibatch; `backstitch`: those of the second step, if there were two.
-    """
-
-    stats: dict[str, ObjectiveStats] = field(default_factory=dict)
-    backstitch: dict[str, ObjectiveStats] = field(default_factory=dict)
-    updates: tuple[Update, ...] = ()
-    skipped: str | None = None
-
-    @property
-    def total(self) -> ObjectiveStats:
-        """The sum of `stats` over all output nodes."""
-        return self.total_of(self.stats)
-
-    def total_of(self, names: Iterable[str]) -> ObjectiveStats:
-        """Returns the sum of `stats` over these output nodes; a skipped minibatch gives zeros."""
-        return total_stats(self.stats.get(name, ObjectiveStats()) for name in names)
 
 
 M = TypeVar("M")
@@ -108,7 +85,7 @@ class MinibatchTrainer(Generic[M]):
             before.restore()
             raise
         self.num_minibatches += 1
-        self.log.add(number, result.stats, result.backstitch, result.updates)
+        self.log.add(number, result)
         if result.skipped is not None:
             self._count_skipped(minibatch, result.skipped)
         return result

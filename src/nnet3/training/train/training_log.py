@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from nnet3.training.train.objectives import ObjectiveStats
+from nnet3.training.train.step_result import StepResult
 from nnet3.training.train.update import Update
 
 _BACKSTITCH = "_backstitch"
@@ -24,17 +25,12 @@ class TrainingLog:
         self._updates = self._shortened_as_a_whole = 0
         self._shortened: dict[str, int] = {}
 
-    def add(
-        self,
-        number: int,
-        stats: dict[str, ObjectiveStats],
-        backstitch: dict[str, ObjectiveStats],
-        updates: Sequence[Update],
-    ) -> None:
+    def add(self, number: int, result: StepResult) -> None:
         """Count minibatch `number` in; says the averages of the last interval when a new one begins."""
-        for name, own in (*stats.items(), *((name + _BACKSTITCH, own) for name, own in backstitch.items())):
+        second = {name + _BACKSTITCH: own for name, own in result.backstitch.items()}
+        for name, own in (*result.stats.items(), *second.items()):
             self._add(number // self.interval, name, own)
-        for update in updates:
+        for update in result.updates:
             self._count(update)
 
     def _add(self, interval: int, name: str, stats: ObjectiveStats) -> None:
