@@ -68,6 +68,8 @@ def test_delays_of_endpoints(model: Model) -> None:
     assert rules["rule3"].max_relative_cost == model.endpointing.rules["rule3"].max_relative_cost
     recognizer.SetEndpointerDelays(5, 2, 0.5)
     assert ends(recognizer)[0] == 3  # more than half a second of rows
+    recognizer.SetEndpointerDelays(5, 0, 20)
+    assert ends(recognizer)[:5] == [0, 1, 2, 3, 4]  # speech that can end needs no silence behind it
     for wrong in (("a", 1, 1), (1, -1, 1), (1, 1, float("nan"))):
         with pytest.raises(ArgumentError, match="delay"):
             recognizer.SetEndpointerDelays(*wrong)  # type: ignore[arg-type]

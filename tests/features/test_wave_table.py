@@ -62,7 +62,7 @@ def samples(contents: bytes) -> np.ndarray:
 @pytest.mark.parametrize("tag", [PCM, EXTENSIBLE])
 def test_all_forms_have_the_samples_of_the_plain_one(order: str, tag: int) -> None:
     odd = chunk(b"LIST", b"odd", order)
-    begins = [b"", chunk(b"JUNK", bytes(28), order), odd, odd + b"\0", odd + chunk(b"x   ", b"yyy", order)]
+    begins = [b"", chunk(b"JUNK", bytes(28), order), odd, odd + chunk(b"x   ", b"yyy", order)]
     contents = [file(begin + form(order, tag) + begin + data(order), order) for begin in begins]
     contents += [file(form(order, tag) + data(order, size), order) for size in (0, 0xFFFFFFFF, 0x7FFFF000)]
     contents += [file(form(order, tag) + data(order), order, said) for said in (0, 0xFFFFFFFF)]
@@ -71,6 +71,18 @@ def test_all_forms_have_the_samples_of_the_plain_one(order: str, tag: int) -> No
         opened = read_wav(io.BytesIO(each), "a.wav")
         assert opened is not None
         assert np.array_equal(np.concatenate(list(opened.pieces(1.0))), SAMPLES)
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_a_padding_byte_is_read_but_not_in_tables(order: str) -> None:
+    odd = chunk(b"LIST", b"odd", order) + b"\0"
+    for inside in (odd + form(order) + data(order), form(order) + odd + data(order)):
+        contents = file(inside, order)
+        opened = read_wav(io.BytesIO(contents), "a.wav")
+        assert opened is not None
+        assert np.array_equal(np.concatenate(list(opened.pieces(1.0))), SAMPLES)
+        with pytest.raises(ModelFormatError, match="without padding bytes"):
+            samples(contents)
 
 
 def test_what_follows_the_samples_is_not_read_and_told(caplog: pytest.LogCaptureFixture) -> None:

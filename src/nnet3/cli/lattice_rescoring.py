@@ -36,13 +36,13 @@ def by_grammar(lattices: str, grammar: str, output: str, lm_scale: float) -> int
         fst = WordFst(load_fst(grammar))
     except ModelFormatError as error:
         raise error if error.source else ModelFormatError(error.message, grammar) from None
-    return _write(lattices, output, lambda lattice: rescored_by_fst(lattice, fst, lm_scale))
+    return _write(lattices, output, lambda lattice: rescored_by_fst(lattice, fst, lm_scale), copies=not lm_scale)
 
 
 def by_const_arpa(lattices: str, model: str, output: str, lm_scale: float) -> int:
     """Adds the costs of a const-arpa model."""
     acceptor = _const_arpa(model)
-    return _write(lattices, output, lambda lattice: rescored(lattice, acceptor(), lm_scale))
+    return _write(lattices, output, lambda lattice: rescored(lattice, acceptor(), lm_scale), copies=not lm_scale)
 
 
 def by_rnnlm(
@@ -56,7 +56,7 @@ def by_rnnlm(
 ) -> int:
     """Adds the costs of an RNNLM."""
     acceptor = _rnnlm(embedding, network, max_ngram_order, options)
-    return _write(lattices, output, lambda lattice: rescored(lattice, acceptor(), lm_scale))
+    return _write(lattices, output, lambda lattice: rescored(lattice, acceptor(), lm_scale), copies=not lm_scale)
 
 
 def by_rnnlm_pruned(
@@ -102,6 +102,7 @@ def _write_exchanged(
     acoustic_scale: float,
     limits: ComposeOptions,
 ) -> int:
+    """Writes lattices with the costs of `new` in the place of the costs of `old`. Returns the exit status."""
     return _write(lattices, output, lambda lattice: exchanged(lattice, old(), new(), lm_scale, limits, acoustic_scale))
 
 
@@ -128,8 +129,9 @@ def _rnnlm(embedding: str, network: str, max_ngram_order: int, options: RnnlmOpt
     return lambda: RnnlmAcceptor(rnnlm, max_ngram_order)
 
 
-def _write(lattices: str, output: str, rescore: Callable[[Lattice], Lattice]) -> int:
-    """Writes rescored lattices. Those that are empty or that a model cannot rescore are left out, with a warning."""
+def _write(lattices: str, output: str, rescore: Callable[[Lattice], Lattice], copies: bool = False) -> int:
+    """Writes rescored lattices. Those that are empty or that a model cannot rescore are left out, with a warning; if
+    lattices are only copied, empty ones are, too."""
     failed = 0
     with lattice_writer(output) as writer:
         for key, lattice in read_lattices(lattices):
@@ -138,7 +140,7 @@ def _write(lattices: str, output: str, rescore: Callable[[Lattice], Lattice]) ->
                 reason = "no path is left: is the model one of other words?"
             except Nnet3Error as error:
                 found, reason = None, str(error)
-            if found is None or not found.fst.num_states:
+            if found is None or not (found.fst.num_states or copies):
                 say(f"warning: lattice '{key}' left out: {reason}")
                 failed += 1
                 continue

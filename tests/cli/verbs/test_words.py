@@ -21,6 +21,7 @@ def test_options_have_kaldis_defaults() -> None:
         (("lattice-to-ctm-conf", "ark:lat"), "give a table of lattices and the file to write"),
         (("lattice-to-ctm-conf", "--inv-acoustic-scale=0", "ark:lat", "ctm"), "--inv-acoustic-scale that is not 0"),
         (("lattice-align-words", "--reorder=false", "a", "b", "c", "d"), "--reorder=false"),
+        (("lattice-align-phones", "--remove-epsilon=false", "a", "b", "c"), "--remove-epsilon=false: arcs without"),
         (("lattice-arc-post", "a", "b", "c", "d"), "a model may come before them"),
     ],
 )

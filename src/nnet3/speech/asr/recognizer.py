@@ -148,7 +148,7 @@ class Recognizer(VoskNames):
 
     @property
     def alternatives(self) -> int:
-        """The number of other ways to read a segment that a result has; below 0, Vosk's JSON has none and no words."""
+        """How many of a segment's best paths a result lists, 0 for none; below 0, Vosk's JSON is `null`."""
         return self._alternatives
 
     @alternatives.setter
@@ -342,8 +342,7 @@ class Recognizer(VoskNames):
     def _is_endpoint(self, segment: Segment) -> bool:
         search, model = segment.search, self.model
         trailing = silent_rows(search, model.transition_model, model.folder.silence_phones)
-        cost = search.relative_cost if trailing else np.inf
-        return bool(self.endpointing.which(search.num_rows, trailing, cost))
+        return bool(self.endpointing.which(search.num_rows, trailing, search.relative_cost))
 
     def _found(self) -> SpokenText:
         """Returns the words of the segment up to now."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from nnet3.base.kaldi_io.files import check_is_path
 from nnet3.base.kaldi_io.load import load_matrix, load_vector
+from nnet3.base.options.speaker import SlidingCmvnOptions
 from nnet3.base.options.utterances import XvectorOptions
 from nnet3.errors import ModelFormatError, Nnet3Error
 from nnet3.inference.xvector import XvectorComputer
@@ -21,13 +22,15 @@ from nnet3.speech.asr.vosk_json import Json
 from nnet3.speech.features.audio import Samples
 from nnet3.speech.features.features import FeatureStream, read_feature_options
 from nnet3.speech.features.ivector_files import check_magnitude
+from nnet3.speech.features.sliding_cmvn import normalised_by_window
 
 _LOG = logging.getLogger("nnet3")
 _FILES = ("mfcc.conf", "final.ext.raw", "mean.vec", "transform.mat")
 _FACTOR = 3  # frames a row of the search, whatever the recognizer's own factor is
 _MOST_ROWS = 500  # at the end of a segment, which a vector is made of
 _LEAST_FRAMES = 50
-_WINDOW = 300  # frames of the sliding mean
+NORMALISATION = SlidingCmvnOptions(cmn_window=300, center=True)
+"""Of the network's input."""
 
 
 class SpkModel:
@@ -80,7 +83,8 @@ class SpkModel:
 
         Raises ExecutionError for fewer frames, and for a vector that is not finite.
         """
-        output = self._computer.compute(without_sliding_mean(frames)).cpu().numpy()
+        normalised, _ = normalised_by_window(frames, NORMALISATION)
+        output = self._computer.compute(normalised).cpu().numpy()
         vector = self._transform @ (output - self._mean)
         length = float(np.linalg.norm(vector))
         return (vector * (np.sqrt(self.dim) / length if length else 0.0)).astype(np.float32)
@@ -147,12 +151,3 @@ def speech_frames(rows: Integers, num_frames: int) -> Integers:
     """
     frames = (_FACTOR * rows[:, np.newaxis] + np.arange(_FACTOR)).reshape(-1)
     return frames[frames < num_frames]
-
-
-def without_sliding_mean(frames: Rows) -> Rows:
-    """Subtracts from each frame, (frames, dim), the mean of 300 frames around it; at the ends, of the 300 nearest."""
-    total = len(frames)
-    start = np.clip(np.arange(total) - _WINDOW // 2, 0, max(total - _WINDOW, 0))
-    end = np.minimum(start + _WINDOW, total)
-    sums = np.concatenate([np.zeros((1, frames.shape[1])), np.cumsum(frames, axis=0, dtype=np.float64)])
-    return (frames - (sums[end] - sums[start]) / (end - start)[:, np.newaxis]).astype(np.float32)

@@ -22,7 +22,7 @@ _TYPE_OF_WIDTH = {1: "u1", 2: "i2", 3: "i4", 4: "i4"}
 
 
 class WavFormat(NamedTuple):
-    """The contents of the chunk `fmt `; `tag` is that inside an extensible header, `order` that of bytes."""
+    """The chunk `fmt ` of a WAV file. `tag`: the format, of an extensible header the inner one; `order`: < or >."""
 
     tag: int
     channels: int
@@ -34,9 +34,9 @@ class WavFormat(NamedTuple):
 
 
 class WavHeader(NamedTuple):
-    """A WAV file up to its first sample. `size`: bytes of samples, None if they go to the end of the file.
+    """A WAV file up to its first sample. `size`: bytes of samples, None if samples go to the end of the file.
 
-    `said`: bytes behind the first 8, as these say; `read`: bytes read since the first 8.
+    `said`: the file's size in bytes, less 8, as the file says; `read`: the bytes read behind the first 8.
     """
 
     form: WavFormat
@@ -45,11 +45,11 @@ class WavHeader(NamedTuple):
     read: int
 
 
-def read_header(file: BytesInOrder) -> WavHeader | None:
+def read_header(file: BytesInOrder, may_pad: bool = True) -> WavHeader | None:
     """Reads a RIFF file, or a RIFX file, whose numbers are big-endian, up to its first sample; None for other files.
 
-    WAVE_FORMAT_EXTENSIBLE counts as the format named in the header. The padding byte behind a chunk of odd size may be
-    missing. Programs that write to pipes leave sizes unknown: 0, -1, or close to 2 GiB.
+    WAVE_FORMAT_EXTENSIBLE counts as the format named in the header. If they `may_pad`, chunks of odd size may have a
+    padding byte behind them, or not. Programs that write to pipes leave sizes unknown: 0, -1, or close to 2 GiB.
     """
     begin = file.read(12)
     order = _ORDER_OF_NAME.get(begin[:4])
@@ -60,7 +60,7 @@ def read_header(file: BytesInOrder) -> WavHeader | None:
     read, is_odd = 4, False
     while len(chunk := file.read(8)) == 8:
         read += 8
-        if is_odd and chunk[:1] == b"\0":
+        if may_pad and is_odd and chunk[:1] == b"\0":
             chunk, read = chunk[1:] + file.read(1), read + 1
             if len(chunk) < 8:
                 return None

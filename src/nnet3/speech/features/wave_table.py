@@ -30,7 +30,7 @@ class WaveData:
 
     @classmethod
     def of(cls, rate: int, samples: npt.NDArray[np.float32]) -> WaveData:
-        """Cuts off the fractions of samples (samples, channels), and what is beyond 16 bits, with a warning."""
+        """Rounds samples (samples, channels) towards 0 and clips them to 16 bits; warns of clipped samples."""
         whole = np.clip(np.trunc(samples), -(1 << 15), (1 << 15) - 1)
         clipped = int((np.abs(np.trunc(samples) - whole) > 0).sum())
         if clipped:
@@ -49,9 +49,13 @@ def read_wave(reader: Reader) -> WaveData:
     """
     reader.binary = True  # errors say at which byte
     start, rest = reader.position, _Rest(reader)
-    header = read_header(rest)
+    header = read_header(rest, may_pad=False)
     if header is None:
-        raise reader.error_at(start, "expected a WAV file: RIFF or RIFX, WAVE, a chunk 'fmt ' and a chunk 'data'")
+        raise reader.error_at(
+            start,
+            "expected a WAV file: RIFF or RIFX, WAVE, a chunk 'fmt ' and a chunk 'data', without padding bytes between "
+            "chunks",
+        )
     if fault := _fault(header.form):
         raise reader.error_at(start, f"expected a WAV file of PCM with 16 bits, {fault}")
     _warn_of_size(reader.source, header)

@@ -40,7 +40,8 @@ class ArpaModel:
 def parse_arpa(text: str, source: str, begin: str = BEGIN, end: str = END) -> ArpaModel:
     r"""Reads from `\data\` to `\end\`; `begin` and `end` stand at the ends of sentences.
 
-    Raises ModelFormatError, with the line, for what is not as the format says.
+    A file may have fewer n-grams than announced. Raises ModelFormatError, with the line, for more, and for what is not
+    as the format says.
     """
     log10: dict[Ngram, float] = {}
     back_off: dict[Ngram, float] = {}
@@ -75,8 +76,8 @@ def parse_arpa(text: str, source: str, begin: str = BEGIN, end: str = END) -> Ar
         raise ModelFormatError(f"there is no line {what}: is this a language model in the ARPA format?", source)
     for size, count in counts.items():
         found = sum(len(ngram) == size for ngram in log10)
-        if found != count:
-            raise ModelFormatError(f"expected {count} {size}-grams, as the file says, found {found}", source)
+        if found > count:
+            raise ModelFormatError(f"expected {count} {size}-grams at most, as the file says, found {found}", source)
     if misplaced:
         number, ngram_text = misplaced[0]
         _LOG.warning(
