@@ -59,7 +59,14 @@ def test_each_promise_has_its_place(flag: Properties, place: str) -> None:
 def test_what_else_a_kernel_says() -> None:
     info = info_of(P.NONE, 0, needs_indexes=True, indexes_go_on=True)
     assert (info.name, info.inputs, info.needs_indexes, info.indexes_go_on) == ("k", (), True, True)
-    names = ("backprop_needs_sign_only", "has_parts", "backprop_takes_input", "repeats_forward", "counts_backward")
+    names = (
+        "backprop_needs_sign_only",
+        "has_parts",
+        "backprop_takes_input",
+        "repeats_forward",
+        "counts_backward",
+        "learns_last",
+    )
     for name in (*names, "rows_apart", "backprop_rows_apart", "backprop_is_linear"):
         for value in (True, False):
             assert getattr(info_of(P.SIMPLE, **{name: value}), name) is value

@@ -84,6 +84,8 @@ class KernelInfo:
     backprop_is_linear: bool = True  # in the derivative of the output
     #: An update depends on all rows that it is given at once; it may be given those of several steps together.
     merges_updates: bool = False
+    #: Its merged update draws random numbers: it comes after the derivatives of all kernels.
+    learns_last: bool = False
     backprop_needs_output: bool = False
     backprop_needs_sign_only: bool = False  # of the output: whether each element is positive
     backprop_takes_input: bool = False  # instead of the output, which it makes again of its one input and the memo

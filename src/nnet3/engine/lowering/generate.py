@@ -89,7 +89,10 @@ class _Generator:
             for node, each in sent.items()
         }
         self.kernels = KernelCode(computation, layout)
-        self._updates_after = last_pieces(schedule, layout.needs.updates)
+        updates = layout.needs.updates
+        self._last_updates = [nodes for nodes in updates.values() if source.kernel(nodes[0]).learns_last]
+        early = {learner: nodes for learner, nodes in updates.items() if nodes not in self._last_updates}
+        self._updates_after = last_pieces(schedule, early)
         self._cleared: set[int] = set()  # derivative matrices that the commands so far have touched
         self._zeroed: set[int] = set()  # matrices that must begin as zeros
 
@@ -243,6 +246,8 @@ class _Generator:
     def _backward_all(self) -> Iterator[Command]:
         for position in reversed(range(len(self.schedule.steps))):
             yield from self._backward(position)
+        for nodes in self._last_updates:
+            yield from UpdateCode(self.kernels, nodes).update()
         for node, each in enumerate(self.schedule.nodes):
             if each.gradient and self.layout.needs.needed[node] and self.schedule.num_rows(node):
                 yield from self._clear(node)  # where nobody has sent anything

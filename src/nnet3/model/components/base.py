@@ -26,7 +26,7 @@ from nnet3.model.components.form import ComponentForm
 from nnet3.model.components.index_arrays import IndexArrays, load_fields
 from nnet3.model.components.natural_gradient import OnlineNaturalGradient
 from nnet3.model.components.promises import PromisesToProofs
-from nnet3.model.components.random_source import RandomSource
+from nnet3.model.components.random_source import RandomSource, SharedNumbers
 from nnet3.model.components.state import ComponentState
 from nnet3.model.components.value_kinds import BOOLEAN, RATE
 
@@ -359,9 +359,9 @@ class Component(ComponentForm, ComponentState, PromisesToProofs, abc.ABC):
 
     # ---- randomness and modes: no effect on components that have none ----
 
-    def seed_random(self, seed: int) -> None:
-        """Make all later random draws of this component a function of `seed`."""
-        self.rng = RandomSource(seed)
+    def seed_random(self, seed: int, scalars: SharedNumbers | None = None) -> None:
+        """Make all later random draws of this component a function of `seed`; scalars come from `scalars`, if given."""
+        self.rng = RandomSource(seed, scalars)
 
     def set_dropout_proportion(self, proportion: float) -> None:
         """Zero this proportion from now on; no effect on components that are no dropout."""

@@ -15,7 +15,7 @@ from nnet3.base.text import ConfigLine
 from nnet3.model.components.base import Component, Deriv, Properties, UpdatableComponent, Updated
 from nnet3.model.components.component_types import create_from_line, read_from, register
 from nnet3.model.components.field_table import assign, read_fields, write_fields
-from nnet3.model.components.random_source import RandomSource
+from nnet3.model.components.random_source import RandomSource, SharedNumbers
 from nnet3.model.components.state import ComponentState
 from nnet3.model.components.value_kinds import SIZE
 
@@ -236,10 +236,10 @@ class CompositeComponent(UpdatableComponent):
             part.to(dtype=dtype, device=device)
         return self
 
-    def seed_random(self, seed: int) -> None:
-        super().seed_random(seed)
+    def seed_random(self, seed: int, scalars: SharedNumbers | None = None) -> None:
+        super().seed_random(seed, scalars)
         for number, part in enumerate(self.parts, start=1):
-            part.seed_random(seed + number)
+            part.seed_random(seed + number, scalars)
 
     def leaves(self) -> Iterator[tuple[str, Component]]:
         for number, part in enumerate(self.parts, start=1):

@@ -24,6 +24,7 @@ def kernel_info(name: str, component: Component, num_inputs: int, *, has_parts: 
         "backprop_rows_apart": component.backprop_rows_apart,
         "backprop_is_linear": component.backprop_is_linear,
         "counts_backward": component.counts_backward,
+        "learns_last": component.learns_last,
     }
     return _kernel_info(name, component.properties, num_inputs, component.is_linear, tuple(flags.items()))
 

@@ -159,12 +159,15 @@ class Nonlinearity(Component):
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
+        repairs = False
         if isinstance(to_update, Nonlinearity):
+            # Numbers are drawn in Kaldi's order.
+            repairs = x_deriv is not None and self.has_self_repair and self.self_repair_happens(to_update)
             self._store_output_deriv(y_deriv, to_update)  # before x_deriv, which may share its memory
         if x_deriv is None:
             return
         self.differentiate(y, y_deriv, x_deriv)
-        if isinstance(to_update, Nonlinearity) and self.has_self_repair:
+        if repairs and isinstance(to_update, Nonlinearity):
             self.self_repair(y, x_deriv, to_update)
 
     @abc.abstractmethod
@@ -174,7 +177,7 @@ class Nonlinearity(Component):
     def self_repair(self, y: Tensor, x_deriv: Tensor, to_update: Nonlinearity) -> None:
         """Push dimensions that are saturated on average back, by a small change of x_deriv.
 
-        The formulas are in docs/formulas.md, self-repair. Called only if `has_self_repair`.
+        The formulas are in docs/formulas.md, self-repair. Called only if `self_repair_happens`.
         """
 
     def _store_output_deriv(self, y_deriv: Tensor, to_update: Nonlinearity) -> None:
@@ -183,7 +186,7 @@ class Nonlinearity(Component):
         to_update.oderiv_sumsq = add_to_sum(to_update.oderiv_sumsq, sum_of_rows(torch.square, y_deriv))
         to_update.oderiv_count += y_deriv.shape[0]
 
-    def self_repair_happens(self) -> bool:
+    def self_repair_happens(self, to_update: Nonlinearity) -> bool:
         """Decides whether to repair in this minibatch, at random if there is a reason to. Raises ComponentError."""
         if self.self_repair_scale == 0.0 or self.count == 0.0 or self.deriv_sum.numel() != self.dim:
             return False
@@ -238,11 +241,12 @@ class _Squashing(Nonlinearity):
         Properties.SIMPLE | Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_NEEDS_OUTPUT | Properties.STORES_STATS
     )
 
-    def saturated(self, like: Tensor, to_update: Nonlinearity) -> Tensor | None:
-        """Returns (dim,) 1 where a dimension is saturated on average, else 0; None if nothing is to be repaired now."""
+    def self_repair_happens(self, to_update: Nonlinearity) -> bool:
         to_update.num_dims_processed += self.dim
-        if not self.self_repair_happens():
-            return None
+        return super().self_repair_happens(to_update)
+
+    def saturated(self, like: Tensor, to_update: Nonlinearity) -> Tensor:
+        """Returns (dim,) 1 where a dimension is saturated on average, else 0."""
         mask = self.deriv_sum < self.lower_threshold * self.count
         to_update.num_dims_self_repaired = to_update.num_dims_self_repaired + mask.sum()
         return mask.to(like.dtype)
@@ -266,10 +270,8 @@ class SigmoidComponent(_Squashing):
 
     def self_repair(self, y: Tensor, x_deriv: Tensor, to_update: Nonlinearity) -> None:
         # g_x += (s/P) m (1 - 2 y), towards y = 1/2
-        mask = self.saturated(x_deriv, to_update)
-        if mask is not None:
-            step = mask * (self.self_repair_scale / REPAIR_PROBABILITY)
-            x_deriv.add_(step).addcmul_(y, step, value=-2)
+        step = self.saturated(x_deriv, to_update) * (self.self_repair_scale / REPAIR_PROBABILITY)
+        x_deriv.add_(step).addcmul_(y, step, value=-2)
 
     def store_stats(self, x: Tensor, y: Tensor, memo: None) -> None:
         if not self.skips_statistics():
@@ -297,8 +299,7 @@ class TanhComponent(_Squashing):
     def self_repair(self, y: Tensor, x_deriv: Tensor, to_update: Nonlinearity) -> None:
         # g_x -= (s/P) m y, towards y = 0
         mask = self.saturated(x_deriv, to_update)
-        if mask is not None:
-            x_deriv.addcmul_(y, mask, value=-self.self_repair_scale / REPAIR_PROBABILITY)
+        x_deriv.addcmul_(y, mask, value=-self.self_repair_scale / REPAIR_PROBABILITY)
 
     def store_stats(self, x: Tensor, y: Tensor, memo: None) -> None:
         if not self.skips_statistics():
@@ -327,8 +328,6 @@ class RectifiedLinearComponent(Nonlinearity):
 
     def self_repair(self, y: Tensor, x_deriv: Tensor, to_update: Nonlinearity) -> None:
         # g_x -= (s/P) q in every row: q is -1 for a unit (nearly) never active, +1 for one (nearly) always active
-        if not self.self_repair_happens():
-            return
         blocks = self.dim // self.block_dim
         active = self.deriv_sum.view(blocks, self.block_dim).mean(0) / self.count
         too_active = (active > self.lower_threshold).double() + (active > self.upper_threshold) - 1.0  # (block_dim,)

@@ -20,3 +20,8 @@ class PromisesToProofs:
     def counts_backward(self) -> bool:
         """True if the backward pass counts its changes to derivatives, in the component to update."""
         return False
+
+    @property
+    def learns_last(self) -> bool:
+        """True if an update from several steps comes after the derivatives of all kernels, for it draws numbers."""
+        return False

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import random
+from copy import deepcopy
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 
-class RandomSource:
-    """Scalars come from a Python generator, tensors from a CPU torch generator: draws are equal on all devices."""
+class SharedNumbers(Protocol):
+    """Gives single numbers to several components in turn."""
 
-    def __init__(self, seed: int):
-        self._seed = seed
+    def uniform(self) -> float:
+        """One number between 0 and 1."""
+
+    def integer(self, low: int, high: int) -> int:
+        """An integer between two bounds, both included."""
+
+
+class RandomSource:
+    """SharedNumbers come from a Python generator, or from `scalars` if given; tensors from a CPU torch generator.
+
+    So draws are equal on all devices.
+    """
+
+    def __init__(self, seed: int, scalars: SharedNumbers | None = None):
+        self._seed, self._scalars = seed, scalars
         self._made: tuple[random.Random, torch.Generator] | None = None  # at the first draw: most components make none
 
     def _generators(self) -> tuple[random.Random, torch.Generator]:
@@ -22,10 +37,12 @@ class RandomSource:
 
     def uniform(self) -> float:
         """One number in [0, 1)."""
-        return self._generators()[0].random()
+        return self._generators()[0].random() if self._scalars is None else self._scalars.uniform()
 
     def integer(self, low: int, high: int) -> int:
         """An integer between two bounds, both included."""
+        if self._scalars is not None:
+            return self._scalars.integer(low, high)
         return self._generators()[0].randint(low, high)
 
     def uniform_tensor(self, *shape: int, like: Tensor) -> Tensor:
@@ -36,8 +53,8 @@ class RandomSource:
         """Standard normal float32 numbers on the CPU."""
         return torch.randn(*shape, generator=self._generators()[1])
 
-    def __deepcopy__(self, memo: dict[int, object]) -> RandomSource:
-        twin = RandomSource(self._seed)
+    def __deepcopy__(self, memo: dict[int, Any]) -> RandomSource:
+        twin = RandomSource(self._seed, deepcopy(self._scalars, memo))
         if self._made is not None:
             scalars, tensors = twin._generators()
             scalars.setstate(self._made[0].getstate())  # numbers: nothing to copy deeply

@@ -20,7 +20,7 @@ from nnet3.base.text import did_you_mean
 from nnet3.base.text.html import folded, table
 from nnet3.errors import ArgumentError, NetworkError
 from nnet3.model.components.base import Component
-from nnet3.model.components.random_source import RandomSource
+from nnet3.model.components.random_source import RandomSource, SharedNumbers
 from nnet3.model.nnet.conversion import (
     check_number,
     convert,
@@ -454,7 +454,10 @@ class Nnet(RunsUtterances):
         for component in self.components.values():
             component.freeze_natural_gradient(frozen)
 
-    def seed_random(self, seed: int) -> None:
-        """Make all later random draws (dropout, self-repair, statistics) a function of `seed`."""
+    def seed_random(self, seed: int, scalars: SharedNumbers | None = None) -> None:
+        """Make all later random draws (dropout, self-repair, statistics) a function of `seed`.
+
+        With `scalars`, all components take single numbers from there, in the order of their work.
+        """
         for number, component in enumerate(self.components.values()):
-            component.seed_random(seed * 1_000_003 + number)
+            component.seed_random(seed * 1_000_003 + number, scalars)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from nnet3.base.kaldi_io.sparse import SparseMatrix
@@ -14,6 +15,8 @@ from nnet3.base.options.rnnlm import EmbeddingOptions, RnnlmObjectiveOptions, Rn
 from nnet3.base.options.training import TrainerOptions
 from nnet3.errors import TrainingError
 from nnet3.model.nnet import Nnet
+from nnet3.training.examples.c_random import CRandom
+from nnet3.training.rnnlm.compiler_draws import CompilerDraws
 from nnet3.training.rnnlm.embedding_in_training import EmbeddingInTraining
 from nnet3.training.rnnlm.example import RnnlmExample
 from nnet3.training.rnnlm.log import EXACT, RnnlmLog
@@ -23,7 +26,7 @@ from nnet3.training.train.nnet_in_training import NnetInTraining
 from nnet3.training.train.objectives import ObjectiveStats
 from nnet3.training.train.running_state import Before, KeptTensor, estimate_tensors, load_estimate
 from nnet3.training.train.trainable import Restorable, Trainable, UnusableError
-from nnet3.training.train.trainer import MinibatchTrainer
+from nnet3.training.train.trainer import MinibatchTrainer, StepResult
 from nnet3.training.train.update import Update
 
 _LOG = logging.getLogger("nnet3.train")
@@ -49,10 +52,11 @@ def check_dims(nnet: Nnet, embedding: Tensor) -> None:
 
 
 class _BeforeBoth:
-    """The state of network and embedding before a minibatch."""
+    """The state of network, embedding and random numbers before a minibatch."""
 
-    def __init__(self, network: Before, embedding: EmbeddingInTraining) -> None:
-        self._network, self._embedding = network, embedding
+    def __init__(self, network: Before, embedding: EmbeddingInTraining, draws: CompilerDraws) -> None:
+        self._network, self._embedding, self._draws = network, embedding, draws
+        self._random, self._seen = draws.random.state(), set(draws.seen)
         self._estimate, self._kept = embedding.estimate.state(), list[KeptTensor]()
         self._counts = embedding.num_updates, embedding.num_shortened
 
@@ -71,16 +75,26 @@ class _BeforeBoth:
         self._embedding.num_updates, self._embedding.num_shortened = self._counts
         for kept in self._kept:
             kept.restore()
+        self._draws.random.set_state(self._random)
+        self._draws.seen = self._seen
 
 
 class RnnlmInTraining(Trainable[RnnlmExample]):
-    """Network and embedding in training. The embedding takes its step right after the network's."""
+    """Network and embedding in training. The embedding takes its step right after the network's.
+
+    All components draw single numbers from one generator, `draws.random`, in the order of Kaldi's program. Each
+    gradient begins with a seed if there is a `step_seed`.
+    """
 
     def __init__(
         self, nnet: Nnet, embedding: EmbeddingInTraining, options: TrainerOptions, objective: RnnlmObjective
     ) -> None:
         self.embedding = embedding
-        self._network = NnetInTraining(nnet, options, objective, None, None, None, stats_in_delta=True)
+        random = CRandom(options.seed)
+        random.draw()  # the phase of backstitch
+        self.draws = CompilerDraws(nnet, random)
+        self.step_seed: int | None = None
+        self._network = NnetInTraining(nnet, options, objective, None, None, None, stats_in_delta=True, scalars=random)
         self._target: RnnlmTarget | None = None
 
     def key(self, minibatch: RnnlmExample) -> str:
@@ -90,7 +104,7 @@ class RnnlmInTraining(Trainable[RnnlmExample]):
         self._network.set_learning_rate(rate)
 
     def before(self) -> Restorable:
-        return _BeforeBoth(self._network.before(), self.embedding)
+        return _BeforeBoth(self._network.before(), self.embedding, self.draws)
 
     def begin(self, minibatch: RnnlmExample) -> int:
         self._target = self.embedding.target(minibatch)
@@ -99,6 +113,9 @@ class RnnlmInTraining(Trainable[RnnlmExample]):
     def add_gradient(self, minibatch: RnnlmExample, seed: int) -> dict[str, ObjectiveStats]:
         target = self._target
         assert target is not None, "begin comes first"
+        if self.step_seed is not None:
+            self.draws.random.seed(self.step_seed)
+        self.draws.compile(minibatch.num_chunks, minibatch.chunk_length)
         before = target.exact
         stats = self._network.add_gradient(minibatch_of(target), seed)
         return stats | {EXACT: ObjectiveStats(target.exact - before)}
@@ -133,10 +150,15 @@ class RnnlmInTraining(Trainable[RnnlmExample]):
         more = estimate_tensors(_ESTIMATE, self.embedding.estimate)
         if self.embedding.momentum is not None:
             more["embedding.momentum"] = self.embedding.momentum.clone()
+        more["draws.random"] = torch.tensor(self.draws.random.state(), dtype=torch.int64)
+        more["draws.seen"] = torch.tensor(sorted(self.draws.seen), dtype=torch.int64).view(-1, 2)
         return self._network.state() | more
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        self._network.load_state({name: value for name, value in state.items() if not name.startswith("embedding.")})
+        own = ("embedding.", "draws.")
+        self._network.load_state({name: value for name, value in state.items() if not name.startswith(own)})
+        self.draws.random.set_state(state["draws.random"].tolist())
+        self.draws.seen = {(num_sequences, num_times) for num_sequences, num_times in state["draws.seen"].tolist()}
         load_estimate(_ESTIMATE, self.embedding.estimate, state)
         if self.embedding.momentum is not None:
             self.embedding.momentum.copy_(state["embedding.momentum"])
@@ -180,3 +202,13 @@ class RnnlmTrainer(MinibatchTrainer[RnnlmExample]):
         super().__init__(RnnlmInTraining(nnet, both, trainer_options, objective), trainer_options, say=say)
         self.backstitch_phase -= 1  # minibatches count from 1 here
         self.log = RnnlmLog(trainer_options.print_interval, say)
+
+    def _backstitch_steps(
+        self, minibatch: RnnlmExample, number: int, num_sequences: int, before: Restorable
+    ) -> StepResult:
+        """Both steps draw the same numbers."""
+        self.model.step_seed = self.backstitch_phase + number + 2
+        try:
+            return super()._backstitch_steps(minibatch, number, num_sequences, before)
+        finally:
+            self.model.step_seed = None

@@ -18,7 +18,7 @@ from nnet3.engine.ir.matrices import is_finite
 from nnet3.engine.runtime import NnetComputer
 from nnet3.errors import TrainingError
 from nnet3.model.components.base import Component
-from nnet3.model.components.random_source import RandomSource
+from nnet3.model.components.random_source import RandomSource, SharedNumbers
 from nnet3.model.components.row_sums import RowReduction, summed_by
 from nnet3.model.nnet import Nnet
 from nnet3.training.train.minibatch import Minibatch, MinibatchComputers, naming
@@ -54,6 +54,8 @@ def bad_results(results: Sequence[OutputResult]) -> str | None:
 class Gradient:
     """Adds gradients of minibatches to `delta`; statistics go to `nnet`, or with `stats_in_delta` to `delta`.
 
+    Components draw single numbers from `scalars`, if given.
+
     With a reduction all processes add the gradient of the minibatch that they share, and raise UnusableError together.
     """
 
@@ -68,7 +70,9 @@ class Gradient:
         *,
         store_stats: bool,
         stats_in_delta: bool = False,
+        scalars: SharedNumbers | None = None,
     ) -> None:
+        self._scalars = scalars
         self._nnet, self._delta, self._objective, self._reduction = nnet, delta, objective, reduction
         self._computers = MinibatchComputers(
             *(nnet, delta, cache, compile_options), store_stats=store_stats, stats_to=delta if stats_in_delta else nnet
@@ -117,7 +121,7 @@ class Gradient:
         rank = 0 if self._reduction is None else self._reduction.rank
         seed += rank * 1_000_000_007  # no two processes drop the same units
         for net in (self._nnet, self._delta):
-            net.seed_random(seed)
+            net.seed_random(seed, self._scalars)
         if rank != 0 and not delta_is_zero:
             self._delta.scale_(0.0)  # the sum over processes shall have what it began with once
         before = {} if self._reduction is None else {n: s.copy() for n, s in statistics(self._nnet).items()}

@@ -11,7 +11,7 @@ from torch import Tensor
 from nnet3.base.options.compiling import CompileOptions
 from nnet3.base.options.training import TrainerOptions
 from nnet3.engine.driver import ComputationCache
-from nnet3.model.components.random_source import RandomSource
+from nnet3.model.components.random_source import RandomSource, SharedNumbers
 from nnet3.model.components.row_sums import RowReduction
 from nnet3.model.nnet import Nnet
 from nnet3.training.train.gradient import Gradient
@@ -34,6 +34,7 @@ class NnetInTraining(Trainable[Minibatch]):
     """`delta`, a copy of the network, collects the next step; in it components have their rates and limits.
 
     With `stats_in_delta` it collects statistics too, which the step adds to the network's as it adds parameters.
+    Components draw single numbers from `scalars`, if given.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class NnetInTraining(Trainable[Minibatch]):
         compile_options: CompileOptions | None,
         *,
         stats_in_delta: bool = False,
+        scalars: SharedNumbers | None = None,
     ) -> None:
         self.nnet = nnet
         if options.zero_component_stats:
@@ -56,7 +58,7 @@ class NnetInTraining(Trainable[Minibatch]):
         compile_options = options.compile_options(compile_options)
         self.gradient = Gradient(
             nnet, self.delta, objective, cache, reduction, compile_options,
-            store_stats=options.store_component_stats, stats_in_delta=stats_in_delta,
+            store_stats=options.store_component_stats, stats_in_delta=stats_in_delta, scalars=scalars,
         )  # fmt: skip
 
     def key(self, minibatch: Minibatch) -> str:
