@@ -47,7 +47,9 @@ def test_frames_of_the_network(case: Path) -> None:
     used = features[speech_frames(rows, len(features))]
     if (case / "mfcc.mat").exists():
         np.testing.assert_allclose(used, load_matrix(case / "mfcc.mat"), atol=1e-3)
-    np.testing.assert_allclose(normalised_by_window(used, NORMALISATION)[0], load_matrix(case / "normalised.mat"), atol=1e-3)
+    np.testing.assert_allclose(
+        normalised_by_window(used, NORMALISATION)[0], load_matrix(case / "normalised.mat"), atol=1e-3
+    )
 
 
 @pytest.mark.parametrize("case", [each for each in CASES if (each / "segments_stream_2000.txt").exists()], ids=str)
