@@ -8,7 +8,8 @@ import pytest
 from nnet3.base.kaldi_io.fst import Fst
 from nnet3.chain import Supervision, merge_supervisions
 from nnet3.errors import ModelFormatError
-from nnet3.training.chain.supervision import ChainTarget, concatenate, merge_targets
+from nnet3.training.chain.supervision import ChainTarget, concatenate
+from nnet3.training.examples.sequence_target import merge_targets
 from tests.chain.chain_data import fst_of, indexes, random_acceptor, supervision_of
 
 INF = np.inf
@@ -98,17 +99,17 @@ def test_merged_targets_interleave_their_sequences() -> None:
     first = ChainTarget("output", indexes(1, 4), ONE, np.array([1, 2, 3, 4], np.float32))
     second = ChainTarget("output", indexes(1, 4), ONE, np.array([5, 6, 7, 8], np.float32))
     assert first.is_finite
-    merged = merge_targets([first, second])
+    merged = merge_targets([first, second], merge_supervisions)
     np.testing.assert_array_equal(merged.indexes, indexes(2, 4))
     assert merged.deriv_weights.tolist() == [1, 5, 2, 6, 3, 7, 4, 8]
     assert merged.supervision.num_sequences == 2
-    assert merge_targets([first]) is first
+    assert merge_targets([first], merge_supervisions) is first
     plain = ChainTarget("output", indexes(1, 4), ONE)
-    assert len(merge_targets([plain, second]).deriv_weights) == 0
+    assert len(merge_targets([plain, second], merge_supervisions).deriv_weights) == 0
     with pytest.raises(ModelFormatError, match="have no deriv-weights"):
-        merge_targets([first, plain])
+        merge_targets([first, plain], merge_supervisions)
     with pytest.raises(ModelFormatError, match="other indexes"):
-        merge_targets([first, ChainTarget("output", indexes(1, 4, step=1), ONE)])
+        merge_targets([first, ChainTarget("output", indexes(1, 4, step=1), ONE)], merge_supervisions)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from nnet3.chain import ChainTarget, Supervision
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Reader, Writer
-from nnet3.training.chain.supervision_file import read_supervision, read_target, write_supervision, write_target
+from nnet3.training.chain.supervision_file import TARGETS, read_supervision, write_supervision
 from tests.chain.chain_data import fst_of, indexes, random_cyclic_acceptor
 
 FST = fst_of([(0, 1, 1, 0.5), (1, 2, 3, 0.0)], [np.inf, np.inf, 0.0])
@@ -23,7 +23,7 @@ TEXT = (
 
 def _binary(target: ChainTarget) -> bytes:
     writer = Writer(binary=True)
-    write_target(writer, target)
+    TARGETS.write(writer, target)
     return writer.getvalue()
 
 
@@ -37,14 +37,14 @@ def test_a_worked_example_has_its_bytes() -> None:
     assert len(data) == 311
     assert data.startswith(head)
     assert data.endswith(b"</Supervision> <DW2> FV \4\2\0\0\0\0\0\x80?\0\0\0?</NnetChainSup> ")
-    assert _binary(read_target(Reader(data, binary=True))) == data
+    assert _binary(TARGETS.read(Reader(data, binary=True))) == data
 
 
 def test_a_worked_example_has_its_text() -> None:
     writer = Writer(binary=False)
-    write_target(writer, TARGET)
+    TARGETS.write(writer, TARGET)
     assert writer.getvalue() == TEXT
-    assert _binary(read_target(Reader(TEXT, binary=False))) == _binary(TARGET)
+    assert _binary(TARGETS.read(Reader(TEXT, binary=False))) == _binary(TARGET)
 
 
 def test_end_to_end_with_pdfs() -> None:
@@ -79,7 +79,7 @@ def test_old_forms_are_read(binary: bool, weights: str, end_to_end: bool) -> Non
         expected = [1.0, float(np.float32(51) * np.float32(1 / 255))]
     elif weights == "bytes":
         data = data.replace(b"<DW2>", b"<DW>")
-    target = read_target(Reader(data, binary=binary))
+    target = TARGETS.read(Reader(data, binary=binary))
     assert target.deriv_weights.tolist() == expected
     assert target.deriv_weights.dtype == np.float32
     assert not target.supervision.end_to_end
@@ -106,7 +106,7 @@ def _damaged(old: bytes, new: bytes) -> bytes:
 )
 def test_damaged_supervisions_are_refused(data: bytes, message: str) -> None:
     with pytest.raises(ModelFormatError, match=message):
-        read_target(Reader(data, "egs.ark", binary=True))
+        TARGETS.read(Reader(data, "egs.ark", binary=True))
 
 
 def test_more_sequences_than_bytes() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 
 from nnet3.base.kaldi_io.lattice import Lattice, open_lattice_table
 from nnet3.base.kaldi_io.lattice_file import lattice_writer
+from nnet3.base.options.lattices import WholeDeterminizingOptions
+from nnet3.speech.lattices.lattice_determinizing import determinized_whole
 from tests.asr.slow_search import best_paths
 from tests.cli.run_command import Cli
 from tests.piped_lines import run_piped
@@ -19,6 +22,7 @@ from tests.shared_data import SHARED
 GOLDEN = SHARED / "discriminative" / "lattices"
 needs_golden = pytest.mark.skipif(not SHARED.is_dir(), reason=f"Kaldi's lattices are not at {GOLDEN}")
 SCALE = 0.1
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _GIVEN = {"three.ark", "three", "two", "start.mdl"}
 _BEAMS = {"non_compact_plain": 30.0, "prune": 0.4}  # within which sequences of words are compared; else all
 #: Compared where utterances are decoded, or made from what is.
@@ -36,7 +40,8 @@ def test_all_lines_of_kaldis_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         shutil.copy(GOLDEN / name, tmp_path)
     first, *lines = (GOLDEN / "lattices.cmd").read_text().splitlines()
     assert "state.ark" in first  # it made three.ark
-    statuses = [run_piped(line)[-1].status for line in lines]
+    runs = [run_piped(line) for line in lines]
+    statuses = [ran[-1].status for ran in runs]
     assert statuses == [0] * (len(lines) - 2) + [1, 0]  # the last but one finds nothing
     texts = sorted(path.stem for path in GOLDEN.glob("*.txt"))
     assert len(texts) == 11
@@ -55,6 +60,38 @@ def test_all_lines_of_kaldis_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
             for words, (total, graph, acoustic) in expected.items():
                 assert found[words][0] == pytest.approx(total, abs=2e-4)
                 assert found[words][1:] == pytest.approx((graph, acoustic), abs=2e-3)
+
+    check_depths("".join(ran.err for line in runs for ran in line))
+
+
+def check_depths(said: str) -> None:
+    """Compares what is said of depths and sizes.
+
+    Not compared: of phones, Kaldi says the depth after the first pass; of minimized lattices the output's, since equal
+    states are merged here without pushing strings towards the start first.
+    """
+    known = re.compile(r"(?:Average input|Overall, pruned).*")
+    golden = (GOLDEN / "lattices.log").read_text().splitlines()
+    theirs = known.findall("\n".join(line for line in golden if "phone-pruned:main" not in line))
+    numbers = [[float(number) for number in _NUMBER.findall(line)] for line in theirs]
+    found = [[float(number) for number in _NUMBER.findall(line)] for line in known.findall(said)]
+    assert len(numbers) == 7
+    assert found[2].pop(1) <= numbers[2].pop(1)
+    assert found == numbers
+
+
+@needs_golden
+def test_a_lattice_pruned_for_memory_keeps_the_narrower_beam() -> None:
+    """Also where it is pruned afterwards; `num_loops` beams are tried behind the whole lattice."""
+    lattice = dict(open_lattice_table(f"ark:{GOLDEN}/three.ark"))["utt000"]
+    options = WholeDeterminizingOptions(acoustic_scale=SCALE, beam=2.0, prune=True, max_mem=6000, num_loops=1)
+    found, notices = determinized_whole(lattice, options)
+    assert notices == ["it needs too much memory (max-mem): it was pruned with a beam of 1.8 first"]
+    narrow, _ = determinized_whole(lattice, replace(options, beam=1.8, max_mem=50_000_000))
+    expected, kept = (best_paths(each, SCALE, 30.0) for each in (narrow, found))
+    assert kept.keys() == expected.keys()
+    for words, costs in expected.items():
+        assert kept[words] == pytest.approx(costs, abs=1e-4)
 
 
 @needs_golden

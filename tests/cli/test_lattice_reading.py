@@ -55,10 +55,11 @@ def test_both_kinds_of_files_have_the_same_paths(lattices: Cli) -> None:
 
 
 def test_some_lattices_are_copied(lattices: Cli) -> None:
+    """Without --write-compact, --exclude copies what it names: a bug of Kaldi's (facts: discriminative.md, 10)."""
     Path("keys").write_text("two of it\nthree\n\n")
     for options, keys in (
         (["--include=keys"], ["two"]), (["--exclude=keys"], ["one"]), (["--exclude=none"], ["one", "two"]),
-        (["--exclude=keys", "--write-compact=false"], ["one"]), (["--include=none", "--ignore-missing=true"], []),
+        (["--exclude=keys", "--write-compact=false"], ["two"]), (["--include=none", "--ignore-missing=true"], []),
     ):  # fmt: skip
         Path("none").write_text("")
         lattices.good("lattice-copy", *options, "ark:lat", "ark:some")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -85,6 +87,31 @@ def test_debugging_sums_are_vectors_by_pdf() -> None:
     numbers = [[float(number) for number in each[3].split()[1:-1]] for each in lines.values()]
     assert numbers[0] == pytest.approx(numbers[1], abs=1e-5)  # without the l2 term
     assert len(objf_lines(sums, "mpfe", DebuggingSums())) == 3
+
+
+def test_second_outputs_have_vectors_of_zeros() -> None:
+    nnet = Nnet.from_config(CONFIG, seed=0)
+    criterion = LatticeCriterion(DiscriminativeOptions(criterion="smbr", xent_regularize=0.1), toy_transitions())
+    debugging = DebuggingSums(accumulate_gradients=True, accumulate_output=True, num_pdfs=3)
+    lines = objf_lines(objf_sums(nnet, _minibatches(nnet), criterion), "smbr", debugging)
+    assert [lines[3], lines[5]] == [" [ 0 0 0 ]"] * 2
+    assert lines[6].startswith("Overall smbr objective for 'output-xent'")
+
+
+@pytest.mark.parametrize(("name", "is_error"), [("smbr", True), ("mpfe", True), ("mmi", False)])
+def test_outputs_that_are_not_numbers(name: str, is_error: bool) -> None:
+    """One minibatch of several: an error, but for mmi without priors, whose average is NaN too."""
+    nnet = Nnet.from_config(CONFIG, seed=0)
+    criterion = LatticeCriterion(DiscriminativeOptions(criterion=name), toy_transitions())
+    first, second, third = _minibatches(nnet)
+    second.inputs[0].matrix.fill_(torch.nan)
+    second = replace(second, key="bad")
+    if is_error:
+        with pytest.raises(TrainingError, match=r"minibatch 'bad': output 'output' .* not a number"):
+            objf_sums(nnet, [first, second, third], criterion)
+        return
+    (*_, last) = objf_lines(objf_sums(nnet, [first, second, third], criterion), name, DebuggingSums())
+    assert last == "Overall mmi objective for 'output' is nan per frame, over 24 frames."
 
 
 def test_nothing_to_evaluate() -> None:

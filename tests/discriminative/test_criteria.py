@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from nnet3.base.options.discriminative import DiscriminativeOptions
+from nnet3.errors import TrainingError
 from nnet3.training.discriminative.criteria import LEAST_LOG_PROB, LatticeCriterion, Material, rows_of_frames
 from nnet3.training.discriminative.supervision import concatenated
 from tests.discriminative.small_supervision import random_output, random_supervision, toy_transitions, worked
@@ -78,3 +79,22 @@ def test_small_outputs_count_as_the_least_and_keep_their_derivatives() -> None:
     low[1, 2] = LEAST_LOG_PROB
     assert made.value(low, material).objective == pytest.approx(value.objective)
     assert value.deriv[1, 2] != 0
+
+
+@pytest.mark.parametrize(("criterion", "count"), [("mmi", 2), ("smbr", 1), ("mpfe", 1)])
+def test_small_outputs_are_counted_as_often_as_they_are_looked_up(criterion: str, count: int) -> None:
+    """Of an arc and, for mmi, of the right alignment."""
+    output, supervision, transitions, _ = worked()
+    output[2, 2] = -1000
+    made = LatticeCriterion(DiscriminativeOptions(criterion=criterion), transitions)
+    assert made.value(output, Material(supervision.levels, supervision.alignment, np.arange(3))).num_floored == count
+
+
+def test_priors_are_probabilities_where_the_lattice_has_their_pdfs() -> None:
+    output, supervision, transitions, priors = worked()
+    material = Material(supervision.levels, supervision.alignment, np.arange(3))
+    priors[2] = 0.5
+    with pytest.raises(TrainingError, match=r"at most 1, that of pdf 2 is 1\.64872"):
+        LatticeCriterion(DiscriminativeOptions(), transitions, priors).value(output, material)
+    more = torch.cat([output, torch.full((3, 1), 9.0)], 1), torch.cat([priors.clamp(max=0), torch.ones(1)])
+    LatticeCriterion(DiscriminativeOptions(), transitions, more[1]).value(more[0], material)

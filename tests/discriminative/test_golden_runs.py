@@ -12,7 +12,7 @@ import nnet3
 from nnet3.base.kaldi_io.lattice import open_lattice_table
 from nnet3.base.kaldi_io.writer import Writer
 from nnet3.kaldi_io import open_matrix_table
-from nnet3.training.discriminative.supervision_file import write_target
+from nnet3.training.discriminative.supervision_file import TARGETS
 from tests.asr.slow_search import best_paths
 from tests.discriminative.golden_discriminative import (
     CASES,
@@ -63,7 +63,7 @@ def test_utterances_are_decoded_to_lattices(case: DiscriminativeCase) -> None:
 
 def _target_bytes(target: object) -> bytes:
     writer = Writer(binary=True)
-    write_target(writer, target)  # type: ignore[arg-type]
+    TARGETS.write(writer, target)  # type: ignore[arg-type]
     return writer.getvalue()
 
 

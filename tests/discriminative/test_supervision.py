@@ -18,11 +18,11 @@ from nnet3.training.discriminative.supervision import (
     concatenated,
     ids_of_arcs,
     merge_supervisions,
-    merge_targets,
 )
-from nnet3.training.discriminative.supervision_file import read_target, write_target
+from nnet3.training.discriminative.supervision_file import TARGETS
 from nnet3.training.examples.chunk_ios import indexes
 from nnet3.training.examples.merging import MinibatchSizes, merge_examples
+from nnet3.training.examples.sequence_target import merge_targets
 from tests.discriminative.golden_discriminative import CASES, DiscriminativeCase, needs_golden, options_of
 from tests.discriminative.small_supervision import random_supervision, small_example, worked
 from tests.nnet.file_checks import assert_every_cut_is_found
@@ -47,7 +47,7 @@ def _bytes(example: DiscriminativeExample, binary: bool = True) -> bytes:
 
 def _written(target: DiscriminativeTarget, binary: bool) -> bytes:
     writer = Writer(binary)
-    write_target(writer, target)
+    TARGETS.write(writer, target)
     return writer.getvalue()
 
 
@@ -95,7 +95,7 @@ def test_text_and_size_of_the_worked_example() -> None:
     assert _written(_target(), binary=False).decode() == TEXT
     assert len(_written(_target(), binary=True)) == 551
     for binary in (True, False):
-        again = read_target(Reader(_written(_target(), binary), binary=binary))
+        again = TARGETS.read(Reader(_written(_target(), binary), binary=binary))
         assert again.deriv_weights.tolist() == pytest.approx([1, 0.5019608, 0])
         assert _written(again, True) == _written(_target(), True)
 
@@ -126,7 +126,7 @@ def test_cut_files_are_found_out() -> None:
 def test_damaged_supervisions_are_refused(old: str, new: str, message: str) -> None:
     assert old in TEXT
     with pytest.raises(ModelFormatError, match=message):
-        read_target(Reader(TEXT.replace(old, new, 1).encode(), binary=False))
+        TARGETS.read(Reader(TEXT.replace(old, new, 1).encode(), binary=False))
 
 
 def test_concatenation_leads_from_ends_to_the_next_start() -> None:
@@ -155,9 +155,9 @@ def test_what_cannot_be_merged() -> None:
             merge_supervisions(supervisions)
     weighted = DiscriminativeTarget("output", indexes(0, 3), one, np.ones(3, np.float32))
     with pytest.raises(ModelFormatError, match="deriv-weights"):
-        merge_targets([weighted, replace(weighted, deriv_weights=np.zeros(0, np.float32))])
+        merge_targets([weighted, replace(weighted, deriv_weights=np.zeros(0, np.float32))], merge_supervisions)
     with pytest.raises(ModelFormatError, match="other indexes"):
-        merge_targets([weighted, replace(weighted, indexes=indexes(3, 3))])
+        merge_targets([weighted, replace(weighted, indexes=indexes(3, 3))], merge_supervisions)
 
 
 def test_merged_examples_are_not_shifted() -> None:

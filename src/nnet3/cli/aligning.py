@@ -145,7 +145,7 @@ def _aligned(aligner: Aligner, key: str, graph: Fst, rows: Tensor | Nnet3Error, 
 
 
 def scores_of(rows: Tensor | Nnet3Error) -> np.ndarray:
-    """Returns computed scores, (rows, columns). Raises the error in their place."""
+    """Returns computed scores, (rows, columns). Raises `rows` if it is an error."""
     if isinstance(rows, Nnet3Error):
         raise rows
     return np.asarray(rows.float().cpu())

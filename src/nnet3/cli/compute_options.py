@@ -132,7 +132,7 @@ def _tables(given: dict[str, Any]) -> Any:
 
 
 def _running(given: dict[str, Any]) -> dict[str, Any]:
-    """Takes out of what a verb is given where and how to compute; the rest is scores."""
+    """Takes the device out of a verb's parameters; returns the device, the compile options and the debug flag."""
     device = later.device.choose_device(given.pop("device_name"), take_use_gpu())
     if device == "cuda" and "LOCAL_RANK" in os.environ:
         device = f"cuda:{os.environ['LOCAL_RANK']}"
@@ -151,7 +151,10 @@ def compute_streams(chunks: StreamOptions, frame_shift: float, network: str, **g
 
 
 def compute_matrices(chunks: UtteranceOptions, network: str, **given: Any) -> None:
-    """Computes and writes the matrices of a table; chunks are short at the end unless `chunks` are of batches."""
+    """Computes and writes the matrices of a table.
+
+    Utterances are cut as by nnet3-compute-batch if `chunks` are `BatchOptions`, else as by nnet3-compute.
+    """
     tables, running = _tables(given), _running(given)
     settings = _settings(chunks, tables, running, given)
     run = later.compute_tables.load(network, settings)
@@ -195,7 +198,7 @@ def decode_streams(chunks: StreamOptions, **given: Any) -> None:
 
 
 def decode_utterances(chunks: UtteranceOptions, **given: Any) -> None:
-    """Decodes the utterances of a table; chunks are short at the end unless `chunks` are of batches."""
+    """Decodes the utterances of a table, cut as by `compute_matrices`."""
     tables, running = _tables(given), _running(given)
     precision = given["precision"]
     settings = _settings(chunks, tables, running, given)

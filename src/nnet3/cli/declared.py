@@ -1,4 +1,4 @@
-"""Command-line options of what classes of options declare."""
+"""Makes command-line options of the fields that classes of options declare."""
 
 from __future__ import annotations
 

@@ -65,6 +65,7 @@ def make(
 class DiscriminativeFiles(PlainFiles):
     """Discriminative examples; the objective takes priors and transitions of the model."""
 
+    written = "raw nnet model"
     options: DiscriminativeOptions
     apply_deriv_weights: bool = True
     dropout_test_mode: bool = True

@@ -33,8 +33,8 @@ def merge(
 ) -> None:
     """Merge examples into minibatches, and report the result.
 
-    `languages`: a function that names an example by its key before merging, and a function that makes a minibatch's key
-    by its name after merging.
+    `languages`: a function that renames an example's output by the language in its key, before merging, and a function
+    that puts the language of a minibatch's output into its key, after merging.
     """
     sizes = MinibatchSizes.parse(options.minibatch_size)
     statistics = MergingStatistics()

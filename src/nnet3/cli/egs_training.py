@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from nnet3.base.options.chain import ChainOptions, DenominatorOptions
 from nnet3.base.options.training import TrainerOptions
@@ -32,6 +32,8 @@ _SUFFIX = ".den.fst"
 
 class PlainFiles:
     """Plain examples, with the objective of the output nodes."""
+
+    written: ClassVar[str] = "model"  # what a line of the log calls the result
 
     def load(self, model: str) -> Nnet:
         """Returns the network of a model file, on the device that the user wants."""
@@ -115,7 +117,7 @@ def train(
     trainer.log.finish()
     has_weight = type(files) is PlainFiles or any(stats.weight for stats in trainer.log.totals.values())
     save_model(nnet, output, binary)
-    say(f"Wrote model to {output}")
+    say(f"Wrote {files.written} to {output}")
     if trainer.num_minibatches == trainer.num_skipped or not has_weight:
         raise TrainingError(
             f"{examples}: no minibatch to train on, {trainer.num_skipped} skipped: the model that is written has "

@@ -53,7 +53,7 @@ ELSEWHERE = frozenset(
     _words("""
     accumulate-stats add-deriv-weights combine-sum-to-one-penalty compute-prob-interval eg-weight
     enforce-sum-to-one generate-egs-scp hidden-layer-dim lda-rand-prune learning-rate-factor
-    learning-rate-scale max-models measure-output-dims min-prob multitask-egs normalize
+    learning-rate-scale max-models measure-output-dims min-prob multitask-egs
     num-archives pdf-map-filename priors-floor reduce-rank renamed-output
     separate-updates set-unigram shuffle-buffer-size sort-by-length stage
     truncate-deriv-weights update-scale use-frame-shift write-per-thread

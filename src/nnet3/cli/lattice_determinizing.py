@@ -16,22 +16,25 @@ from nnet3.cli.files import load_transitions
 from nnet3.cli.lattice_reading import read_lattices
 from nnet3.cli.messages import LeftOut, say
 from nnet3.speech.lattices import lattice_determinizing as work
+from nnet3.speech.lattices.lattice_posteriors import depths as arcs_by_frame
 from nnet3.speech.lattices.word_lattice import PhoneLabels
 
 
 def determinize(lattices: str, output: str, options: WholeDeterminizingOptions) -> int:
     """Writes compact lattices. Returns 1, an exit status, without any."""
-    return _write(lattices, output, lambda lattice: work.determinized_whole(lattice, options))
+    return _write(lattices, output, lambda lattice: work.determinized_whole(lattice, options), depths=True)
 
 
 def determinize_non_compact(lattices: str, output: str, options: WholeDeterminizingOptions) -> int:
     """Writes lattices with an arc for each frame. Returns 1, an exit status, without any."""
-    return _write(lattices, output, lambda lattice: work.determinized_by_frame(lattice, options))
+    return _write(lattices, output, lambda lattice: work.determinized_by_frame(lattice, options), depths=True)
 
 
 def determinize_pruned(lattices: str, output: str, options: PrunedDeterminizingOptions, write_compact: bool) -> int:
     """Writes lattices within a beam. Returns 1, an exit status, without any."""
-    return _write(lattices, output, lambda lattice: work.determinized_within(lattice, options, write_compact))
+    return _write(
+        lattices, output, lambda lattice: work.determinized_within(lattice, options, write_compact), depths=True
+    )
 
 
 def determinize_phone_pruned(
@@ -54,13 +57,27 @@ def prune(lattices: str, output: str, options: LatticePruningOptions) -> int:
     status = _write(lattices, output, pruned, compact=True)
     if sizes:
         states, left, arcs, arcs_left = (sum(column) / len(sizes) for column in zip(*sizes, strict=True))
-        say(f"pruned from on average {states:g} to {left:g} states, and from {arcs:g} to {arcs_left:g} arcs")
+        say(
+            f"Overall, pruned from on average {states:g} to {left:g} states, and from {arcs:g} to {arcs_left:g} arcs, "
+            f"over {len(sizes)} utterances."
+        )
     return status
 
 
-def _write(lattices: str, output: str, change: Callable[[Lattice], work.Determinized], *, compact: bool = False) -> int:
-    """Writes changed lattices, read compact or plain; leaves out, with a warning, what cannot be changed."""
+def _write(
+    lattices: str,
+    output: str,
+    change: Callable[[Lattice], work.Determinized],
+    *,
+    compact: bool = False,
+    depths: bool = False,
+) -> int:
+    """Writes changed lattices, read compact or plain; leaves out, with a warning, what cannot be changed.
+
+    `depths`: says how many states a frame had, and how many arcs it has then.
+    """
     left_out = LeftOut("lattice '{}' left out: {}")
+    states = arcs = frames = 0
     with lattice_writer(output) as writer:
         for key, lattice in read_lattices(lattices, compact):
             made = left_out.made(key, change, lattice)
@@ -70,5 +87,12 @@ def _write(lattices: str, output: str, change: Callable[[Lattice], work.Determin
             for notice in notices:
                 say(f"warning: lattice '{key}': {notice}")
             writer.write(key, found)
+            crossing = arcs_by_frame(found)
+            states, arcs, frames = states + lattice.fst.num_states, arcs + int(crossing.sum()), frames + len(crossing)
+        if depths and frames:
+            say(
+                f"Average input-lattice depth (measured at state level) is {states / frames:g}, output depth is "
+                f"{arcs / frames:g}, over {frames} frames (average num-frames = {frames / writer.count:g})."
+            )
         say(f"Done {writer.count} lattices, errors on {left_out.failed}")
         return int(writer.count == 0)

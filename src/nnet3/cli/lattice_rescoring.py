@@ -102,6 +102,7 @@ def _write_exchanged(
     acoustic_scale: float,
     limits: ComposeOptions,
 ) -> int:
+    """Writes lattices with the costs of `new` in the place of the costs of `old`. Returns the exit status."""
     return _write(lattices, output, lambda lattice: exchanged(lattice, old(), new(), lm_scale, limits, acoustic_scale))
 
 

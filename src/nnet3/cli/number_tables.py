@@ -144,10 +144,10 @@ def sum_rows(matrices: str, output: str, average: bool) -> None:
 
 
 def sum_vectors(sources: Sequence[str], output: str, binary: bool, average: bool) -> int:
-    """Writes a sum of vectors: of all in one table, of equal keys in several tables, or of files.
+    """Writes the sum of the vectors of one table or of files to a file; of several tables, a table of sums by key.
 
-    `average` acts on one table into a file. Returns 1, an exit status, if not most of the vectors are in the sums.
-    Raises UsageError for tables and files together.
+    `average`: of one table, the mean in the place of the sum. Returns 1, an exit status, if not most of the vectors are
+    in the sums. Raises UsageError for tables and files together.
     """
     tables, into_table = {is_table(name) for name in sources}, is_table(output)
     is_one_table = tables == {True} and not into_table and len(sources) == 1

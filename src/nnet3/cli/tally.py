@@ -28,11 +28,11 @@ class UtteranceTally:
         self._status = self._console.status("") if self._console.is_terminal and not quiet else None
 
     def shown(self) -> contextlib.AbstractContextManager[object]:
-        """Shows progress within it."""
+        """Returns a context that shows progress."""
         return self._status or contextlib.nullcontext()
 
     def add(self, *, done: int = 0, failed: int = 0, damaged: int = 0, resumed: int = 0, frames: int = 0) -> None:
-        """Count more; threads may."""
+        """Adds to the counts; several threads may do so at once."""
         with self._lock:
             self._add(done, failed, damaged, resumed, frames)
 

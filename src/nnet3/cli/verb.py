@@ -79,7 +79,7 @@ class Verb(click.Command):
 
 
 def _keeping_inputs(values: Iterable[Any]) -> AbstractContextManager[None]:
-    """Returns a context in which a file that parameters name twice is an input, and is written once at most."""
+    """Returns a context in which a file named by two parameters counts as an input and can be written only once."""
     flat = [each for value in values for each in (value if isinstance(value, tuple) else (value,))]
     words = [each for each in flat if isinstance(each, str)]
     files = [word for word in words if os.path.isfile(word)]

@@ -113,7 +113,7 @@ class SteppedInputs:
 
 
 def row_operands(node: Node) -> Sequence[Node]:
-    """The operands of a node that a program reads row by row: all but the contexts of a stepped node."""
+    """Returns the operands that a program reads row by row: of a stepped node the first one, else all."""
     return node.operands[:1] if node.operation.is_whole else node.operands
 
 

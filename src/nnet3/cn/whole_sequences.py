@@ -34,7 +34,7 @@ class SampleRows:
         return self.layout
 
     def numbers(self, array: np.ndarray) -> Tensor:
-        """An array of integers where the value lies."""
+        """Returns integers as a tensor on the device of the value."""
         return torch.as_tensor(array, dtype=torch.int64, device=self.tensor.device)
 
     @property
@@ -43,7 +43,7 @@ class SampleRows:
         return self.numbers(self.samples.sequence_of_row)
 
     def at(self, rows: np.ndarray) -> Tensor:
-        """These rows of the value, zeros where the number is -1."""
+        """Returns the rows with numbers `rows`, (n, rows of the value); zeros for -1."""
         places = self.numbers(rows)
         if not len(self.tensor):
             return self.tensor.new_zeros(len(rows), self.tensor.shape[1])

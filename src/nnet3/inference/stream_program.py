@@ -185,11 +185,10 @@ def _with_round(line: str, frames: int) -> str:
 
 
 def with_fixed_operands(nnet: Nnet) -> Nnet:
-    """Returns the network with a node for each value fixed at its first computation, so that the value may be kept.
+    """Adds a NoOpComponent before each component that reads several rows, if rows read depend on available rows.
 
-    Components that look at several rows of their input, such as pooling, would keep rows of a descriptor. Where the
-    rows taken by a descriptor depend on available rows (IfDefined, Failover), the descriptor's rows become rows of a
-    component node.
+    Rows of a descriptor with IfDefined or Failover could change when more rows come; rows of a component node are
+    computed once, and a stream may keep them. Changes and returns `nnet`.
     """
     lines = []
     for number, node in enumerate(nnet.nodes):

@@ -73,7 +73,10 @@ def run_length(data: Buffer, position: int, size: int, most: int, fixed: list[in
 
 
 def _read_short(reader: TokenReader, out: np.ndarray, previous: np.ndarray, what: str) -> int:
-    """Fills `out` with elements written as steps of t, the first step from `previous`; returns their number."""
+    """Fills `out` with elements written as differences of t; returns the number of elements read.
+
+    The first difference is from the element `previous`, (3,), whose n and x all elements have.
+    """
     start = reader.position
     reader.need(1, what)
     stop = start + min(len(out), reader.left, _STEPS)

@@ -103,7 +103,7 @@ class Reader(TokenReader):
         return self.raw_array(count * width, dtype, what).copy()
 
     def _brackets(self, what: str) -> tuple[int, int]:
-        """Move past `[ ... ]` and the newline behind it; the range between the brackets."""
+        """Moves past `[ ... ]` and a newline behind; returns where the text between the brackets begins and ends."""
         match = _OPEN.match(self.data, self.position)
         assert match is not None, "the pattern matches everything"
         if not match.group(1):

@@ -38,7 +38,7 @@ class DiscriminativeOptions(Options, error=TrainingError):
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
         phones = self.silence_phones
-        if self.boost and any(first >= second for first, second in pairwise(phones)):
+        if self.criterion == MMI and self.boost and any(first >= second for first, second in pairwise(phones)):
             yield "silence_phones", f"boost needs ascending silence phones, got {':'.join(map(str, phones))}"
 
 

@@ -33,7 +33,7 @@ class WholeDeterminizingOptions(LatticePruningOptions):
     beam_ratio: float = option(
         0.9, Number(bounds(above=0, below=1)), "Makes the beam narrower where the memory is not enough."
     )
-    num_loops: int = option(20, Integer(at_least(1)), "Tries per lattice.")
+    num_loops: int = option(20, Integer(at_least(1)), "Narrower beams to try for a lattice.")
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ _DEBUGGING_IGNORED = all_of(
 
 
 @verb()
+@ignored("--binary")
 @flag("--apply-exp", "exponentiate", help="Write exponentials: of log-probabilities, probabilities.")
 @arguments(model="RAW-IN", examples="EGS-RSPECIFIER", output="MATRICES-WSPECIFIER")
 def discriminative_compute_from_egs(**given: Any) -> None:
@@ -43,6 +44,7 @@ def discriminative_compute_from_egs(**given: Any) -> None:
 
 @verb()
 @test_mode_options(batchnorm=True, dropout=True)
+@ignored("--compute-deriv", "--compute-accuracy", "--compute-per-dim-accuracy")
 @takes("options", DiscriminativeOptions)
 @takes("debugging", DebuggingSums)
 @arguments(model="MODEL", examples="EGS-RSPECIFIER")
@@ -85,8 +87,8 @@ def discriminative_copy_egs(options: CopyingOptions, **tables: Any) -> None:
 )
 def discriminative_get_egs(**given: Any) -> None:
     """Cut utterances into chunks and make a training example of each: input with context, ivector, the right
-    transition-ids, and the part of a lattice. What cannot be used is reported and left out; an alignment and a lattice
-    of different lengths end everything.
+    transition-ids, and the part of a lattice. Unusable utterances are reported and left out; an alignment and a
+    lattice of different lengths end the program with an error.
 
     nnet3 discriminative-get-egs --acoustic-scale=0.1 --left-context=20 --right-context=20 --num-frames=150 \\
       --num-frames-overlap=30 final.mdl scp:feats.scp ark:denlat.ark ark:ali.ark ark:degs.ark
@@ -100,7 +102,7 @@ def discriminative_get_egs(**given: Any) -> None:
 @takes("objective", DiscriminativeOptions)
 @_DEBUGGING_IGNORED
 @flag("--apply-deriv-weights", default=True, show_default=True, help="Scale derivatives of frames.")
-@flag("--dropout-test-mode", default=True, show_default=True, help="Without dropout.")
+@flag("--dropout-test-mode", default=True, show_default=True, help="Train without dropout.")
 @binary_option
 @arguments(model="MODEL", examples="EGS-RSPECIFIER", output="RAW-OUT")
 def discriminative_train(

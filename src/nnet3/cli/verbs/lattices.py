@@ -44,15 +44,15 @@ from nnet3.cli.options import (
 )
 from nnet3.cli.verb import verb
 
-_acoustic_scale_option: Decorator = number("--acoustic-scale", default=1.0, help="Of acoustic costs.")
-_lm_scale_option: Decorator = number("--lm-scale", default=1.0, help="Of costs of the graph.")
+_acoustic_scale_option: Decorator = number("--acoustic-scale", default=1.0, help="Scale of acoustic costs.")
+_lm_scale_option: Decorator = number("--lm-scale", default=1.0, help="Scale of graph costs.")
 _penalty_option: Decorator = number("--word-ins-penalty", default=0.0, help="Cost of each word.")
 _compact_option = flag("--write-compact", default=True, help="Write acceptors of words.")
-_weight_option: Decorator = number("--lm-scale", default=1.0, help="Of the model's costs.")
+_weight_option: Decorator = number("--lm-scale", default=1.0, help="Scale of the model's costs.")
 _ngram_order_option: Decorator = whole_number(
     "--max-ngram-order",
     default=3,
-    help="Histories with as many last words, less one, are one; 0: all differ.",
+    help="Histories are one if their last words, as many as this less one, are equal; 0: all differ.",
 )
 _WITHOUT_EFFECT = all_of(
     ignored("--max-loop", "--max-arcs", "--max-states", kind=integer()),
@@ -73,7 +73,7 @@ def latgen_faster(**given: Any) -> None:
     --acoustic-scale; lattices have acoustic costs that are not scaled. An utterance whose search reaches no final state
     of the graph is left out, without --allow-partial.
 
-    Chunks are those of `nnet3 compute`, which reports and keeps in the same way what cannot be decoded and what is.
+    Utterances are cut into chunks, failures are reported, and finished utterances are kept as by `nnet3 compute`.
 
     nnet3 latgen-faster --acoustic-scale=1.0 --frame-subsampling-factor=3 --beam=15 --lattice-beam=8 \\
       final.mdl HCLG.fst scp:feats.scp "ark:|gzip -c > lat.1.gz"
@@ -204,7 +204,7 @@ def lattice_1best(**given: Any) -> None:
 @_lattices_argument
 @_output_argument
 def lattice_add_penalty(lattices: str, output: str, word_ins_penalty: float) -> None:
-    """Add a penalty to the cost of the graph of each word.
+    """Add a penalty for each word to the graph costs of lattices.
 
     nnet3 lattice-add-penalty --word-ins-penalty=0.5 ark:lat.ark ark:-
     """
@@ -292,7 +292,7 @@ def lattice_lmrescore_kaldi_rnnlm(**given: Any) -> int:
 
 @verb()
 @number("--lm-scale", default=0.5, help="Of the RNNLM's costs; those of the old model are taken away by as much.")
-@number("--acoustic-scale", default=0.1, rule=nonzero(), help="Of acoustic costs where paths are compared.")
+@number("--acoustic-scale", default=0.1, rule=nonzero(), help="Scale of acoustic costs where paths are compared.")
 @_ngram_order_option
 @flag("--use-const-arpa", help="The old model is a const-arpa file.")
 @takes("limits", ComposeOptions)
@@ -316,7 +316,7 @@ def lattice_lmrescore_kaldi_rnnlm_pruned(**given: Any) -> int:
 
 @verb()
 @number("--lm-scale", default=1.0, help="Of the new model's costs; those of the old one are taken away by as much.")
-@number("--acoustic-scale", default=1.0, rule=nonzero(), help="Of acoustic costs where paths are compared.")
+@number("--acoustic-scale", default=1.0, rule=nonzero(), help="Scale of acoustic costs where paths are compared.")
 @flag("--add-const-arpa", help="The new model is a const-arpa file.")
 @takes("limits", ComposeOptions)
 @arguments(old="OLD-FST", new="NEW-MODEL", lattices="LATTICE-RSPECIFIER", output="LATTICE-WSPECIFIER")
@@ -349,8 +349,8 @@ def lattice_determinize(**given: Any) -> int:
 @_lattices_argument
 @_output_argument
 def lattice_determinize_non_compact(**given: Any) -> int:
-    """Do the same and write lattices with an arc for each frame, whose acoustic costs are those of their frames: the
-    denominator lattices of discriminative training.
+    """Keep the best path of each sequence of words, and write lattices with an arc for each frame, whose acoustic cost
+    is the frame's: the denominator lattices of discriminative training.
 
     nnet3 lattice-determinize-non-compact --acoustic-scale=0.1 --max-mem=20000000 --minimize=true --prune=true \\
       --beam=7 ark:state.ark ark:denlat.ark
@@ -393,7 +393,7 @@ def lattice_determinize_pruned(**given: Any) -> int:
 @_lattices_argument
 @_output_argument
 def lattice_prune(lattices: str, output: str, options: LatticePruningOptions, divisor: float) -> int:
-    """Drop what is on no path within a beam of the best path.
+    """Drop the arcs of lattices that are on no path within a beam of the best path.
 
     nnet3 lattice-prune --acoustic-scale=0.1 --beam=4.0 ark:lat.ark ark:pruned.ark
     """
@@ -407,13 +407,13 @@ def lattice_prune(lattices: str, output: str, options: LatticePruningOptions, di
 @_acoustic_scale_option
 @number("--inv-acoustic-scale", default=1.0, help="Divides acoustic costs instead.")
 @_lm_scale_option
-@number("--acoustic2lm-scale", default=0.0, help="Of acoustic costs that are added to those of the graph.")
-@number("--lm2acoustic-scale", default=0.0, help="Of costs of the graph that are added to acoustic ones.")
+@number("--acoustic2lm-scale", default=0.0, help="Share of acoustic costs to add to graph costs.")
+@number("--lm2acoustic-scale", default=0.0, help="Share of graph costs to add to acoustic costs.")
 @_compact_option
 @_lattices_argument
 @_output_argument
 def lattice_scale(lattices: str, output: str, write_compact: bool, **scales: float) -> None:
-    """Multiply the costs of lattices by scales, which may also mix both kinds.
+    """Multiply graph costs and acoustic costs of lattices by scales; a share of either can be added to the other.
 
     nnet3 lattice-scale --acoustic-scale=10 ark:lat.ark "ark:|gzip -c > lat.1.gz"
     """
@@ -436,8 +436,8 @@ def lattice_scale(lattices: str, output: str, write_compact: bool, **scales: flo
 @_lattices_argument
 @_output_argument
 def lattice_to_nbest(is_random: bool, seed: int, **given: Any) -> None:
-    """Write so many paths of least cost of each lattice as lattices, the best one first, or random ones, some of them
-    more than once. Their keys are that of the lattice and -1, -2 ...
+    """Write the --n paths of least cost of each lattice as lattices, the best path first, or --n random paths, perhaps
+    with repetitions. Keys are the lattice's key with -1, -2 ... behind it.
 
     nnet3 lattice-to-nbest --n=10 --acoustic-scale=0.1 ark:lat.ark ark:nbest.ark
     """

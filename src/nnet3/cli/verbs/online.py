@@ -63,7 +63,7 @@ _wave_arguments: Decorator = arguments(
 def _settings(
     given: dict[str, Any], online: OnlineDecodingOptions, **changes: Any
 ) -> later.online_tables.OnlineSettings:
-    """Takes the options of hearing out of what a verb is given."""
+    """Takes the options of online decoding out of a verb's parameters; returns the settings."""
     run_on_cpu()
     if not given["lattices_options"].determinize_lattice:
         raise click.UsageError("--determinize-lattice=false: lattices of streams are always determinized: leave it out")
@@ -78,7 +78,7 @@ def _settings(
 @takes("options", TrailingSilenceOptions)
 @arguments(source="WAV-RSPECIFIER|WAV-RXFILENAME", output="WAV-WSPECIFIER|WAV-WXFILENAME")
 def extend_wav_with_silence(**given: Any) -> None:
-    """Write recordings with silence behind them, to try endpoints with: the quietest piece near the begin and the end
+    """Add silence to the end of recordings, for endpoint rules to act on: the quietest piece near the begin and the end
     of each channel, repeated.
 
     nnet3 extend-wav-with-silence --extra-silence-length=3 scp:wav.scp ark:longer.ark
@@ -93,7 +93,7 @@ def extend_wav_with_silence(**given: Any) -> None:
 @_feature_options
 @arguments(spk2utt="[SPK2UTT-RSPECIFIER", waves="[WAV-RSPECIFIER", output="[MATRIX-WSPECIFIER]]]")
 def online2_wav_dump_features(print_ivector_dim: bool, weighting: SilenceWeightingOptions, **given: Any) -> int:
-    """Write what a network gets of recordings that come --chunk-length seconds at a time: frames of features, and
+    """Write the inputs of a network for recordings that come --chunk-length seconds at a time: frames of features, and
     behind each frame its ivector, which goes on from utterance to utterance of a speaker.
 
     nnet3 online2-wav-dump-features --mfcc-config=conf/mfcc.conf \\
@@ -113,11 +113,11 @@ def online2_wav_dump_features(print_ivector_dim: bool, weighting: SilenceWeighti
 @_hearing_options
 @arguments(model="MODEL", graph="GRAPH", words="WORDS-TXT")
 def online2_tcp_nnet3_decode_faster(options: TcpOptions, **given: Any) -> None:
-    """Decode audio that comes to a port of the loopback address, from one client at a time: integers of 16 bits in the
-    order of the machine, --samp-freq of them a second, nothing else.
+    """Decode audio that comes to a port of the loopback address, from one client at a time: samples of 16 bits in the
+    byte order of the machine, --samp-freq samples a second, without a header.
 
-    The best words up to now come back every --output-period seconds of audio, followed by a carriage return, and those
-    of a segment at its end, followed by a newline; with --produce-time its begin and end in seconds come before. A
+    The best words up to now come back every --output-period seconds of audio, followed by a carriage return. The words
+    of a segment come at its end, followed by a newline; --produce-time puts its begin and end in seconds before. A
     segment ends where the speaker pauses, by the rules --endpoint.*, or with the audio: if the client closes its side,
     or sends nothing for --read-timeout seconds.
 

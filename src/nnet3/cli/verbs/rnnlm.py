@@ -32,7 +32,7 @@ _probs_option = text_option(
 @takes("options", FeatureChoiceOptions)
 @arguments(words="WORDS-TXT")
 def choose_features(words: str, probs: str, options: FeatureChoiceOptions) -> None:
-    """Choose features of words, so that words share what is learnt of their letters, and print them.
+    """Choose features of words and print the features: words with features in common, such as letters, learn together.
 
     nnet3 choose-features --unigram-probs=unigram_probs.txt words.txt > features.txt
     """
@@ -44,7 +44,9 @@ def choose_features(words: str, probs: str, options: FeatureChoiceOptions) -> No
 @verb()
 @arguments(words="WORDS-TXT", sentences="SENTENCES")
 def get_unigram_probs(words: str, sentences: str) -> None:
-    """Print a probability for each word: its share of sentences, lines of a weight and numbers of words, smoothed.
+    """Print a probability for each word: its share, smoothed, of all words of sentences.
+
+    A sentence is a line: a weight, and the numbers of words.
 
     nnet3 get-unigram-probs words.txt train.txt > unigram_probs.txt
     """
@@ -80,9 +82,9 @@ def rnnlm_compute_prob(objective: RnnlmObjectiveOptions, **given: Any) -> None:
 @ignored("--num-threads", kind=integer())
 @arguments(names="[SAMPLING-LM | WORDS-TXT ARPA] SENTENCES EGS-WSPECIFIER")
 def rnnlm_get_egs(names: tuple[str, ...], options: RnnlmEgsOptions) -> None:
-    """Make minibatches for training RNNLMs of sentences, lines of a weight and numbers of words.
+    """Make minibatches of sentences, to train RNNLMs with. A sentence is a line: a weight, and the numbers of words.
 
-    With a sampling LM, or the ARPA file of one, each minibatch has the words that stand for all others.
+    With a sampling LM, or its ARPA file, each minibatch has sampled words, which stand for all words not sampled.
 
     nnet3 rnnlm-get-egs --srand=3 sampling.lm train.txt ark:egs.ark
     nnet3 rnnlm-get-egs --vocab-size=5000 dev.txt ark:dev_egs.ark
@@ -114,7 +116,7 @@ def rnnlm_get_sampling_lm(names: tuple[str, ...], **given: Any) -> None:
 @binary_option
 @arguments(features="WORD-FEATURES", embedding="FEATURE-EMBEDDING", output="WORD-EMBEDDING-OUT")
 def rnnlm_get_word_embedding(**given: Any) -> None:
-    """Multiply word features with an embedding of features, which gives the embedding of words.
+    """Multiply word features with an embedding of features, and write the product, the embedding of words.
 
     nnet3 rnnlm-get-word-embedding word_feats.txt feat_embedding.final.mat word_embedding.final.mat
     """
@@ -126,7 +128,9 @@ def rnnlm_get_word_embedding(**given: Any) -> None:
 @test_mode_options(batchnorm=True, dropout=True)
 @arguments(model="RAW-IN", embedding="WORD-EMBEDDING", text="TEXT")
 def rnnlm_sentence_probs(**given: Any) -> None:
-    """Print the log-probabilities of the words of sentences, lines of a key and numbers of words, and of their ends.
+    """Print the log-probabilities of the words of sentences, and of the sentences' ends.
+
+    A sentence is a line: a key, and the numbers of words.
 
     nnet3 rnnlm-sentence-probs --bos-symbol=1 --eos-symbol=2 final.raw word_embedding.final.mat sentences.txt
     """

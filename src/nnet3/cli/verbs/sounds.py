@@ -19,7 +19,7 @@ from nnet3.cli.verb import verb
 @arguments(recordings="RECORDINGS-RSPECIFIER", output="FEATURES-WSPECIFIER")
 def compute_and_process_kaldi_pitch_feats(**given: Any) -> int:
     """Make features of the pitch of recordings: voicing, the logarithm of the pitch less its mean, and its change. With
-    --frames-per-chunk and --simulate-first-pass-online they are those of a recognizer that hears somebody speak.
+    --frames-per-chunk and --simulate-first-pass-online the features are those that an online recognizer has.
 
     nnet3 compute-and-process-kaldi-pitch-feats --sample-frequency=8000 scp:wav.scp ark:pitch.ark
     """

@@ -67,8 +67,8 @@ def compute_eer(scores: str) -> None:
 @number("--c-fa", "alarm_cost", rule=above(0), default=1.0, help="Cost of a false alarm.")
 @arguments(scores="SCORES", trials="TRIALS")
 def compute_min_dcf(scores: str, trials: str, target_share: float, miss_cost: float, alarm_cost: float) -> None:
-    """Print the least detection cost of scores, given trials with lines 'KEY KEY target' and 'KEY KEY nontarget'. It is
-    Kaldi's script sid/compute_min_dcf.py.
+    """Print the least detection cost of scores, given trials with lines 'KEY KEY target' and 'KEY KEY nontarget'. The
+    verb is Kaldi's script sid/compute_min_dcf.py.
 
     nnet3 compute-min-dcf --p-target=0.001 scores trials
     """
@@ -203,8 +203,8 @@ def ivector_copy_plda(model: str, output: str, smoothing: float, binary: bool) -
 @flag("--binary", default=False, show_default=True, help="Write the mean of all in binary mode.")
 @arguments(names="[SPK2UTT-RSPECIFIER] VECTORS-RSPECIFIER OUT [NUM-UTTS-WSPECIFIER]")
 def ivector_mean(names: tuple[str, ...], binary: bool) -> int:
-    """Average the vectors of each speaker to a table, and write of how many each mean is; or average all of a table to
-    a file.
+    """Write the mean vector of each speaker, and how many vectors are in each mean, to tables; or write the mean of a
+    whole table to a file.
 
     nnet3 ivector-mean ark:spk2utt scp:xvector.scp ark:speakers.ark ark,t:num_utts.ark
     nnet3 ivector-mean scp:xvector.scp mean.vec
@@ -281,7 +281,8 @@ def ivector_subtract_global_mean(names: tuple[str, ...], subtract: bool) -> int:
 @whole_number("--rttm-channel", "channel", least=0, default=0, help="The channel in the lines.")
 @arguments(segments="SEGMENTS", labels="LABELS", output="RTTM")
 def make_rttm(segments: str, labels: str, output: str, channel: int) -> None:
-    """Make turns of speakers of segments that overlap and their labels. It is Kaldi's script diarization/make_rttm.py.
+    """Make turns of speakers, lines of RTTM, from segments that may overlap and the segments' labels. The verb is
+    Kaldi's script diarization/make_rttm.py.
 
     nnet3 make-rttm segments labels rttm
     """
@@ -311,8 +312,8 @@ def transform_vec(transform: str, source: str, output: str) -> int:
 @verb()
 @arguments(model="MODEL-DIR", recordings="TEST ENROLLED...")
 def verify(model: str, recordings: tuple[str, ...]) -> None:
-    """Print how much likelier it is that the speaker of enrolled recordings speaks in a test too than somebody else:
-    the log-likelihood ratio, with a directory of an x-vector model and PLDA.
+    """Print a log-likelihood ratio: that the speaker of the enrolled recordings speaks in the test, over that somebody
+    else does. MODEL-DIR has an x-vector model and PLDA.
 
     nnet3 verify model test.wav anna.1.wav anna.2.wav
     """

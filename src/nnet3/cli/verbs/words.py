@@ -22,13 +22,17 @@ from nnet3.cli.options import (
 from nnet3.cli.verb import verb
 
 _scales: Decorator = all_of(
-    number("--acoustic-scale", default=1.0, help="Of acoustic costs."),
-    number("--lm-scale", default=1.0, help="Of costs of the graph."),
+    number("--acoustic-scale", default=1.0, help="Scale of acoustic costs."),
+    number("--lm-scale", default=1.0, help="Scale of graph costs."),
 )
 _frame_shift: Decorator = number("--frame-shift", rule=above(0), default=0.01, help="Seconds from frame to frame.")
-_silence: Decorator = flag("--print-silence", help="Also where no word is.")
+_silence: Decorator = flag("--print-silence", help="Also write where no word is.")
 _broken: Decorator = flag(
-    "--output-error-lats", "keeps_broken", default=True, show_default=True, help="Write what is broken off, too."
+    "--output-error-lats",
+    "keeps_broken",
+    default=True,
+    show_default=True,
+    help="Also write lattices that are broken off.",
 )
 
 
@@ -111,7 +115,7 @@ def lattice_depth(lattices: str, output: str) -> int:
 @verb()
 @arguments(lattices="LATTICE-RSPECIFIER", output="DEPTHS-WSPECIFIER", copied="[LATTICE-WSPECIFIER]")
 def lattice_depth_per_frame(**given: Any) -> int:
-    """Write how many arcs cross each frame of lattices; the lattices can be copied on the way.
+    """Write how many arcs cross each frame of lattices, and copy the lattices if a second table is given.
 
     nnet3 lattice-depth-per-frame ark:lat.ark ark,t:-
     """

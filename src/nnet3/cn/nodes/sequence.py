@@ -39,18 +39,18 @@ class SequenceReduction(WholeOperation):
         return Shape(operands[0].rows, SEQUENCES)
 
     def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
-        x, lengths = operands[0], np.array(operands[0].samples.lengths)
+        x, lengths = operands[0], np.array(operands[0].samples.lengths)  # (samples, rows), (sequences,)
         if self.how in ("first", "last"):
             frame = np.zeros_like(lengths) if self.how == "first" else lengths - 1
             return x.at(x.samples.rows_at(np.arange(len(lengths)), frame))
-        if x.samples.num_alike:  # rows are frame by frame
-            frames = x.tensor.unflatten(0, (-1, len(lengths)))
+        if x.samples.num_alike:  # samples are frame by frame
+            frames = x.tensor.unflatten(0, (-1, len(lengths)))  # (frames, sequences, rows)
             return frames.amax(0) if self.how == "max" else frames.sum(0) if self.how == "sum" else frames.mean(0)
-        total = x.tensor.new_zeros(len(lengths), x.tensor.shape[1])
+        zeros = x.tensor.new_zeros(len(lengths), x.tensor.shape[1])
         if self.how == "max":
-            places = x.sequence[:, None].expand_as(x.tensor)
-            return total.scatter_reduce(0, places, x.tensor, "amax", include_self=False)
-        total = total.index_add(0, x.sequence, x.tensor)
+            sequence = x.sequence[:, None].expand_as(x.tensor)
+            return zeros.scatter_reduce(0, sequence, x.tensor, "amax", include_self=False)
+        total = zeros.index_add(0, x.sequence, x.tensor)
         return total if self.how == "sum" else total / x.numbers(np.maximum(lengths, 1))[:, None]
 
 

@@ -48,10 +48,10 @@ class CompiledFamily:
         assert rows is not None
         short, longer = (int(rows.lengths(self._place.first + k)[table]) // sequences for k in (0, 1))
         self.frames, self.step, self.sequences = short, longer - short, sequences
-        self._shapes = _shapes_of(form, self._place)
+        self._sequences_place = _sequences_place_of(form, self._place)
         self._by_sequences: dict[int, ProgramFamily] = {}
-        self.any_sequences = self._shapes is not None
-        if self._shapes is not None:
+        self.any_sequences = self._sequences_place is not None
+        if self._sequences_place is not None:
             self.sequences = FEWEST_SEQUENCES
         # All numbers are affine in the parameters: what is right for few and for many is right between.
         for steps, more in ((0, 0), (_MANY, _MANY * self.any_sequences)):
@@ -85,23 +85,23 @@ class CompiledFamily:
 
     def _of_sequences(self, n: int) -> ProgramFamily:
         """Returns the family for n sequences more than the fewest."""
-        if self._shapes is None or self._shapes.family is None:
+        if self._sequences_place is None or self._sequences_place.family is None:
             return self.family
         known = self._by_sequences.get(n)
         if known is None:
             if len(self._by_sequences) >= _MOST_KEPT:
                 self._by_sequences.pop(next(iter(self._by_sequences)), None)
-            known = self._by_sequences[n] = self._shapes.family.at(n)
+            known = self._by_sequences[n] = self._sequences_place.family.at(n)
         return known
 
     @cached_property
     def _text(self) -> str:
         k = (Polynomial("T") - self.frames) * Fraction(1, self.step)
         few = self._of_sequences(0)
-        if self._shapes is None:
+        if self._sequences_place is None:
             return str(symbolic(few, k))
         try:
-            return str(symbolic(few, k, self._shapes.family, Polynomial("N") - self.sequences))
+            return str(symbolic(few, k, self._sequences_place.family, Polynomial("N") - self.sequences))
         except NotAffineError as error:
             return f"# for N = {self.sequences}, because {error}\n{symbolic(few, k)}"
 
@@ -125,14 +125,14 @@ def _place_of(form: LengthForm, task: CompileTask) -> FamilyPlace:
     return place
 
 
-def _shapes_of(form: LengthForm, place: FamilyPlace) -> SequencesPlace | None:
-    """Returns the family for all numbers of sequences; None for a family of one number."""
-    others = form.sequences()
-    if others is None:
+def _sequences_place_of(form: LengthForm, place: FamilyPlace) -> SequencesPlace | None:
+    """Returns the families for all numbers of sequences; None if only one number of sequences has a family."""
+    more = form.sequences()
+    if more is None:
         return None
-    shapes = SequencesPlace(others.n, place)
+    place_of_more = SequencesPlace(more.n, place)
     try:
-        shapes.make(others)
+        place_of_more.make(more)
     except (NotAffineError, Nnet3Error):
         return None
-    return shapes
+    return place_of_more

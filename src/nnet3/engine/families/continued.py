@@ -78,8 +78,7 @@ def _numbered(rows: np.ndarray) -> np.ndarray:
 
 
 class TablePiece(NamedTuple):
-    """A part of a table: rows that come iterations + k * more_iterations times, see `Continued`. Arrays are (rows,
-    columns)."""
+    """Rows of a table that repeat iterations + k * more_iterations times, see `Continued`. Arrays: (rows, columns)."""
 
     iterations: int
     more_iterations: int

@@ -133,7 +133,7 @@ class KernelOrders:
         return self.tables[order.to_wanted - len(self.ragged.template.index_tables)]
 
     def renumbered(self, indexes: IndexTable) -> IndexTable:
-        """Returns indexes with the n that sequences have."""
+        """Returns indexes (rows, 3) with `numbers[n]` in the place of n."""
         if not self._are_renumbered:
             return indexes
         result = indexes.copy()

@@ -58,7 +58,7 @@ class RowCounts:
 
 
 class RaggedProgram:
-    """A program for sequences of one length, as a program for all lengths up to the given length.
+    """A program for sequences of one length, generalised to all shorter sequences.
 
     `template`: the program with a sub-matrix for each slot, and separate side tables for each command.
     """

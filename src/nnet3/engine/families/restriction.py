@@ -29,9 +29,9 @@ def restricted(
     rules: KernelRules | None = None,
     numbers: Sequence[int] | None = None,
 ) -> NnetComputation:
-    """Returns the program for sequences shorter by the given numbers of frames, the longest first.
+    """Returns the program for sequences each `shorter` by a number of frames, the longest sequence first.
 
-    Omitted sequences have no rows at all. `rules`: the rules of the kernels, if they precompute anything.
+    Sequences beyond the length of `shorter` have no rows. `rules`: the rules of kernels that precompute anything.
     `numbers`: the n of each sequence, by default 0, 1, ....
     """
     number_of_n = np.arange(len(shorter)) if numbers is None else np.array(numbers)
@@ -104,7 +104,7 @@ class Restriction:
         return RowNumbers(self._blocks()[:, 1:3], rows, self._iterations, num_iterations, tables, precomputed, kept)
 
     def _precomputed(self) -> list[Entry]:
-        """Returns the precomputed entries for the rows that exist, number 0 for none."""
+        """Returns the precomputed entries for the rows that exist; entry 0 is None."""
         if self._entries is None:
             self._entries = [None, *map(self.orders.precomputed, range(1, len(self.ragged.entries)))]
         return self._entries

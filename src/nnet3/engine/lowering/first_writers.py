@@ -41,9 +41,10 @@ class TakenRows(NamedTuple):
 class FirstWriters:
     """The places and the first writers of derivatives.
 
-    `places`: by node. `views`: gathered nodes with derivatives in a source's matrix. `settled`: by root. True for the
-    first writer: `slots[gathered node][slot]` (rows,), `operands[kernel node, operand]` (steps,) and `outputs`, by
-    requested output; a slot or operand missing here sends nothing. `taken`: by output, see `_taken_rows`.
+    `places`: by node. `views`: by gathered node whose derivative lies in the matrix of its source's derivative.
+    `settled`: by root. Masks are true for the first writer: `slots[gathered node][slot]` (rows,),
+    `operands[kernel node, operand]` (steps,) and `outputs` (requested outputs,). A slot or operand without a mask sends
+    nothing. `taken`: by requested output, see `_taken_rows`.
     """
 
     places: list[RowPlace]

@@ -62,7 +62,10 @@ def _rows(schedule: Schedule, io: RequestedRows) -> np.ndarray:
 
 
 def _spread(schedule: Schedule, table: np.ndarray, first: np.ndarray, node: int) -> np.ndarray:
-    """Returns the cindexes of a table, looked up for first members alone where the others follow the same order."""
+    """Returns the cindex id of each index of a table, (rows,) int64. `first`: a mask of the first members of classes.
+
+    If all members follow the order of the first members, only the first members are looked up.
+    """
     m = schedule.graph.multiplicity
     found = schedule.graph.cindex_ids(node, table[first])
     if (np.repeat(table[first], m, axis=0) == table).all():

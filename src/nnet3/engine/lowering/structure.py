@@ -151,7 +151,7 @@ _lock = threading.Lock()
 
 
 def structure_of(source: GraphRules) -> Structure:
-    """Returns the structure of a source, which must not change; sources are told apart by identity."""
+    """Returns the structure of a source. It is cached by the identity of the source, which must not change."""
     with _lock:
         if source not in _structures:
             _structures[source] = Structure(source)

@@ -32,7 +32,7 @@ class KernelSource(Protocol):
 
     @property
     def components(self) -> Mapping[str, Any]:
-        """The kernels by name."""
+        """The kernels by the names of components."""
 
 
 class Observer(Protocol):

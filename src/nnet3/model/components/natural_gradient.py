@@ -218,7 +218,7 @@ class OnlineNaturalGradient:
         return min(0.9, 1 - math.exp(-rows / self.num_samples_history))
 
     def _smoothed(self, rho: float, d: Tensor) -> Tensor:
-        """e (rank,)."""
+        """Returns e = d / (beta + d), (rank,), with beta = rho (1 + alpha) + alpha sum(d) / dim."""
         beta = rho * (1 + self.alpha) + self.alpha * float(d.sum()) / self._w.shape[0]
         return d / (beta + d)
 

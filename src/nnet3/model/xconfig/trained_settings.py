@@ -71,7 +71,7 @@ class _ShapeOnly(Tensor):
 
 
 class NoNumbers(RandomSource):
-    """Initial parameters with a shape and no memory."""
+    """Makes initial parameters that take no memory: one zero, expanded to the shape of each."""
 
     def normal_tensor(self, *shape: int) -> Tensor:
         return torch.zeros(1).expand(*shape).as_subclass(_ShapeOnly)

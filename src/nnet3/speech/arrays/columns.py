@@ -1,4 +1,4 @@
-"""Named columns of arrays of equal length: parts of them, and rows that wait for their level."""
+"""Named tuples of arrays of equal length: chosen rows, joined rows, and rows that wait for a level of a lattice."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def _in_a_row(column: Sequence[Any]) -> Any:
 
 
 class Waiting(Generic[C]):
-    """Rows waiting for their level, of a lattice worked on level by level."""
+    """Holds rows, by level, until an algorithm that takes a lattice level by level comes to them."""
 
     def __init__(self) -> None:
         self._parts = defaultdict[int, list[C]](list)
 
     def add(self, columns: C, level: npt.NDArray[np.integer]) -> None:
-        """Lets the rows of `columns` wait for their levels, `level` (rows,)."""
+        """Adds the rows of `columns`; `level` (rows,) is the level of each row."""
         for number in np.unique(level).tolist():
             self._parts[number].append(part(columns, level == number))
 
     def take(self, level: int) -> C | None:
-        """Returns the rows that wait for `level`, None if there are none; the rows returned wait no longer."""
+        """Removes and returns the rows of `level`; None without rows."""
         parts = self._parts.pop(level, None)
         return None if parts is None else joined(parts)

@@ -148,7 +148,7 @@ class Recognizer(VoskNames):
 
     @property
     def alternatives(self) -> int:
-        """The number of other ways to read a segment that a result has; below 0, Vosk's JSON has none and no words."""
+        """How many of a segment's best paths a result lists, 0 for none; below 0, Vosk's JSON is `null`."""
         return self._alternatives
 
     @alternatives.setter

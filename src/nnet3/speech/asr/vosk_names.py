@@ -88,11 +88,11 @@ class VoskNames(ABC):
         self.reset()
 
     def SetWords(self, enable_words: bool) -> None:
-        """Words with times and confidences in JSON."""
+        """Switches times and confidences of words in JSON on or off."""
         self.with_words = bool(enable_words)
 
     def SetPartialWords(self, enable_partial_words: bool) -> None:
-        """Words with times and confidences in partial results, those that the lattice has already; see the class."""
+        """Switches times and confidences in partial results on or off, for words in the lattice; see the class."""
         self.with_partial_words = bool(enable_partial_words)
 
     def SetMaxAlternatives(self, max_alternatives: int) -> None:
@@ -100,7 +100,7 @@ class VoskNames(ABC):
         self.alternatives = max_alternatives
 
     def SetNLSML(self, enable_nlsml: bool) -> None:
-        """Alternatives as a document of NLSML instead of JSON."""
+        """Switches between alternatives as an NLSML document and as JSON."""
         self.with_nlsml = bool(enable_nlsml)
 
     def SetSpkModel(self, spk_model: SpkModel) -> None:

@@ -98,7 +98,7 @@ def _in_16_bits(samples: npt.NDArray[np.generic]) -> Samples:
 
 
 def samples_at_once(rate: float, seconds: float) -> int:
-    """Returns the samples of a piece, counted in float32 as in Kaldi; 0 for all if `seconds` is not above 0."""
+    """Returns the number of samples in `seconds`, at least 1, by float32 as in Kaldi; 0 (all) if `seconds` <= 0."""
     return max(int(np.float32(rate) * np.float32(seconds)), 1) if seconds > 0 else 0
 
 

@@ -142,7 +142,7 @@ def conjugate_gradients(matrix: Doubles, target: Doubles, start: Doubles) -> Dou
 
 
 def as_output(estimate: Doubles, offset: float) -> Singles:
-    """Returns the ivector that a network is given: without the mean of the prior."""
+    """Returns an ivector (dim,) as networks get it: less the prior's mean, `offset` in element 0."""
     ivector = estimate.astype(np.float32)
     ivector[0] = np.float32(float(ivector[0]) - offset)
     return ivector

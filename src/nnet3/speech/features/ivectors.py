@@ -265,7 +265,7 @@ class OnlineIvectors:
         self._log_likelihoods.append(candidates.log_likelihoods)
 
     def weigh(self, frames: Integers, changes: Doubles) -> None:
-        """Adds to the weights of frames, (n,) each, future frames included."""
+        """Adds `changes` (n,) to the weights of `frames` (n,), also of frames still to come."""
         if not self._weighted:
             raise ExecutionError("the frames of this stream have no weights: make it with weighted=True")
         if len(frames) == 0:
@@ -278,7 +278,7 @@ class OnlineIvectors:
         self._weights, self._first_weight = weights, first
 
     def settle(self, frame: int) -> None:
-        """Fixes the weights of the frames before `frame`: the frames are forgotten once they have been taken in."""
+        """Fixes the weights of the frames before `frame`; once in the statistics, these frames are forgotten."""
         self._settled = frame
 
     def at(self, frame: int) -> Singles:

@@ -22,7 +22,7 @@ _SAME_LOUDNESS = np.float32(0.01)  # relative change that leaves early frames as
 
 
 class _EarlyFrame(NamedTuple):
-    """What is kept to do a frame anew: correlations at the lags, and the two numbers that their scale depends on."""
+    """A frame kept for a second search: its correlations, and the two numbers that scale the correlations."""
 
     correlations: Rows  # (lags,)
     energy: np.float32  # the mean of the products of energies

@@ -28,9 +28,9 @@ class PitchFeatures:
         self._drawn = np.zeros(0)
 
     def of(self, pitches: Rows, frames: Integers, first: int = 0) -> Rows:
-        """Returns the features of some frames, (n, dim). Raises Nnet3Error for pitches that are none.
+        """Returns the features of some frames, (n, dim). Raises Nnet3Error for impossible pitches.
 
-        Frame t of the features is frame t less the delay of the pitches, whose first row is frame `first`.
+        Row 0 of `pitches` is frame `first`. The features of frame t are of the pitch at frame max(t - delay, 0).
         """
         _check(pitches)
         options, found = self.options, list[Doubles]()

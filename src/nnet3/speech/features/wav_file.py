@@ -22,7 +22,7 @@ _TYPE_OF_WIDTH = {1: "u1", 2: "i2", 3: "i4", 4: "i4"}
 
 
 class WavFormat(NamedTuple):
-    """The contents of the chunk `fmt `; `tag` is that inside an extensible header, `order` that of bytes."""
+    """The chunk `fmt ` of a WAV file. `tag`: the format, of an extensible header the inner one; `order`: < or >."""
 
     tag: int
     channels: int
@@ -34,9 +34,9 @@ class WavFormat(NamedTuple):
 
 
 class WavHeader(NamedTuple):
-    """A WAV file up to its first sample. `size`: bytes of samples, None if they go to the end of the file.
+    """A WAV file up to its first sample. `size`: bytes of samples, None if samples go to the end of the file.
 
-    `said`: bytes behind the first 8, as these say; `read`: bytes read since the first 8.
+    `said`: the file's size in bytes, less 8, as the file says; `read`: the bytes read behind the first 8.
     """
 
     form: WavFormat

@@ -30,7 +30,7 @@ class WaveData:
 
     @classmethod
     def of(cls, rate: int, samples: npt.NDArray[np.float32]) -> WaveData:
-        """Cuts off the fractions of samples (samples, channels), and what is beyond 16 bits, with a warning."""
+        """Rounds samples (samples, channels) towards 0 and clips them to 16 bits; warns of clipped samples."""
         whole = np.clip(np.trunc(samples), -(1 << 15), (1 << 15) - 1)
         clipped = int((np.abs(np.trunc(samples) - whole) > 0).sum())
         if clipped:

@@ -125,7 +125,7 @@ class ConstArpa:
         return state
 
     def _children(self, states: Integers, words: Integers) -> _Children:
-        """Looks for a word among the children of each state, by halves."""
+        """Looks up `words` (n,) among the children of `states` (n,), by binary search."""
         low, size = np.zeros(len(states), np.int64), self.num_children(states)
         high = size.copy()
         first = states + _HEAD

@@ -28,21 +28,25 @@ Determinized = tuple[Lattice, list[str]]
 def determinized_whole(lattice: Lattice, options: WholeDeterminizingOptions) -> Determinized:
     """Determinizes all paths of a plain lattice, and prunes afterwards if asked to; the result is compact.
 
+    A lattice that needs too much memory is pruned first, in at most `num_loops` tries, with beams that narrow; the last
+    beam is that of the pruning afterwards, too.
     Raises ExecutionError for a lattice that is empty, has a cycle, or needs too much memory at every beam tried.
     """
     given, notices = LabelLattice.of(_scaled(lattice, options.acoustic_scale)), list[str]()
     found, beam = None, options.beam
-    for _ in range(options.num_loops):
+    for loop in range(options.num_loops + 1):
+        if loop:
+            beam *= options.beam_ratio
+            notices = [f"it needs too much memory (max-mem): it was pruned with a beam of {beam:g} first"]
+            given = given.pruned(beam)
         try:
             found = determinized(given, np.inf, Memory(options.max_mem))
             break
         except (TooLargeError, MemoryError):
-            beam *= options.beam_ratio
-            notices = [f"it needs too much memory (max-mem): it was pruned with a beam of {beam:g} first"]
-            given = given.pruned(beam)
+            continue
     if found is None:
         raise ExecutionError(f"it needs too much memory (max-mem) even with a beam of {beam:g}")
-    found = found.pruned(options.beam) if options.prune else found
+    found = found.pruned(beam) if options.prune else found
     return _scaled((merged(found) if options.minimize else found).lattice(), 1 / options.acoustic_scale), notices
 
 

@@ -29,13 +29,13 @@ class LatticePath:
 
     @property
     def words(self) -> Integers:
-        """(words,)."""
+        """The path's words, (words,), without labels 0."""
         labels = self.lattice.fst.ilabel[self.arcs]
         return labels[labels > 0]
 
     @cached_property
     def transition_ids(self) -> Integers:
-        """(rows,)."""
+        """The transition-id of each row of scores, (rows,)."""
         ids, final_ids = self.lattice.transition_ids, self.lattice.final_transition_ids
         return np.append(ids[self.arcs].values, final_ids[np.array([self.end])].values)
 

@@ -18,8 +18,8 @@ from nnet3.speech.lattices.pruned_composition import composed_pruned
 def rescored(lattice: Lattice, acceptor: WordAcceptor, scale: float) -> Lattice:
     """Returns the lattice with `scale` times the costs of a model added: 1 adds the model, -1 takes it away.
 
-    Of all paths with the same words the best one is left, as the graph costs divided by the scale tell. The result is
-    empty if the model accepts no path; with a scale of 0 it is the lattice.
+    Of paths with equal words the cheapest is left, by graph cost / scale + model cost + acoustic cost. The result is
+    empty if the model accepts no path; with a scale of 0 the lattice is returned.
     """
     return _with(lattice, scale, lambda scaled: composed(sorted_by_label(scaled), acceptor))
 

@@ -35,9 +35,9 @@ class TimedLattice:
 
 
 def timed_lattice(lattice: LabelLattice, boundaries: WordBoundaries | None, graph_scale: float = 1.0) -> TimedLattice:
-    """Returns the words of all paths with their rows, as their phones tell; silence has arcs of its own.
+    """Returns an arc for each word, between the rows where the word's phones begin and end; silence has own arcs.
 
-    Without boundaries a word takes the rows of its arc. Costs of the graph are scaled.
+    Without `boundaries` a word takes the rows of its arc. Graph costs are multiplied by `graph_scale`.
     """
     cost = graph_scale * lattice.graph_cost + lattice.acoustic_cost
     final = np.full(lattice.num_states, np.inf)

@@ -63,7 +63,7 @@ def read_grammar(reader: Reader) -> Grammar:
 
 
 class _Entries:
-    """The arcs by which graphs are entered and returned to, by their state and the phone before."""
+    """Finds the arcs by which graphs are entered and returned to, by source state and preceding phone."""
 
     def __init__(self, src: Integers, arc: Integers, phone: Integers, states: int):
         key = src << 32 | phone
@@ -189,7 +189,7 @@ class GrammarGraph(GrowingGraph):
         self._keep_arcs(states, of, arc, label, word, cost[all_kept], dst)
 
     def _back(self, instance: Integers) -> tuple[Integers, Integers]:
-        """Returns the instances to which others return, and the states there."""
+        """Returns the instances and states, (n,) each, to which instances (n,) return; an error for the top graph."""
         if (instance == _TOP).any():
             raise ModelFormatError("the top graph of the grammar has an arc that returns from it")
         return self._parents[instance], self._returns[instance]

@@ -242,8 +242,7 @@ class TokenRows:
     # ---- paths ----
 
     def path_to(self, token: int, first: int = 0) -> Steps:
-        """Returns the best path to a token of the last row, or its end, which has the rows from `first` on and may have
-        some more."""
+        """Returns the best path to a token of the last row, from row `first` on; some earlier rows may come along."""
         token, steps = self._steps(token, len(self))
         parts, past, begin = [steps], self._past[token], self.first
         while past is not None and begin > first:
@@ -308,9 +307,9 @@ def _excess(links: Links, cost_before: Doubles, cost: Doubles) -> Doubles:
 
 
 def _with_epsilons(row: TokenRow, emitting: Doubles, beam: float) -> tuple[Doubles, npt.NDArray[np.bool_]]:
-    """Returns the excess of tokens, now also by links within the row, and a mask of the kept links.
+    """Returns the excess of tokens (tokens,), now also by links within the row, and a mask of the kept links (links,).
 
-    Kaldi looks at the newest tokens first: for tokens not yet looked at it takes their excess of the last pass.
+    Kaldi takes the newest tokens first. At a token that Kaldi comes to later, the excess is of the last pruning.
     """
     links, excess = row.epsilons, emitting.copy()
     own = _excess(links, row.cost, row.cost)

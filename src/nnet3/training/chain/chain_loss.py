@@ -17,8 +17,9 @@ from nnet3.errors import TrainingError, check_kind
 from nnet3.training.chain.denominator import LARGEST_OUTPUT, Denominator
 from nnet3.training.chain.objective import chain_value
 from nnet3.training.chain.supervision import Supervision, merge_ragged
-from nnet3.training.train.autograd import BackwardOnly, Gradients, checked_lengths, only_once, uncompiled
+from nnet3.training.train.autograd import checked_lengths, uncompiled
 from nnet3.training.train.loss_arguments import check_outputs, check_reduction, checked_deriv_weights, rows_of_output
+from nnet3.training.train.loss_function import LossCall
 
 
 @uncompiled("chain_loss is no graph of tensor operations")
@@ -72,8 +73,7 @@ def chain_loss(
         xent_rows = None if xent_rows is None else xent_rows.masked_fill(beyond, 0.0)
     weights = None if deriv_weights is None else checked_deriv_weights(torch.as_tensor(deriv_weights), len(rows))
     with_deriv = rows.requires_grad and torch.is_grad_enabled()
-    call = _Call(supervision, counts, denominator, options, weights, with_deriv)
-    loss: Tensor = _ChainLoss.apply(call, rows, xent_rows)
+    loss = _ChainLoss(supervision, counts, denominator, options, weights, with_deriv).applied(rows, xent_rows)
     is_mean = reduction == "mean" and supervision.weight != 0.0
     num_frames = supervision.num_frames if counts is None else int(counts.sum())
     return loss / (supervision.weight * num_frames) if is_mean else loss
@@ -113,8 +113,8 @@ def _of_batch(
 
 
 @dataclass
-class _Call:
-    """The arguments of a loss, and the derivatives that come out beside it."""
+class _ChainLoss(LossCall):
+    what = "chain_loss"
 
     supervision: Supervision
     lengths: np.ndarray | None
@@ -145,13 +145,12 @@ class _Call:
         if xent_output is not None:
             assert value.posteriors is not None, "they were asked for"
             total += self.options.xent_regularize * float((xent_output * value.posteriors).sum(dtype=torch.float64))
-        self.derivs = self._weighted(value.deriv), self._weighted(value.posteriors)
+        self.derivs = self.weighted(value.deriv), self.weighted(value.posteriors)
         return torch.as_tensor(-total, dtype=torch.promote_types(output.dtype, torch.float32), device=output.device)
 
-    def _weighted(self, deriv: Tensor | None) -> Tensor | None:
-        if deriv is None or self.deriv_weights is None:
-            return deriv
-        return deriv * self.deriv_weights.to(deriv).unsqueeze(1)
+    @property
+    def factors(self) -> tuple[float, float]:
+        return 1.0, self.options.xent_regularize
 
 
 def _beyond_range(output: Tensor) -> Tensor | None:
@@ -164,31 +163,6 @@ def _beyond_range(output: Tensor) -> Tensor | None:
         "Kaldi cuts the denominator off, and numbers of the two differ. A smaller learning rate, l2_regularize or a "
         "normalised last layer keep outputs small",
         RuntimeWarning,
-        stacklevel=7,
+        stacklevel=8,
     )
     return output - output.clamp(-LARGEST_OUTPUT, LARGEST_OUTPUT)
-
-
-class _ChainLoss(BackwardOnly, torch.autograd.Function):
-    @staticmethod
-    def forward(call: _Call, output: Tensor, xent_output: Tensor | None) -> Tensor:
-        return call.loss(output, xent_output)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.call, *outputs = inputs
-        ctx.save_for_backward(*outputs)
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> Gradients:
-        call, needed = ctx.call, ctx.needs_input_grad[1:]
-
-        def compute(given: Sequence[Any]) -> Gradients:
-            upstream, *outputs = given
-            factors = -upstream, -call.options.xent_regularize * upstream
-            return tuple(
-                (deriv * factor).to(output.dtype) if deriv is not None and is_needed else None
-                for deriv, factor, output, is_needed in zip(call.derivs, factors, outputs, needed, strict=True)
-            )
-
-        return None, *only_once(compute, "chain_loss", (upstream, *ctx.saved_tensors))

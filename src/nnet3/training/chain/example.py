@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from nnet3.errors import TrainingError
 from nnet3.model.nnet import Nnet
 from nnet3.training.chain.numerator import pdf_weights
-from nnet3.training.chain.supervision import ChainTarget, merge_targets
-from nnet3.training.chain.supervision_file import read_target, write_target
+from nnet3.training.chain.supervision import ChainTarget, merge_supervisions
+from nnet3.training.chain.supervision_file import TARGETS
 from nnet3.training.examples.example import ExampleKind
 from nnet3.training.examples.sequence_example import SequenceExample, sequence_examples
 from nnet3.training.train.lda_stats import Labelled
@@ -28,20 +26,7 @@ class ChainExample(SequenceExample[ChainTarget]):
     """Inputs, and targets of outputs."""
 
 
-def _weighted(target: ChainTarget, factor: float) -> ChainTarget:
-    """Multiplies the weight of a supervision by a factor, in float32."""
-    supervision = target.supervision
-    weight = float(np.float32(supervision.weight) * np.float32(factor))
-    return replace(target, supervision=replace(supervision, weight=weight))
-
-
-def _renamed(target: ChainTarget, name: str) -> ChainTarget:
-    return replace(target, name=name)
-
-
-CHAIN_EXAMPLES: ExampleKind[ChainExample] = sequence_examples(
-    *(TOKEN, ChainExample, read_target, write_target, merge_targets, _weighted, _renamed)
-)
+CHAIN_EXAMPLES: ExampleKind[ChainExample] = sequence_examples(TOKEN, ChainExample, TARGETS, merge_supervisions)
 read_example, write_example = CHAIN_EXAMPLES.read, CHAIN_EXAMPLES.write
 structure, describe, size = CHAIN_EXAMPLES.structure, CHAIN_EXAMPLES.describe, CHAIN_EXAMPLES.size
 merge, weighted, renamed = CHAIN_EXAMPLES.merge, CHAIN_EXAMPLES.weighted, CHAIN_EXAMPLES.renamed

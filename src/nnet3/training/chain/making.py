@@ -190,4 +190,5 @@ def normalized(example: ChainExample, weights: NormalizationWeights) -> ChainExa
     found = tuple(fst for fst in fsts if fst is not None)
     if len(found) < len(fsts):
         raise TrainingError("the normalization graph has none of its sequences")
-    return ChainExample(example.inputs, (replace(target, supervision=replace(target.supervision, fsts=found)),))
+    supervision = replace(target.supervision, fsts=found)
+    return ChainExample(example.inputs, (ChainTarget(target.name, target.indexes, supervision, target.deriv_weights),))

@@ -12,7 +12,7 @@ import numpy as np
 from nnet3.base.kaldi_io.fst import Fst
 from nnet3.base.kaldi_io.fst_reach import breadth_first, coaccessible
 from nnet3.errors import ModelFormatError
-from nnet3.training.examples.sequence_example import check_rows, merged_rows
+from nnet3.training.examples.sequence_target import SequenceTarget
 
 _LARGEST = 2**31 - 1
 
@@ -143,36 +143,5 @@ def _renumbered(fst: Fst) -> Fst:
     return Fst.from_arcs(0, trimmed.final[states], number[trimmed.src[reached]], number[trimmed.dst[reached]], *arcs)
 
 
-@dataclass(frozen=True, eq=False)
-class ChainTarget:
-    """The supervision of an output node, with its rows (Kaldi: NnetChainSupervision).
-
-    `indexes` (rows, 3): for each frame t = t0, t0 + step, ... all sequences n = 0 .. S - 1, with x = 0.
-    `deriv_weights`: one number >= 0 a row to scale derivatives; or none.
-    """
-
-    name: str
-    indexes: np.ndarray
-    supervision: Supervision
-    deriv_weights: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float32))
-
-    def __post_init__(self) -> None:
-        supervision = self.supervision
-        sequences, frames = supervision.num_sequences, supervision.frames_per_sequence
-        check_rows(self.name, self.indexes, sequences, frames, self.deriv_weights)
-
-    @property
-    def is_finite(self) -> bool:
-        """True: a target that is not finite cannot be made."""
-        return True
-
-
-def merge_targets(targets: Sequence[ChainTarget]) -> ChainTarget:
-    """Merges targets of one sequence each: target n gives sequence n. ModelFormatError for targets that do not fit."""
-    first = targets[0]
-    if len(targets) == 1:
-        return first
-    supervision = merge_supervisions([target.supervision for target in targets])
-    rows = [target.indexes for target in targets], [target.deriv_weights for target in targets]
-    indexes, weights = merged_rows(first.name, *rows)
-    return ChainTarget(first.name, indexes, supervision, weights)
+class ChainTarget(SequenceTarget[Supervision]):
+    """The supervision of an output node, with its rows (Kaldi: NnetChainSupervision)."""

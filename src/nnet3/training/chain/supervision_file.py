@@ -9,6 +9,7 @@ from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.writer import Writer
 from nnet3.errors import ModelFormatError
 from nnet3.training.chain.supervision import ChainTarget, Supervision
+from nnet3.training.examples.sequence_target import TargetFormat
 
 _STEPS_OF_OLD_WEIGHTS = np.float32(1.0 / 255.0)
 _SMALLEST_FST = 12  # bytes: more sequences than that would fit cannot be there
@@ -79,30 +80,20 @@ def write_supervision(writer: Writer, supervision: Supervision) -> None:
     writer.token("</Supervision>")
 
 
-def read_target(reader: Reader) -> ChainTarget:
-    """Reads the `<NnetChainSup>` at the reader's position, with weights in any form. Raises ModelFormatError."""
-    start = reader.position
-    reader.expect("<NnetChainSup>")
-    name = reader.token()
-    indexes = reader.index_vector()
-    supervision = read_supervision(reader)
-    weights = np.zeros(0, np.float32)
+def _read_weights(reader: Reader) -> np.ndarray:
+    """Reads weights in any form, also none."""
     if reader.accept("<DW2>"):
-        weights = reader.vector()
-    elif reader.accept("<DW>"):
-        weights = reader.int_vector(np.uint8) * _STEPS_OF_OLD_WEIGHTS if reader.binary else reader.vector()
-    reader.expect("</NnetChainSup>")
-    try:
-        return ChainTarget(name, indexes, supervision, weights)
-    except ModelFormatError as error:
-        raise reader.error_at(start, error.message) from None
+        return reader.vector()
+    if reader.accept("<DW>"):
+        return reader.int_vector(np.uint8) * _STEPS_OF_OLD_WEIGHTS if reader.binary else reader.vector()
+    return np.zeros(0, np.float32)
 
 
-def write_target(writer: Writer, target: ChainTarget) -> None:
-    writer.token("<NnetChainSup>")
-    writer.token(target.name)
-    writer.index_vector(target.indexes)
-    write_supervision(writer, target.supervision)
+def _write_weights(writer: Writer, weights: np.ndarray) -> None:
     writer.token("<DW2>")
-    writer.vector(target.deriv_weights)
-    writer.token("</NnetChainSup>")
+    writer.vector(weights)
+
+
+TARGETS = TargetFormat(
+    "<NnetChainSup>", ChainTarget, read_supervision, write_supervision, _read_weights, _write_weights
+)

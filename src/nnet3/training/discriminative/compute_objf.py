@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -14,7 +15,7 @@ from nnet3.model.nnet import Nnet
 from nnet3.training.discriminative.criteria import LatticeCriterion
 from nnet3.training.discriminative.objective import DiscriminativeObjective, DiscriminativeValue
 from nnet3.training.train.evaluation import Evaluator, with_modes
-from nnet3.training.train.minibatch import Minibatch
+from nnet3.training.train.minibatch import Minibatch, naming
 
 _XENT = "-xent"
 
@@ -54,7 +55,8 @@ def objf_sums(
     batchnorm_test_mode: bool = True,
     dropout_test_mode: bool = True,
 ) -> dict[str, ObjfSums]:
-    """Returns the sums over all minibatches by output, NAME-xent before NAME. Raises TrainingError without data.
+    """Returns the sums over all minibatches by output, NAME-xent before NAME. Raises TrainingError without data, or
+    for an output that is NaN, but of mmi without priors.
 
     As in Kaldi, the weight of NAME-xent grows at each minibatch by all that NAME has so far.
     Its objective is `lattice`.
@@ -72,6 +74,9 @@ def objf_sums(
         before = {name: stats.objective for name, stats in evaluator.stats.items()}
         evaluator.add(minibatch)
         for name, stats in evaluator.stats.items():
+            if not objective.fails_alone and not name.endswith(_XENT) and math.isnan(stats.objective):
+                with naming(minibatch):
+                    raise TrainingError(f"output '{name}' has a value that is not a number")
             if name not in sums and name.endswith(_XENT):
                 sums[name] = ObjfSums()
             if name.endswith(_XENT) and name.removesuffix(_XENT) in sums:
@@ -101,14 +106,17 @@ def objf_lines(sums: dict[str, ObjfSums], criterion: str, debugging: DebuggingSu
                 f"Average num+den count of {criterion.upper()} stats is {counts:g} per frame, {frames}",
                 f"{criterion.upper()} objective function is {average:g} per frame, {frames}.",
             ]
-        if debugging.accumulate_gradients and debugging.num_pdfs and len(own.gradients):
-            lines += ["Vector of average gradients wrt output activations is: ", _shown(own.gradients / weight)]
-        if debugging.accumulate_output and debugging.num_pdfs and len(own.outputs):
-            lines += ["Average DNN output is: ", _shown(own.outputs / weight)]
+        if debugging.accumulate_gradients and debugging.num_pdfs:
+            shown = _shown(own.gradients / weight, debugging.num_pdfs)
+            lines += ["Vector of average gradients wrt output activations is: ", shown]
+        if debugging.accumulate_output and debugging.num_pdfs:
+            lines += ["Average DNN output is: ", _shown(own.outputs / weight, debugging.num_pdfs)]
         l2 = f" + {own.l2_term / weight:g}" if own.l2_term else ""
         lines.append(f"Overall {criterion} objective for '{name}' is {average:g}{l2} per frame, {frames}.")
     return lines
 
 
-def _shown(vector: Tensor) -> str:
+def _shown(vector: Tensor, num_pdfs: int) -> str:
+    """Words a vector; one without elements, of an output NAME-xent, as zeros."""
+    vector = vector if len(vector) else torch.zeros(num_pdfs)
     return f" [ {' '.join(f'{value:g}' for value in vector.tolist())} ]"

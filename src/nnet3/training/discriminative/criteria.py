@@ -103,7 +103,7 @@ class CriterionValue:
     numerator: of mmi the log-likelihood of the right alignment, else 0. lattice: of mmi the log-sum over the paths of
     the lattice, else the expected accuracy. deriv: (rows, pdfs), 1 / acoustic_scale times the derivative of
     `objective`, float64. right: the elements of the output that the alignment has, (frames,), counted along one long
-    row. num_floored: how many of the values looked up were too small.
+    row. num_floored: how many values were too small, of all arcs and, for mmi, of the right alignment.
     """
 
     is_mmi: bool
@@ -130,9 +130,13 @@ class _Evaluation:
         places = self._places(self.frame, self.ids)
         right = self._places(np.arange(material.num_frames), material.alignment)
         self.places, self.right = self._tensor(places), self._tensor(right)
-        looked_up = self._tensor(np.unique(np.concatenate([places, right])))
+        looked_up = torch.cat([self.places, self.right]) if self.is_mmi else self.places
         self._check_values(looked_up)
         self.num_floored = int((output.reshape(-1)[looked_up] < LEAST_LOG_PROB).sum())
+
+    @property
+    def is_mmi(self) -> bool:
+        return self.options.criterion == MMI
 
     def _places(self, frame: np.ndarray, ids: np.ndarray) -> np.ndarray:
         found: np.ndarray = self.material.row_of_frame[frame] * self.output.shape[1] + self.criterion.pdf_of_id[ids]
@@ -142,15 +146,19 @@ class _Evaluation:
         return torch.from_numpy(np.ascontiguousarray(values)).to(self.output.device)
 
     def _check_values(self, places: Tensor) -> None:
-        values = self.output.reshape(-1)[places]
         if self.criterion.log_priors is None:
             return
+        values, priors = self.output.reshape(-1)[places], self.criterion.log_priors.to(self.output.device)
         if not (values <= 0).all():
             worst = float(values.max())
             raise TrainingError(
                 f"with priors the output must be log-probabilities, got {worst:g}: is there a log-softmax, or does the "
                 "model need no priors?"
             )
+        pdfs = places % self.output.shape[1]
+        if (priors[pdfs] > 0).any():
+            pdf = int(pdfs[priors[pdfs] > 0][0])
+            raise TrainingError(f"priors must be at most 1, that of pdf {pdf} is {float(priors[pdf].exp()):g}")
 
     def _scores(self, places: Tensor) -> Tensor:
         """Returns scaled log-likelihoods of elements of the output, float64."""
@@ -161,15 +169,14 @@ class _Evaluation:
         return values * self.options.acoustic_scale
 
     def value(self) -> CriterionValue:
-        is_mmi = self.options.criterion == MMI
         levels = self.material.levels
         scores = self._tensor(-levels.graph_cost - np.where(levels.transition_id > 0, 0.0, levels.acoustic_cost))
-        if is_mmi and self.options.boost:
+        if self.is_mmi and self.options.boost:
             scores += self.options.boost * self._tensor(self._is_boosted())
         emits = self._tensor(self.emits)
         scores[emits] += self._scores(self.places)
         deriv = torch.zeros(self.output.numel(), dtype=torch.float64, device=self.output.device)
-        if is_mmi:
+        if self.is_mmi:
             sums = sum_lattice(levels, scores)
             shares = sums.shares[emits]
             numerator = float(self._scores(self.right).sum())
@@ -185,7 +192,7 @@ class _Evaluation:
             numerator, lattice = 0.0, float(sums.accuracy)
             deriv.index_add_(0, self.places, sums.shares[emits] * sums.gain[emits])
             deriv = deriv.view(self.output.shape)
-        return CriterionValue(is_mmi, numerator, lattice, deriv, self.right, self.num_floored)
+        return CriterionValue(self.is_mmi, numerator, lattice, deriv, self.right, self.num_floored)
 
     def _is_boosted(self) -> np.ndarray:
         """Marks with 1 the arcs of phones that are wrong and no silence, (arcs,) float64."""

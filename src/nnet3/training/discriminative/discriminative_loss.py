@@ -17,8 +17,9 @@ from nnet3.model.hmm.transition_model import TransitionModel
 from nnet3.training.discriminative.criteria import LatticeCriterion, Material, rows_of_frames
 from nnet3.training.discriminative.lattice_levels import LatticeLevels
 from nnet3.training.discriminative.supervision import DiscriminativeSupervision, concatenated
-from nnet3.training.train.autograd import BackwardOnly, Gradients, checked_lengths, only_once, uncompiled
+from nnet3.training.train.autograd import checked_lengths, uncompiled
 from nnet3.training.train.loss_arguments import check_outputs, check_reduction, checked_deriv_weights, rows_of_output
+from nnet3.training.train.loss_function import LossCall
 
 _LOSS_OF_FAILURE = 10.0  # per frame
 
@@ -80,8 +81,8 @@ def discriminative_loss(
     )
     made = LatticeCriterion(options, transitions, _log_priors(priors))
     weights = None if deriv_weights is None else checked_deriv_weights(torch.as_tensor(deriv_weights), len(rows))
-    call = _Call(made, batch, weights)
-    loss: Tensor = _DiscriminativeLoss.apply(call, rows, None if xent_output is None else rows_of_output(xent_output))
+    call = _DiscriminativeLoss(made, batch, weights)
+    loss = call.applied(rows, None if xent_output is None else rows_of_output(xent_output))
     is_mean = reduction == "mean" and batch.weight != 0.0
     return loss / (batch.weight * batch.material.num_frames) if is_mean else loss
 
@@ -129,8 +130,8 @@ class _Batch:
 
 
 @dataclass
-class _Call:
-    """The arguments of a loss, and the derivatives that come out beside it."""
+class _DiscriminativeLoss(LossCall):
+    what = "discriminative_loss"
 
     criterion: LatticeCriterion
     batch: _Batch
@@ -158,34 +159,5 @@ class _Call:
         if math.isnan(total):  # of another output than the first
             total, deriv = -_LOSS_OF_FAILURE * scale * material.num_frames, torch.zeros_like(deriv)
             xent_deriv = None if xent_deriv is None else torch.zeros_like(xent_deriv)
-        self.derivs = self._weighted(deriv.to(dtype)), self._weighted(xent_deriv)
+        self.derivs = self.weighted(deriv.to(dtype)), self.weighted(xent_deriv)
         return torch.as_tensor(-total, dtype=dtype, device=output.device)
-
-    def _weighted(self, deriv: Tensor | None) -> Tensor | None:
-        if deriv is None or self.deriv_weights is None:
-            return deriv
-        return deriv * self.deriv_weights.to(deriv).unsqueeze(1)
-
-
-class _DiscriminativeLoss(BackwardOnly, torch.autograd.Function):
-    @staticmethod
-    def forward(call: _Call, output: Tensor, xent_output: Tensor | None) -> Tensor:
-        return call.loss(output, xent_output)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.call, *outputs = inputs
-        ctx.save_for_backward(*outputs)
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> Gradients:
-        call, needed = ctx.call, ctx.needs_input_grad[1:]
-
-        def compute(given: Sequence[Any]) -> Gradients:
-            upstream, *outputs = given
-            return tuple(
-                (-deriv * upstream).to(output.dtype) if deriv is not None and is_needed else None
-                for deriv, output, is_needed in zip(call.derivs, outputs, needed, strict=True)
-            )
-
-        return None, *only_once(compute, "discriminative_loss", (upstream, *ctx.saved_tensors))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import dataclass
 
 from nnet3.errors import TrainingError
 from nnet3.training.chain.changes import ChainChanges
-from nnet3.training.discriminative.supervision import DiscriminativeTarget, merge_targets
-from nnet3.training.discriminative.supervision_file import read_target, write_target
+from nnet3.training.discriminative.supervision import DiscriminativeTarget, merge_supervisions
+from nnet3.training.discriminative.supervision_file import TARGETS
 from nnet3.training.examples.example import ExampleKind
 from nnet3.training.examples.sequence_example import SequenceExample, sequence_examples
 
@@ -19,18 +17,8 @@ class DiscriminativeExample(SequenceExample[DiscriminativeTarget]):
     """Inputs, and targets of outputs."""
 
 
-def _weighted(target: DiscriminativeTarget, factor: float) -> DiscriminativeTarget:
-    """Multiplies the weight of a supervision by a factor, in float32."""
-    weight = float(np.float32(target.supervision.weight) * np.float32(factor))
-    return replace(target, supervision=replace(target.supervision, weight=weight))
-
-
-def _renamed(target: DiscriminativeTarget, name: str) -> DiscriminativeTarget:
-    return replace(target, name=name)
-
-
 DISCRIMINATIVE_EXAMPLES: ExampleKind[DiscriminativeExample] = sequence_examples(
-    "<Nnet3DiscriminativeEg>", DiscriminativeExample, read_target, write_target, merge_targets, _weighted, _renamed
+    "<Nnet3DiscriminativeEg>", DiscriminativeExample, TARGETS, merge_supervisions
 )
 
 

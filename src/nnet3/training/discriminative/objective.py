@@ -28,12 +28,13 @@ _LATTICE_OF_FAILURE = -10.0  # per unit of weight
 
 @dataclass(frozen=True, eq=False)
 class DiscriminativeValue:
-    """Sums over all sequences, scaled by the weight of the supervision but for counts; derivatives.
+    """Sums over all sequences, and the derivative by the output. All but the counts are times the supervision's weight.
 
-    numerator: of mmi the log-likelihood of the right alignments, else 0. lattice: of mmi the log-sum over the lattice,
-    else the expected accuracy. num_count, den_count: the sums of the positive and of the negative elements of the
-    derivative, both without a sign. weight: of all frames. deriv: (rows, pdfs), that of `l2_term` and, as in Kaldi,
-    1 / acoustic_scale times that of `objective`. posteriors: (rows, pdfs), the weight where the alignment is.
+    numerator: for mmi the log-likelihood of the right alignments, else 0. lattice: for mmi the log-sum over the
+    lattice, else the expected accuracy. num_count, den_count: the sums of the absolute values of the derivative's
+    positive and negative elements. weight: the supervision's weight times the number of frames. deriv: (rows, pdfs),
+    the derivative of `l2_term` plus, as in Kaldi, 1 / acoustic_scale times the derivative of `objective`. posteriors:
+    (rows, pdfs), the supervision's weight at the pdfs of the right alignments, else 0.
     """
 
     is_mmi: bool
@@ -133,6 +134,11 @@ class DiscriminativeObjective:
     def options(self) -> DiscriminativeOptions:
         return self.criterion.options
 
+    @property
+    def fails_alone(self) -> bool:
+        """Whether an output that is NaN is a failure that counts -10 per frame, and no error."""
+        return self.options.criterion == MMI and self.criterion.log_priors is None
+
     def outputs(self, target: Target) -> tuple[str, ...]:
         return (target.name, f"{target.name}-xent") if self.options.xent_regularize else (target.name,)
 
@@ -142,10 +148,10 @@ class DiscriminativeObjective:
         if not isinstance(target, DiscriminativeTarget):
             raise TrainingError(f"output '{target.name}' needs a lattice, got a {type(target).__name__}")
         output = outputs[0]
-        fails_alone = self.options.criterion == MMI and self.criterion.log_priors is None
-        if not fails_alone and bool(output.isnan().any()):
+        if not self.fails_alone and bool(output.isnan().any()):
             stats = ObjectiveStats(math.nan, weight=target.supervision.weight * target.supervision.num_frames)
-            return [OutputResult(name, stats, torch.zeros_like(output)) for name in self.outputs(target)]
+            derivs = torch.zeros_like(output) if with_derivs else None
+            return [OutputResult(name, stats, derivs) for name in self.outputs(target)]
         value = _value(output, target.supervision, self.criterion)
         if value.num_floored:
             _LOG.info("Floored %d probabilities from nnet.", value.num_floored)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +15,7 @@ from nnet3.base.kaldi_io.lattice import Lattice, Strings, no_strings
 from nnet3.base.kaldi_io.lattice_states import topologically_sorted
 from nnet3.errors import ModelFormatError
 from nnet3.training.discriminative.lattice_levels import LatticeLevels
-from nnet3.training.examples.sequence_example import check_rows, merged_rows
+from nnet3.training.examples.sequence_target import SequenceTarget
 
 _LARGEST = 2**31 - 1
 
@@ -148,37 +148,13 @@ def concatenated(lattices: Sequence[Lattice]) -> Lattice:
     return topologically_sorted(replace(made, fst=replace(made.fst, start=int(starts[0]))))
 
 
-@dataclass(frozen=True, eq=False)
-class DiscriminativeTarget:
+class DiscriminativeTarget(SequenceTarget[DiscriminativeSupervision]):
     """The supervision of an output node, with its rows (Kaldi: NnetDiscriminativeSupervision).
 
-    `indexes` (rows, 3): for each frame t = t0, t0 + step, ... all sequences n = 0 .. S - 1, with x = 0.
-    `deriv_weights`: one number from 0 to 1 a row to scale derivatives; or none.
+    Weights are at most 1.
     """
 
-    name: str
-    indexes: np.ndarray
-    supervision: DiscriminativeSupervision
-    deriv_weights: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float32))
-
     def __post_init__(self) -> None:
-        sequences, frames = self.supervision.num_sequences, self.supervision.frames_per_sequence
-        check_rows(self.name, self.indexes, sequences, frames, self.deriv_weights)
+        super().__post_init__()
         if self.deriv_weights.max(initial=0) > 1:
             raise ModelFormatError(f"the deriv-weights of output '{self.name}' must be at most 1")
-
-    @property
-    def is_finite(self) -> bool:
-        """True: a target that is not finite cannot be made."""
-        return True
-
-
-def merge_targets(targets: Sequence[DiscriminativeTarget]) -> DiscriminativeTarget:
-    """Merges targets of one sequence each: target n gives sequence n. ModelFormatError for targets that do not fit."""
-    first = targets[0]
-    if len(targets) == 1:
-        return first
-    supervision = merge_supervisions([target.supervision for target in targets])
-    rows = [target.indexes for target in targets], [target.deriv_weights for target in targets]
-    indexes, weights = merged_rows(first.name, *rows)
-    return DiscriminativeTarget(first.name, indexes, supervision, weights)

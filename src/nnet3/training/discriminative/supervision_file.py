@@ -13,6 +13,7 @@ from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.writer import Writer
 from nnet3.errors import ModelFormatError
 from nnet3.training.discriminative.supervision import DiscriminativeSupervision, DiscriminativeTarget
+from nnet3.training.examples.sequence_target import TargetFormat
 
 _STEPS, _STEP = 255, np.float32(1.0 / 255.0)  # weights are written as bytes
 _DIGITS = 7  # of costs in text, one more than in tables of lattices
@@ -56,32 +57,22 @@ def write_supervision(writer: Writer, supervision: DiscriminativeSupervision) ->
     writer.token("</DiscriminativeSupervision>")
 
 
-def read_target(reader: Reader) -> DiscriminativeTarget:
-    """Reads the `<NnetDiscriminativeSup>` at the reader's position. Raises ModelFormatError."""
-    start = reader.position
-    reader.expect("<NnetDiscriminativeSup>")
-    name = reader.token()
-    indexes = reader.index_vector()
-    supervision = read_supervision(reader)
+def _read_weights(reader: Reader) -> np.ndarray:
     reader.expect("<DW>")
-    weights = reader.int_vector(np.uint8) * _STEP if reader.binary else reader.vector()
-    reader.expect("</NnetDiscriminativeSup>")
-    try:
-        return DiscriminativeTarget(name, indexes, supervision, weights)
-    except ModelFormatError as error:
-        raise reader.error_at(start, error.message) from None
+    return reader.int_vector(np.uint8) * _STEP if reader.binary else reader.vector()
 
 
-def write_target(writer: Writer, target: DiscriminativeTarget) -> None:
-    """Writes what `read_target` reads; in binary form weights become multiples of 1 / 255."""
-    writer.token("<NnetDiscriminativeSup>")
-    writer.token(target.name)
-    writer.index_vector(target.indexes)
-    write_supervision(writer, target.supervision)
+def _write_weights(writer: Writer, weights: np.ndarray) -> None:
+    """In binary form weights become multiples of 1 / 255."""
     writer.token("<DW>")
     if writer.binary:
-        steps = (_STEPS * target.deriv_weights.astype(np.float64) + 0.5).astype(np.uint8)
+        steps = (_STEPS * weights.astype(np.float64) + 0.5).astype(np.uint8)
         writer.raw(_BYTES.pack(1, len(steps)) + steps.tobytes())
     else:
-        writer.vector(target.deriv_weights)
-    writer.token("</NnetDiscriminativeSup>")
+        writer.vector(weights)
+
+
+TARGETS = TargetFormat(
+    *("<NnetDiscriminativeSup>", DiscriminativeTarget, read_supervision, write_supervision),
+    *(_read_weights, _write_weights),
+)

@@ -73,7 +73,7 @@ class DiscriminativeLog(TrainingLog):
 class DiscriminativeTrainer(MinibatchTrainer[Minibatch]):
     """Trains a network in place as nnet3-discriminative-train does.
 
-    Of the options these act: momentum, max_param_change, those of statistics, of derivative times and of the log.
+    Only some options act: momentum, max_param_change, and the options of statistics, derivative times and the log.
     """
 
     def __init__(

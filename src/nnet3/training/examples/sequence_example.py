@@ -4,32 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar
-
-import numpy as np
+from typing import Generic, TypeVar
 
 from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.writer import Writer
 from nnet3.errors import ModelFormatError, TrainingError
 from nnet3.training.examples.example import ExampleKind, NnetIo, describe_rows, merge_ios, read_io, write_io
+from nnet3.training.examples.sequence_target import S, T, TargetFormat, merge_targets, weighted
 
 _MOST_IOS = 1_000_000
-
-
-class SequenceTarget(Protocol):
-    """The supervision of an output node: its name and its rows, (rows, 3) n, t, x."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def indexes(self) -> np.ndarray: ...
-
-    @property
-    def is_finite(self) -> bool: ...
-
-
-T = TypeVar("T", bound=SequenceTarget)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,36 +59,32 @@ def with_output(example: E, change: Callable[[T], T]) -> E:
 def sequence_examples(
     token: str,
     make: Callable[[tuple[NnetIo, ...], tuple[T, ...]], E],
-    read_target: Callable[[Reader], T],
-    write_target: Callable[[Writer, T], None],
-    merge_targets: Callable[[Sequence[T]], T],
-    weighted: Callable[[T, float], T],
-    renamed: Callable[[T, str], T],
+    targets: TargetFormat[T, S],
+    merge_supervisions: Callable[[Sequence[S]], S],
 ) -> ExampleKind[E]:
-    """Returns a kind of examples, given its first token in files, such as <Nnet3ChainEg>, and its kind of targets.
-
-    `weighted`, `renamed`: the target with its weight times a factor, and with another name.
-    """
+    """Returns a kind of examples, given its first token in files, such as <Nnet3ChainEg>, and its kind of targets."""
     end = token.replace("<", "</")
 
     def read(reader: Reader) -> E:
         reader.expect(token)
         inputs = tuple(read_io(reader) for _ in range(_count(reader, "<NumInputs>")))
-        outputs = tuple(read_target(reader) for _ in range(_count(reader, "<NumOutputs>")))
+        outputs = tuple(targets.read(reader) for _ in range(_count(reader, "<NumOutputs>")))
         reader.expect(end)
         return make(inputs, outputs)
 
     def write(writer: Writer, example: E) -> None:
         writer.token(token)
         _write_all(writer, "<NumInputs>", example.inputs, write_io)
-        _write_all(writer, "<NumOutputs>", example.outputs, write_target)
+        _write_all(writer, "<NumOutputs>", example.outputs, targets.write)
         writer.token(end)
 
     def merge(examples: Sequence[E], compress: bool = False) -> E:
         names = [target.name for target in examples[0].outputs]
         if any([target.name for target in example.outputs] != names for example in examples):
             raise ModelFormatError("examples can be merged only if they have the same outputs")
-        outputs = [merge_targets([example.outputs[k] for example in examples]) for k in range(len(names))]
+        outputs = [
+            merge_targets([example.outputs[k] for example in examples], merge_supervisions) for k in range(len(names))
+        ]
         inputs = merge_ios([example.inputs for example in examples], 1, compress)
         return make(tuple(inputs), tuple(outputs))
 
@@ -113,7 +92,7 @@ def sequence_examples(
         return with_output(example, lambda target: weighted(target, factor))
 
     def rename(example: E, name: str) -> E:
-        return with_output(example, lambda target: renamed(target, name))
+        return with_output(example, lambda target: replace(target, name=name))
 
     return ExampleKind(token, read, write, structure, describe, size, merge, weigh, rename)
 
@@ -137,48 +116,3 @@ def _write_all(writer: Writer, token: str, items: Sequence[I], write: Callable[[
     for item in items:
         write(writer, item)
         writer.newline()
-
-
-def check_rows(name: str, indexes: np.ndarray, sequences: int, frames: int, weights: np.ndarray) -> None:
-    """Raises ModelFormatError unless the indexes of an output are those of sequences of several frames.
-
-    For each frame t = t0, t0 + step, ... come all sequences n = 0 .. `sequences` - 1, with x = 0. `weights`: none, or
-    a finite number >= 0 for each row.
-    """
-    if len(indexes) != sequences * frames or frames < 2:
-        raise ModelFormatError(
-            f"output '{name}' has {len(indexes)} indexes, its supervision {sequences} sequences of "
-            f"{frames} frames: there must be at least two frames, and an index for each"
-        )
-    times = indexes[::sequences, 1].astype(np.int64)
-    step = times[1] - times[0]
-    expected = np.repeat(times[0] + step * np.arange(frames), sequences)
-    n, t, x = indexes.T
-    if (n != np.tile(np.arange(sequences), frames)).any() or (t != expected).any() or x.any() or step <= 0:
-        raise ModelFormatError(
-            f"the indexes of output '{name}' must be, for each of {frames} frames at equal distances, the "
-            f"sequences 0 to {sequences - 1}"
-        )
-    if len(weights) not in (0, len(indexes)):
-        raise ModelFormatError(f"output '{name}' has {len(indexes)} indexes and {len(weights)} deriv-weights")
-    if not (np.isfinite(weights).all() and (weights >= 0).all()):
-        raise ModelFormatError(f"the deriv-weights of output '{name}' must be finite and >= 0")
-
-
-def merged_rows(
-    name: str, indexes: Sequence[np.ndarray], weights: Sequence[np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Returns indexes and weights of an output of one sequence each, of several examples: example n gives sequence n.
-
-    Raises ModelFormatError for other times, or for weights in some of the examples only.
-    """
-    first, count = indexes[0], len(indexes)
-    if any((each[:, 1:] != first[:, 1:]).any() for each in indexes):
-        raise ModelFormatError(f"output '{name}' has other indexes in some of the examples that are to be merged")
-    merged = np.repeat(first, count, axis=0)
-    merged[:, 0] = np.tile(np.arange(count), len(first))
-    if not len(weights[0]):
-        return merged, weights[0]
-    if any(len(each) != len(weights[0]) for each in weights):
-        raise ModelFormatError(f"some of the examples that are to be merged have no deriv-weights of '{name}'")
-    return merged, np.stack(weights, axis=1).reshape(-1)

@@ -82,7 +82,7 @@ class EmbeddingInTraining:
 
     @property
     def changing_rows(self) -> Tensor | None:
-        """The rows of the matrix that the next step changes; None: perhaps all."""
+        """The rows of the matrix that the next step can change, (rows,); None: any row."""
         return self.active if self.features is None and self.momentum is None else None
 
     # ---- the step ----

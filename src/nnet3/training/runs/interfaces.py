@@ -55,7 +55,7 @@ class Share:
 
 
 class DataSource(Protocol):
-    """Opened data of a run. Readers of it may work in the background."""
+    """The data of a run, opened. Readers of the data may work in the background."""
 
     def training(self, epoch: int, position: Any) -> Generator[Placed]:
         """Yields the minibatches of an epoch (from 0), from a position in it on; equal calls, equal minibatches."""

@@ -142,10 +142,10 @@ class TrainingRun(abc.ABC):
         return value > other
 
     def keep_best(self) -> None:
-        """Called after an epoch that was better on held-out minibatches than all before, if there is a patience."""
+        """Keeps the model: with a patience, after an epoch that is the best so far on held-out minibatches."""
 
     def take_best(self) -> None:
-        """Called at the end, if there is a patience."""
+        """Goes back to the model of `keep_best`: with a patience, at the end."""
 
     @abc.abstractmethod
     def save_model(self, folder: Path) -> None:

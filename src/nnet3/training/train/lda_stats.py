@@ -208,7 +208,10 @@ def _with_ceiling(matrix: np.ndarray, ceiling: float, log: list[str]) -> np.ndar
 
 
 def labelled_by_class(nnet: Nnet) -> Callable[[str, Example], Labelled]:
-    """Returns what makes of an example and its key the rows of `output` to compute, and their class weights."""
+    """Returns a function from key and example to the minibatch that computes `output`, and class weights of its rows.
+
+    The function raises TrainingError for an example without `output`.
+    """
     inputs, names = nnet.input_dims, nnet.output_names
 
     def labelled(key: str, example: Example) -> Labelled:

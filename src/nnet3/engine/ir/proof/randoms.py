@@ -79,7 +79,7 @@ class Randoms:
         return found
 
     def of_blocks(self, what: tuple[Hashable, ...], *spans: ColumnSpan) -> Elements:
-        """Returns an element for each combination of blocks of spans, (blocks, ..., 2)."""
+        """Returns a random element for each choice of one block from each span, (blocks of the first span, ..., 2)."""
         found = self._drawn.get((what, spans))
         if found is None:
             found = self._drawn[what, spans] = self._draw(self.key(*what), *map(self.columns.first_columns, spans))

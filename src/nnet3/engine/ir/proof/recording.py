@@ -112,9 +112,9 @@ class NativeProgram(NamedTuple):
 
 
 class ElementRecording:
-    """Templates of instructions, their instances, constants and tables.
+    """Records arithmetic on elements as instructions for native code: templates, instances, constants and tables.
 
-    Functions of `field` on elements have methods of the same names and arguments here.
+    A method named as a function of `field` takes the function's arguments and records the call.
     """
 
     def __init__(self) -> None:

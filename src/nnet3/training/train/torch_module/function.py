@@ -110,7 +110,7 @@ def _without_autocast(tensor: Tensor) -> AbstractContextManager[Any]:
 
 
 class RunNetwork(BackwardOnly, torch.autograd.Function):
-    """Maps features, ivectors (or None) and all parameters to the outputs of a flight."""
+    """Maps features, ivectors (or None) and all parameters to the outputs of a `Flight`."""
 
     @staticmethod
     def forward(flight: Flight, features: Tensor, ivectors: Tensor | None, *parameters: Tensor) -> tuple[Tensor, ...]:
