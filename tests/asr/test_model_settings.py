@@ -89,7 +89,7 @@ ONLINE = {
     "add-pitch=true": REFUSED,
     "online-pitch-config=/gone/conf/online_pitch.conf": WARNED,
     "cmvn-config=/gone/conf/online_cmvn.conf": REFUSED,
-    "global-cmvn-stats=/gone/global_cmvn.stats": REFUSED,
+    "global-cmvn-stats=/gone/global_cmvn.stats": WARNED,
     "cmvn-config=/gone/conf/online_cmvn.conf\n--global-cmvn-stats=/gone/global_cmvn.stats": HONOURED,
     "cmvn-config=/gone/conf/none.conf\n--global-cmvn-stats=/gone/global_cmvn.stats": REFUSED,
     "cmvn-config=/gone/conf/online_cmvn.conf\n--global-cmvn-stats=/gone/none.stats": REFUSED,

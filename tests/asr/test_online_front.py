@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +85,9 @@ def test_a_front_needs_parts_that_fit(caplog: pytest.LogCaptureFixture) -> None:
             feature_type="fbank", mfcc_config="conf/mfcc.conf", ivector_extraction_config="ivector.conf"
         )), *rest[1:])  # fmt: skip
     assert caplog.record_tuples == [("nnet3", logging.WARNING, "--mfcc-config has no effect with --feature-type=fbank")]
+    stats = replace(SAID, global_cmvn_stats="nothing")
+    assert load_online_features(stats).cmvn is None
+    assert "--global-cmvn-stats has no effect without --cmvn-config" in caplog.text
 
 
 def test_pitch_lies_behind_the_features(caplog: pytest.LogCaptureFixture) -> None:

@@ -161,6 +161,14 @@ def test_costs_of_a_path_are_added_one_after_the_other_as_in_kaldi(lattices: Cli
     assert [Path(name).read_text() for name in ("lm", "acoustic")] == ["one 16777216 \n", "one 16777215 \n"]
 
 
+def test_a_table_without_a_path_has_kaldis_status(lattices: Cli) -> None:
+    Path("empty").write_text("none \n\n")
+    outcome = lattices("lattice-best-path", "ark:empty", "ark,t:words")
+    assert (outcome.status, "lattice 'none' left out: it has no path" in outcome.err) == (1, True)
+    Path("both").write_text(LATTICES + "none \n\n")
+    assert lattices("lattice-best-path", "ark:both", "ark,t:words").status == 0
+
+
 def test_a_penalty_below_0_is_none_for_lattice_1best_as_in_kaldi(lattices: Cli) -> None:
     Path("lat").write_text("one \n0\t1\t7\t1,0,4\n0\t2\t8\t0.25,0,4\n2\t1\t9\t1,0,\n1\n\n")
     for options in ((), ("--word-ins-penalty=-3",)):

@@ -26,12 +26,13 @@ def write_best_paths(
     acoustic_scale: float,
     lm_scale: float,
     word_symbol_table: str | None,
-) -> None:
-    """Writes words and alignments of the best path of each lattice, and says its cost."""
+) -> int:
+    """Writes words and alignments of the best path of each lattice, and says its cost. Returns 1, a status, if no
+    lattice has a path."""
     check_different(words, alignments)
     symbols = None if word_symbol_table is None else load_symbols(word_symbol_table)
     graph = acoustic = 0.0
-    rows = 0
+    done = rows = 0
     with (
         int_vector_writer(words or NO_TABLE) as word_table,
         int_vector_writer(alignments or NO_TABLE) as alignment_table,
@@ -44,10 +45,11 @@ def write_best_paths(
             if symbols is not None:
                 say(" ".join([key, *(symbols[word] for word in path.words.tolist())]), prefix="")
             say(f"For utterance {key}, best cost {costs[0]:g} + {costs[1]:g} = {sum(costs):g} over {count} frames.")
-            graph, acoustic, rows = graph + costs[0], acoustic + costs[1], rows + count
+            graph, acoustic, rows, done = graph + costs[0], acoustic + costs[1], rows + count, done + 1
     if rows:
         total, *parts = ((each / rows) for each in (graph + acoustic, graph, acoustic))
         say(f"Overall cost per frame is {total:g} = {parts[0]:g} [graph] + {parts[1]:g} [acoustic] over {rows} frames.")
+    return int(done == 0)
 
 
 def write_linear(

@@ -63,9 +63,10 @@ def test_rules_of_endpoints_have_a_prefix_and_their_own_defaults() -> None:
 
 def test_recordings_are_decoded(folder: Cli) -> None:
     tables = ("ark:spk2utt", "scp:wav.scp", "ark:lat.ark")
-    more = (WORDS, "--online=false", "--do-endpointing", "--num-threads-startup=2")
+    more = (WORDS, "--online=false", "--do-endpointing", "--num-threads-startup=2", "--plp-config=plp.conf")
     ran = folder.good("online2-wav-nnet3-latgen-faster", *OPTIONS, *more, *MODEL, *tables)
     assert "Decoded utterance one" in ran.err
+    assert "warning: --plp-config has no effect" in ran.err
     assert any(set(line.split()[1:]) <= {"high", "low"} for line in ran.err.splitlines() if line.startswith("one "))
     refused = folder("online2-wav-nnet3-latgen-faster", *OPTIONS, "--determinize-lattice=false", *MODEL, *tables)
     assert (refused.status, "always determinized" in refused.err) == (2, True)

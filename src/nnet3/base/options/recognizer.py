@@ -296,8 +296,6 @@ class OnlineFeatureOptions(Options):
             yield "feature_type", "no package computes PLP features as Kaldi does: take a model of MFCCs or mel bins"
         if self.cmvn_config and not self.global_cmvn_stats:
             yield "cmvn_config", "cmvn_config needs global_cmvn_stats"
-        if self.global_cmvn_stats and not self.cmvn_config:
-            yield "global_cmvn_stats", "global_cmvn_stats needs cmvn_config"
 
 
 @dataclass(frozen=True)

@@ -217,12 +217,12 @@ def lattice_add_penalty(lattices: str, output: str, word_ins_penalty: float) -> 
 @word_symbols_option
 @_lattices_argument
 @arguments(words="[WORDS-WSPECIFIER", alignments="[ALIGNMENTS-WSPECIFIER]]")
-def lattice_best_path(**given: Any) -> None:
+def lattice_best_path(**given: Any) -> int:
     """Write words and transition-ids of the path of least cost of each lattice, and say what it costs.
 
     nnet3 lattice-best-path --acoustic-scale=0.1 "ark:gunzip -c lat.1.gz |" ark,t:words.txt
     """
-    later.lattice_reading.write_best_paths(**given)
+    return later.lattice_reading.write_best_paths(**given)
 
 
 @verb()

@@ -105,6 +105,8 @@ def read_kaldi_settings(path: Path, factor: Path) -> Settings:
         _LOG.warning("%s: --%s-config has no effect with --feature-type=%s", path, other, features.feature_type)
     if features.online_pitch_config and not features.add_pitch:
         _LOG.warning("%s: --online-pitch-config has no effect without --add-pitch=true", path)
+    if features.global_cmvn_stats and not features.cmvn_config:
+        _LOG.warning("%s: --global-cmvn-stats has no effect without --cmvn-config", path)
     frames = features.frame_subsampling_factor or (_factor(factor) if factor.is_file() else _CHAIN_FACTOR)
     decoding = DecodingOptions(**sections[""].values() | {"frame_subsampling_factor": frames})
     weighting = cast(SilenceWeightingOptions, sections["ivector-silence-weighting"])

@@ -119,6 +119,8 @@ def _files(said: ExtractorFileOptions) -> IvectorFiles:
 
 def _load_cmvn(said: OnlineFeatureOptions) -> tuple[OnlineCmvnOptions, Doubles] | None:
     if not said.cmvn_config:
+        if said.global_cmvn_stats:
+            _LOG.warning("--global-cmvn-stats has no effect without --cmvn-config")
         return None
     options = read_conf(said.cmvn_config, {"": OnlineCmvnOptions()})[""]
     return cast(OnlineCmvnOptions, options), load_cmvn_stats(said.global_cmvn_stats)
