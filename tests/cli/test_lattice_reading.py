@@ -165,6 +165,8 @@ def test_a_table_without_a_path_has_kaldis_status(lattices: Cli) -> None:
     Path("empty").write_text("none \n\n")
     outcome = lattices("lattice-best-path", "ark:empty", "ark,t:words")
     assert (outcome.status, "lattice 'none' left out: it has no path" in outcome.err) == (1, True)
+    for program in (["lattice-1best"], ["lattice-to-nbest", "--n=2"], ["lattice-to-nbest", "--random=true"]):
+        assert lattices(*program, "ark:empty", "ark:some").status == 1
     Path("both").write_text(LATTICES + "none \n\n")
     assert lattices("lattice-best-path", "ark:both", "ark,t:words").status == 0
 

@@ -54,33 +54,41 @@ def write_best_paths(
 
 def write_linear(
     lattices: str, output: str, n: int | None, acoustic_scale: float, lm_scale: float, word_ins_penalty: float
-) -> None:
+) -> int:
     """Writes each lattice's best path as a lattice; with `n`, the `n` best paths, whose keys go on with their number.
+
+    Returns 1, an exit status, if no lattice has a path.
 
     As in Kaldi, a penalty below 0 is none, and paths with numbers have an arc for each word and the wordless arcs
     behind it, and begin with an empty arc if `n` is above 1.
     """
     found = _paths(lattices, n or 1, lm_scale, acoustic_scale, max(word_ins_penalty, 0.0), compact=n is None)
-    _write_paths(found, output, numbered=n is not None, several=n is not None and n > 1)
+    return _write_paths(found, output, numbered=n is not None, several=n is not None and n > 1)
 
 
-def write_random(lattices: str, output: str, n: int, seed: int) -> None:
-    """Writes `n` random paths of each lattice as lattices without costs, whose keys go on with their number."""
+def write_random(lattices: str, output: str, n: int, seed: int) -> int:
+    """Writes `n` random paths of each lattice as lattices without costs, whose keys go on with their number.
+
+    Returns 1, an exit status, if no lattice has a path.
+    """
     rng = np.random.default_rng(seed)
     free = (
         (key, lattice.with_costs((0.0, 0.0), (0.0, 0.0))) for key, lattice in read_lattices(lattices, compact=False)
     )
-    _write_paths(_with_some(((key, random_paths(lattice, n, rng)) for key, lattice in free)), output, numbered=True)
+    found = _with_some(((key, random_paths(lattice, n, rng)) for key, lattice in free))
+    return _write_paths(found, output, numbered=True)
 
 
 def _write_paths(
     found: Iterator[tuple[str, list[LatticePath]]], output: str, numbered: bool, several: bool = False
-) -> None:
+) -> int:
+    done = 0
     with lattice_writer(output) as writer:
-        for key, paths in found:
+        for done, (key, paths) in enumerate(found, 1):  # noqa: B007
             for number, path in enumerate(paths, 1):
                 lattice = path.as_one_of_several() if several else path.as_lattice()
                 writer.write(f"{key}-{number}" if numbered else key, factored(lattice) if lattice.is_plain else lattice)
+    return int(done == 0)
 
 
 def write_parts(lattices: str, alignments: str, words: str, graph_costs: str, acoustic_costs: str) -> int:

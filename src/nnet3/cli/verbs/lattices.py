@@ -191,12 +191,12 @@ def latgen_grammar(**given: Any) -> None:
 @_penalty_option
 @_lattices_argument
 @_output_argument
-def lattice_1best(**given: Any) -> None:
+def lattice_1best(**given: Any) -> int:
     """Write the path of least cost of each lattice as a lattice; scales and penalty choose it and change no cost.
 
     nnet3 lattice-1best --acoustic-scale=0.1 ark:lat.ark ark:best.ark
     """
-    later.lattice_reading.write_linear(n=None, **given)
+    return later.lattice_reading.write_linear(n=None, **given)
 
 
 @verb()
@@ -435,16 +435,15 @@ def lattice_scale(lattices: str, output: str, write_compact: bool, **scales: flo
 @one(SubsetOptions, "seed", kind=Integer(at_least(0), 64))
 @_lattices_argument
 @_output_argument
-def lattice_to_nbest(is_random: bool, seed: int, **given: Any) -> None:
+def lattice_to_nbest(is_random: bool, seed: int, **given: Any) -> int:
     """Write the --n paths of least cost of each lattice as lattices, the best path first, or --n random paths, perhaps
     with repetitions. Keys are the lattice's key with -1, -2 ... behind it.
 
     nnet3 lattice-to-nbest --n=10 --acoustic-scale=0.1 ark:lat.ark ark:nbest.ark
     """
     if is_random:
-        later.lattice_reading.write_random(given["lattices"], given["output"], given["n"], seed)
-    else:
-        later.lattice_reading.write_linear(word_ins_penalty=0.0, **given)
+        return later.lattice_reading.write_random(given["lattices"], given["output"], given["n"], seed)
+    return later.lattice_reading.write_linear(word_ins_penalty=0.0, **given)
 
 
 @verb()
