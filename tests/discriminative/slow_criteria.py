@@ -17,7 +17,7 @@ def paths_of(supervision: DiscriminativeSupervision) -> list[tuple[Path, float]]
     """All paths, and what ending costs."""
     lattice = supervision.lattice
     fst, leaving = lattice.fst, defaultdict(list)
-    costs = fst.cost + np.where(ids_of_arcs(lattice) > 0, 0, lattice.acoustic_cost)
+    costs = fst.cost.astype(np.float64) + np.where(ids_of_arcs(lattice) > 0, 0, lattice.acoustic_cost)
     for src, dst, number, cost in zip(fst.src, fst.dst, ids_of_arcs(lattice), costs, strict=True):
         leaving[int(src)].append((int(dst), int(number), float(cost)))
     found, waiting = list[tuple[Path, float]](), [(fst.start, Path())]
