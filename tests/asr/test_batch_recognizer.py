@@ -132,3 +132,17 @@ def test_the_gpu_is_for_models_that_come_then(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     GpuInit()
     assert vosk_process.device_of_batches() == "cuda"
+
+
+def test_a_recognizer_may_go_while_the_network_runs(model: BatchModel) -> None:
+    """Garbage is collected at any moment: nothing is waited for, and the next round frees the stream."""
+    recognizer = BatchRecognizer(model, RATE)
+    computer = recognizer._computer
+    recognizer.AcceptWaveform(SOUNDS[0].tobytes())
+    model.Wait()
+    before = len(computer._open)
+    with computer._lock:
+        del recognizer
+        gc.collect()
+    model.Wait()
+    assert len(computer._open) == before - 1

@@ -36,6 +36,7 @@ class BatchModel:
         self.model.rescoring = None  # results of batches are not rescored, as in Vosk
         self._computers: list[tuple[StreamComputer, weakref.WeakSet[BatchRecognizer]]] = []
         self._busy: dict[BatchRecognizer, None] = {}  # recognizers with audio that waits, in order
+        self._left: deque[Recognizer] = deque()  # of recognizers that are gone, to be closed
         self._lock = threading.RLock()
 
     def Wait(self) -> None:
@@ -46,6 +47,7 @@ class BatchModel:
     def _round(self) -> bool:
         """Hears a piece of each stream with waiting audio; returns False if there is none."""
         with self._lock:
+            self._close_left()
             ready = [each for each in list(self._busy) if each._inputs is not None or each._advance()]
             inputs = {each: each._inputs for each in ready if each._inputs is not None}
             found = compute_each(inputs.values(), compute_scores)
@@ -56,6 +58,7 @@ class BatchModel:
     def _place(self, recognizer: BatchRecognizer) -> StreamComputer:
         """Returns a computer that has room for one stream more."""
         with self._lock:
+            self._close_left()
             for computer, users in self._computers:
                 if len(users) < _STREAMS:
                     users.add(recognizer)
@@ -63,6 +66,12 @@ class BatchModel:
             computer = self.model.computer(_STREAMS)
             self._computers.append((computer, weakref.WeakSet([recognizer])))
             return computer
+
+    def _close_left(self) -> None:
+        """Frees the streams of recognizers that nobody has any more."""
+        while self._left:
+            with contextlib.suppress(Nnet3Error):  # a stream may have ended by an error
+                self._left.popleft().close()
 
 
 class BatchRecognizer:
@@ -81,8 +90,9 @@ class BatchRecognizer:
         self._with_nlsml = False
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # it may not have begun, or have ended by an error
-            self._recognizer.close()
+        # Garbage is collected at any moment, also while this thread computes: nothing may be waited for here.
+        with contextlib.suppress(AttributeError):  # it may not have begun
+            self._model._left.append(self._recognizer)
 
     def AcceptWaveform(self, data: Audio) -> None:
         """Takes audio, 16-bit samples as bytes; it is heard later."""
