@@ -25,7 +25,7 @@ def test_a_program_prints_as_the_member(
 ) -> None:
     nnet = nnet3.Nnet.from_config(config)
     family = nnet3.compile_family(nnet, request_for(nnet, frames, sequences, step, train=train, by_time=by_time))
-    shapes = None if family._shapes is None else family._shapes.family
+    shapes = None if family._sequences_place is None else family._sequences_place.family
     assert (shapes is not None) == (sequences == 5)
     for k, n in ((0, 0), (1, 2), (5, 3), (17, 0)):
         n = n if shapes else 0
