@@ -104,6 +104,7 @@ def test_tables_are_loaded_where_they_are_others(
     config: str, train: bool, is_the_same: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Blocks end so many rows before the last one; rows in no block, and those in groups, have numbers."""
+    monkeypatch.setenv("NNET3_PROVE", "forms")  # proofs of links load tables, too
     nnet, cache = nnet3.Nnet.from_config(config, seed=1), nnet3.ComputationCache()
     requests = [request_for(nnet, frames, 2, train=train) for frames in (90, 60, 70, 80, 75)]
     programs = [cache.compile(nnet, request) for request in requests]
