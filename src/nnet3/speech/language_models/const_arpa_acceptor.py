@@ -8,7 +8,7 @@ import numpy as np
 
 from nnet3.speech.arrays.aliases import Integers, Singles
 from nnet3.speech.language_models.const_arpa import NO_STATE, NO_UNK, ConstArpa
-from nnet3.speech.language_models.word_acceptor import NO_ARC, StateNumbers, WordAcceptor, WordArcs
+from nnet3.speech.language_models.word_acceptor import NO_ARC, StateNumbers, WordAcceptor, WordArcs, arcs_of_pairs
 
 _EMPTY, _START = 0, -1  # keys; the keys of histories that exist are one more than the places of their states
 _MANY = 300  # pairs
@@ -80,10 +80,7 @@ class ConstArpaAcceptor(WordAcceptor):
 
     def _singly(self, states: Integers, words: Integers) -> WordArcs:
         """Returns the arcs of few pairs, for which arrays take longer."""
-        pairs = zip(states.tolist(), words.tolist(), strict=True)
-        found = [self._arc_of(*pair) or (NO_ARC, np.inf) for pair in pairs]
-        dst, cost = zip(*found, strict=True) if found else ((), ())
-        return WordArcs(np.array(dst, np.int64), np.array(cost, np.float32))
+        return arcs_of_pairs(self._arc_of, states, words)
 
     def arc(self, state: int, word: int) -> tuple[int, float] | None:
         return self._arc_of(state, word)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -149,3 +150,10 @@ class JointAcceptor(WordAcceptor):
 def _key(first: Any, second: Any) -> Any:
     """Returns one number for a pair of states."""
     return first << 31 | second
+
+
+def arcs_of_pairs(arc: Callable[[int, int], tuple[int, float] | None], states: Integers, words: Integers) -> WordArcs:
+    """Returns the arcs of states and words, (pairs,) each, asked for one by one."""
+    found = [arc(*pair) or (NO_ARC, np.inf) for pair in zip(states.tolist(), words.tolist(), strict=True)]
+    dst, cost = zip(*found, strict=True) if found else ((), ())
+    return WordArcs(np.array(dst, np.int64), np.array(cost, np.float32))

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from nnet3.speech.arrays.aliases import Integers, Singles
-from nnet3.speech.language_models.word_acceptor import NO_ARC, WordAcceptor, WordArcs
+from nnet3.speech.language_models.word_acceptor import WordAcceptor, WordArcs, arcs_of_pairs
 from nnet3.speech.lattices.lattice_composition import WordFst
 
 _SAME = 2.0**10  # steps in a unit of cost: states whose costs round to equal numbers of steps are one
@@ -32,10 +32,7 @@ class CheapestAcceptor(WordAcceptor):
         return len(self._states)
 
     def arcs(self, states: Integers, words: Integers) -> WordArcs:
-        pairs = zip(states.tolist(), words.tolist(), strict=True)
-        found = [self._arc_of(*pair) or (NO_ARC, np.inf) for pair in pairs]
-        dst, cost = zip(*found, strict=True) if found else ((), ())
-        return WordArcs(np.array(dst, np.int64), np.array(cost, np.float32))
+        return arcs_of_pairs(self._arc_of, states, words)
 
     def arc(self, state: int, word: int) -> tuple[int, float] | None:
         return self._arc_of(state, word)
