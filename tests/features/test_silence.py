@@ -8,6 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from nnet3.asr import SilenceWeighting
 from nnet3.errors import ArgumentError
+from nnet3.speech.features.silence import NEWEST_ROWS
 from tests.asr.small_model import SILENCE, chain_transition_model
 
 MODEL = chain_transition_model()
@@ -87,13 +88,20 @@ def test_changes_are_those_of_the_slow_version(
         ids = ids[:keep] + random.integers(1, 7, count - keep).tolist()
         tokens = tokens[:keep] + random.integers(0, 3, count - keep).tolist()  # equal by chance here and there
         begin = int(random.integers(fast.first_row + 1))  # what comes before is not asked for any more
-        fast.trace(ids[begin:], tokens[begin:], begin)
+        if not fast.trace(ids[begin:], tokens[begin:], begin):
+            assert fast.trace(ids[fast.first_kept :], tokens[fast.first_kept :], fast.first_kept)
         slow.trace(ids, tokens)
         settled = fast.first_open
         frames, deltas = fast.changes(ready)
         assert list(zip(frames.tolist(), deltas.tolist(), strict=True)) == slow.changes(ready)
         assert frames.min(initial=settled) >= settled
-        assert len(fast._ids) <= 101 + 20 * 12 // factor + max(decoded, 1)
+        assert len(fast._ids) <= NEWEST_ROWS + 101 + 20 * 12 // factor + max(decoded, 1)
+        if seed % 2:  # the whole path once more, as for a result
+            fast.trace(ids, tokens)
+            slow.trace(ids, tokens)
+        first_kept, kept = fast.newest_ids()
+        assert first_kept == max(len(slow.rows) - NEWEST_ROWS, 0)
+        assert kept.tolist() == [-1 if row[0] is None else row[0] for row in slow.rows[first_kept:]]
 
 
 def test_frames_weigh_little_until_speech_is_found() -> None:
@@ -115,6 +123,8 @@ def test_the_row_where_paths_meet_keeps_its_arc() -> None:
     weighting.changes(3)
     weighting.trace([1, 3, 3], [0, 5, 7])
     assert weighting.changes(3)[0].tolist() == [2]
+    first, ids = weighting.newest_ids()
+    assert (first, ids.tolist()) == (0, [1, 1, 3])
 
 
 def test_before_the_segment_begins_nothing_changes() -> None:

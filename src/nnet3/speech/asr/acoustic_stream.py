@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from nnet3.errors import ExecutionError, NumericalError
 from nnet3.inference.stream import StreamComputer
-from nnet3.speech.arrays.aliases import Doubles, Rows
+from nnet3.speech.arrays.aliases import Doubles, Integers, Rows
 from nnet3.speech.asr.model_folder import FrontModel
 from nnet3.speech.features.audio import Audio, PcmReader, Samples, whole_rate
 from nnet3.speech.features.features import FeatureStream, OnlineCmvn
 from nnet3.speech.features.ivectors import OnlineIvectors, SpeakerState
-from nnet3.speech.features.silence import SilenceWeighting
+from nnet3.speech.features.silence import NEWEST_ROWS, SilenceWeighting
 
 #: Gives the best path of the search so far from a row on: the transition-id of each row, and the token that its arc
 #: leaves.
@@ -91,10 +91,17 @@ class AcousticStream:
                 *(options.silence_weight, options.max_state_duration),
             )
 
-    @property
-    def num_weighted_rows(self) -> int:
-        """The rows of the segment whose frames have weights in ivectors; 0 without weights."""
-        return 0 if self._silence is None else self._silence.num_rows
+    def newest_ids(self, path: tuple[Integers, Integers]) -> tuple[int, Integers]:
+        """Returns the first row and the transition-ids of the segment's last rows, at most `NEWEST_ROWS`.
+
+        path: transition-ids and tokens, (rows,) each, of the segment's best path. Where frames have weights, the row at
+        which this path and that before meet keeps its transition-id, and rows ahead of the search have -1.
+        """
+        if self._silence is None:
+            first = max(len(path[0]) - NEWEST_ROWS, 0)
+            return first, path[0][first:]
+        self._silence.trace(*path)
+        return self._silence.newest_ids()
 
     def accept(self, audio: Audio) -> Iterator[Scores]:
         """Yields the rows of scores, (rows, pdfs), made available by each piece of the audio."""
@@ -166,10 +173,10 @@ class AcousticStream:
         ready = min(self._ivectors.ready, self._num_frames)
         if not ready:
             return
-        first = self._silence.first_row
-        path = self._best_path(first)
-        if path is not None:
-            self._silence.trace(*path, first)
+        for first in (self._silence.first_row, self._silence.first_kept):
+            path = self._best_path(first)
+            if path is None or self._silence.trace(*path, first):
+                break
         self._ivectors.weigh(*self._silence.changes(ready))
         self._ivectors.settle(min(self._silence.first_open, self._silence.factor * self.num_rows))
 

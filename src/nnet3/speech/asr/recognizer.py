@@ -16,7 +16,7 @@ from nnet3.speech.asr.acoustic_stream import AcousticStream, NetworkInputs, Scor
 from nnet3.speech.asr.decoding import DecodingGraph, Segment
 from nnet3.speech.asr.model_folder import ModelFolder
 from nnet3.speech.asr.model_search import ModelSearch
-from nnet3.speech.asr.speakers import SpeakerStream, SpkModel, speech_rows
+from nnet3.speech.asr.speakers import SpeakerStream, SpkModel
 from nnet3.speech.asr.vosk_json import Json, SpokenText, TimedWord
 from nnet3.speech.asr.vosk_names import VoskNames
 from nnet3.speech.features.audio import Audio, Resampler, whole_rate
@@ -367,8 +367,10 @@ class Recognizer(VoskNames):
         silence = self.model.folder.silence_phones
         if path is None or not silence:
             return {}
-        is_silence = np.isin(self.model.transition_model.phone(path[0]), silence)
-        speech = speech_rows(is_silence, max(len(is_silence), self._stream.num_weighted_rows))
+        first, ids = self._stream.newest_ids(path)
+        reached = np.flatnonzero(ids >= 0)
+        is_silence = np.isin(self.model.transition_model.phone(ids[reached]), silence)
+        speech = first + reached[~is_silence]
         found = self._speaker.found(self._first_row, speech)
         return {} if found is None else found.json()
 

@@ -27,7 +27,6 @@ from nnet3.speech.features.sliding_cmvn import normalised_by_window
 _LOG = logging.getLogger("nnet3")
 _FILES = ("mfcc.conf", "final.ext.raw", "mean.vec", "transform.mat")
 _FACTOR = 3  # frames a row of the search, whatever the recognizer's own factor is
-_MOST_ROWS = 500  # at the end of a segment, which a vector is made of
 _LEAST_FRAMES = 50
 NORMALISATION = SlidingCmvnOptions(cmn_window=300, center=True)
 """Of the network's input."""
@@ -131,16 +130,6 @@ class SpeakerStream:
             _LOG.warning("%s: no speaker vector of this segment: %s", self.model.path, error)
             return None
         return SpeakerVector(vector, len(frames))
-
-
-def speech_rows(is_silence: np.ndarray, known: int) -> Integers:
-    """Returns the rows of speech among the last 500 of the `known` rows, given which decoded rows are silence, (rows,).
-
-    >>> speech_rows(np.array([True, False, False, True]), known=502).tolist()
-    [2]
-    """
-    first = max(known - _MOST_ROWS, 0)
-    return first + np.flatnonzero(~is_silence[first:])
 
 
 def speech_frames(rows: Integers, num_frames: int) -> Integers:

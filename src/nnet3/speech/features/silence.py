@@ -13,6 +13,8 @@ from nnet3.speech.arrays.aliases import Doubles, Integers
 
 _SILENCE_WEIGHT = 0.001  # in Vosk
 _FRAMES_BACK = 100  # rows whose weights may still change
+NEWEST_ROWS = 500
+"""Whose transition-ids are kept."""
 _NONE = -1
 
 
@@ -40,34 +42,44 @@ class SilenceWeighting:
         self._weight_of_id = np.concatenate([[0.0], np.where(silence, silence_weight, 1.0)])
         self._silence_weight, self._most_rows = silence_weight, int(max_state_duration)
         self.factor, self.first_frame = frame_subsampling_factor, first_frame
-        self.first_row = 0  # rows before it are settled and forgotten
+        self.first_row = 0  # rows before it keep their weights
         self.first_open = first_frame  # frames before it keep their weights
+        self.first_kept = 0  # rows before it are forgotten
         self._ids, self._tokens = np.full(0, _NONE, np.int64), np.full(0, _NONE, np.int64)
         self._weights = np.zeros(0)
 
-    @property
-    def num_rows(self) -> int:
-        """The rows of the segment that have weights, of which the last may be ahead of the search."""
-        return self.first_row + len(self._ids)
+    def newest_ids(self) -> tuple[int, Integers]:
+        """Returns the first row and the transition-ids of the last rows that have weights, at most `NEWEST_ROWS`.
 
-    def trace(self, transition_ids: npt.ArrayLike, tokens: npt.ArrayLike, first: int = 0) -> None:
+        The id is -1 where the search has not come yet.
+        """
+        ids = self._ids[-NEWEST_ROWS:]
+        return self.first_kept + len(self._ids) - len(ids), ids
+
+    def trace(self, transition_ids: npt.ArrayLike, tokens: npt.ArrayLike, first: int = 0) -> bool:
         """Takes the best path so far from row `first` on, (rows,) each: the arc of each row, and the token before the
         arc. `first` must not be behind `first_row`.
 
         A token is any number >= 0, unique within a row. Only the rows behind the last row with the same token on the
-        path before are looked at; the last common row, too, keeps its arc.
+        path before are looked at; the last common row, too, keeps its arc. Returns False, and takes nothing, if there
+        is no such row and rows before `first` are kept: the path is needed from `first_kept` on.
         """
         ids, leaving = np.asarray(transition_ids, np.int64), np.asarray(tokens, np.int64)
         if ids.shape != leaving.shape or ids.ndim != 1:
             raise ArgumentError(f"a path has as many arcs as tokens, got {ids.shape} and {leaving.shape}")
         if first > self.first_row:
             raise ArgumentError(f"the path must have the rows from {self.first_row} on, got those from {first} on")
-        ids, leaving = ids[self.first_row - first :], leaving[self.first_row - first :]
-        self._extend(len(ids))
-        met = np.flatnonzero(self._tokens[: len(ids)] == leaving)
-        first = int(met[-1]) + 1 if len(met) else 0
-        self._ids[first : len(ids)] = ids[first:]
-        self._tokens[first : len(ids)] = leaving[first:]
+        begin = max(first, self.first_kept)
+        ids, leaving, begin = ids[begin - first :], leaving[begin - first :], begin - self.first_kept
+        end = begin + len(ids)
+        met = np.flatnonzero(self._tokens[begin:end] == leaving[: len(self._tokens) - begin])
+        if begin and not len(met):
+            return False
+        self._extend(end)
+        unmet = int(met[-1]) + 1 if len(met) else 0
+        self._ids[begin + unmet : end] = ids[unmet:]
+        self._tokens[begin + unmet : end] = leaving[unmet:]
+        return True
 
     def changes(self, ready: int) -> tuple[Integers, Doubles]:
         """Returns the frames whose weights change, and the changes, (n,) each, when `ready` frames have come.
@@ -76,7 +88,7 @@ class SilenceWeighting:
         even with an unchanged weight.
         """
         known = len(self._ids)
-        self._extend(-(-(ready - self.first_frame) // self.factor) - self.first_row)
+        self._extend(-(-(ready - self.first_frame) // self.factor) - self.first_kept)
         begin = max(0, known - _FRAMES_BACK)
         if len(self._ids) == begin:
             return np.zeros(0, np.int64), np.zeros(0)
@@ -85,9 +97,9 @@ class SilenceWeighting:
         self._weights[begin:] = wanted
         changed = change != 0
         changed[-1] = True
-        rows = self.first_row + begin + np.flatnonzero(changed)
+        rows = self.first_kept + begin + np.flatnonzero(changed)
         frames = self.first_frame + self.factor * rows[:, np.newaxis] + np.arange(self.factor)
-        self._forget(begin)
+        self._settle(begin)
         return frames.reshape(-1), np.repeat(change[changed], self.factor)
 
     def of_path(self, transition_ids: npt.ArrayLike) -> Doubles:
@@ -110,13 +122,15 @@ class SilenceWeighting:
         source = np.maximum.accumulate(np.where(ids == _NONE, 0, np.arange(len(ids))))  # the last row with an arc
         return weights[source]
 
-    def _forget(self, begin: int) -> None:
-        """Forgets the rows before the given ones except the last, whose weight later rows may take."""
-        self.first_open = self.first_frame + self.factor * (self.first_row + begin)
+    def _settle(self, begin: int) -> None:
+        """Keeps the weights of the kept rows before `begin`; later rows may take the weight of the last of them."""
+        self.first_open = self.first_frame + self.factor * (self.first_kept + begin)
         settled = max(0, begin - 1)
-        self.first_row += settled
-        self._ids, self._tokens = self._ids[settled:], self._tokens[settled:]
-        self._weights = self._weights[settled:]
+        self.first_row = self.first_kept + settled
+        forgotten = min(settled, max(0, len(self._ids) - NEWEST_ROWS))
+        self.first_kept += forgotten
+        self._ids, self._tokens = self._ids[forgotten:], self._tokens[forgotten:]
+        self._weights = self._weights[forgotten:]
 
     def _extend(self, rows: int) -> None:
         more = rows - len(self._ids)

@@ -27,7 +27,7 @@ class SpokenGraphs:
         labels = {word: graph.words.labels.get(word, 0) for word in counts}
         self._labels = {word: label for word, label in labels.items() if label > 0}
         self.unknown = Counter({word: count for word, count in counts.items() if word not in self._labels})
-        self._fst = _with_words(graph.fst, self._labels.values())
+        self._fst = with_words(graph.fst, self._labels.values())
 
     def make(self, words: Sequence[str]) -> Fst:
         """Returns the graph of known words, with the recognizer's costs.
@@ -37,13 +37,13 @@ class SpokenGraphs:
         labels = [self._labels[word] for word in words]
         states = np.arange(len(labels) + 1)
         said = Fst.from_arcs(0, np.where(states == len(labels), 0, np.inf), states[:-1], states[1:], labels)
-        graph = OpenFst.of(_with_words(self._fst, labels)).composed(OpenFst.of(said))
+        graph = OpenFst.of(with_words(self._fst, labels)).composed(OpenFst.of(said))
         if not graph.has_states:
             raise TrainingError("the model's graph has no path with these words")
         return graph.fst()
 
 
-def _with_words(fst: Fst, labels: Iterable[int]) -> Fst:
+def with_words(fst: Fst, labels: Iterable[int]) -> Fst:
     """Returns the part of a graph with only the given words."""
     is_kept = np.zeros(fst.largest_label + 1, bool)
     is_kept[[0, *(label for label in labels if label < len(is_kept))]] = True
