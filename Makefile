@@ -122,7 +122,7 @@ compare-commands: $(VENV)/installed  ## compare what they do now with what RECOR
 real: $(VENV)/installed  ## a speech model as people deploy it, against the recognizer it is for (needs the package index)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tools.real_model --recordings $(RECORDINGS)
 
-words: $(VENV)/installed  ## compare what is heard in 93 recordings with Vosk, and the speed: the table of docs/recognizer.md (needs the package index)
+words: $(VENV)/installed  ## compare with Vosk what is heard in 93 recordings, by a small and a big model, and the speed: the tables of docs/recognizer.md (needs the package index)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tools.vosk_comparison --recordings $(RECORDINGS)
 
 coverage: $(VENV)/installed  ## which lines and branches of src/nnet3 do the tests execute? The figure, and pages in coverage-out (PART="tests/ir tests/runtime": these besides)

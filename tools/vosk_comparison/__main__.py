@@ -1,4 +1,7 @@
-"""Compare words, times, confidences and speed with Vosk's, and write the table of docs/recognizer.md: `make words`."""
+"""Compare words, times, confidences and speed with Vosk's, with a small model and a big one: `make words`.
+
+Writes the tables of docs/recognizer.md.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,21 @@ from typing import Any
 
 from tools.real_model import install, plain_folder
 from tools.vosk_comparison.agreement import Agreement, compare
-from tools.vosk_comparison.corpus import Recording, make_corpus
+from tools.vosk_comparison.big_model import make_big_model, make_speaker_model
+from tools.vosk_comparison.corpus import SENTENCES, Recording, make_corpus
+from tools.vosk_comparison.programs import compare_programs
 
 _SPEAKER, _READER = ["--no-deps", "espeakng-loader==0.2.4"], ["soundfile==0.14.0"]
 _PAGE = Path(__file__).parents[2] / "docs" / "recognizer.md"
-_TABLE = re.compile(r"(<!-- words: begin -->\n).*?(<!-- words: end -->)", re.DOTALL)
 _LISTEN = Path(__file__).with_name("listen.py")
 Heard = list[dict[str, Any]]
 
 
-def listen(python: str | Path, module: str, model: Path, recordings: Sequence[Recording]) -> tuple[float, Heard, float]:
+def listen(
+    python: str | Path, module: str, model: Path, recordings: Sequence[Recording], speakers: str = ""
+) -> tuple[float, Heard, float]:
     """Returns the seconds of the start, what is heard in each recording, and the largest memory in MiB; one thread."""
-    command = [str(python), str(_LISTEN), module, str(model), *(str(each.path) for each in recordings)]
+    command = [str(python), str(_LISTEN), module, str(model), speakers, *(str(each.path) for each in recordings)]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
     first, *heard, last = map(json.loads, output.splitlines())
@@ -42,7 +48,35 @@ def table(agreements: dict[str, Agreement]) -> str:
         cells = (found.recordings, found.same_text, found.same_segments, found.words, found.same_words)
         lines.append(f"| {kind} | " + " | ".join(map(str, (*cells, found.in_time, found.as_sure))) + " |")
         total.add(found)
+    lines += [f"\nOf {total.voices} vectors of speakers {total.same_voices} are Vosk's."] if total.voices else []
     return "\n".join(lines) + "\n"
+
+
+def compare_model(
+    name: str, model: Path, python: Path, recordings: Sequence[Recording], rounds: int, speakers: str = ""
+) -> None:
+    """Lets both listen with a model, in turns; prints the table, writes it into the page, and prints times."""
+    theirs, ours = [], []
+    for _ in range(rounds):
+        theirs.append(listen(python, "vosk", model, recordings, speakers))
+        ours.append(listen(sys.executable, "nnet3.asr", model, recordings, speakers))
+    agreements: dict[str, Agreement] = {}
+    for recording, vosk, own in zip(recordings, theirs[0][1], ours[0][1], strict=True):
+        agreement = compare(vosk["segments"], own["segments"], recording.name)
+        agreements.setdefault(recording.kind, Agreement()).add(agreement)
+    write_table(name, table(agreements))
+    for recognizer, runs in (("vosk", theirs), ("nnet3", ours)):
+        start, memory = (min(run[at] for run in runs) for at in (0, 2))
+        seconds = min(sum(each["seconds"] for each in run[1]) for run in runs)
+        audio = sum(each["audio"] for each in runs[0][1])
+        print(f"{recognizer}: start {start:.1f} s, real-time factor {seconds / audio:.2f}, {memory:.0f} MiB")
+
+
+def write_table(name: str, found: str) -> None:
+    """Prints a table, and puts it into its place on the page."""
+    place = re.compile(rf"(<!-- {name}: begin -->\n).*?(<!-- {name}: end -->)", re.DOTALL)
+    _PAGE.write_text(place.sub(lambda match: match[1] + found + match[2], _PAGE.read_text()))
+    print(found)
 
 
 def main() -> None:
@@ -60,22 +94,12 @@ def main() -> None:
             (folder / name).touch()
     model = plain_folder(source, source / "am" / "final.mdl", folder / "original")
     recordings = make_corpus(folder / "corpus", python, arguments.recordings)
-    theirs, ours = [], []
-    for _ in range(arguments.rounds):
-        theirs.append(listen(python, "vosk", model, recordings))
-        ours.append(listen(sys.executable, "nnet3.asr", model, recordings))
-    agreements: dict[str, Agreement] = {}
-    for recording, vosk, own in zip(recordings, theirs[0][1], ours[0][1], strict=True):
-        agreement = compare(vosk["segments"], own["segments"], recording.name)
-        agreements.setdefault(recording.kind, Agreement()).add(agreement)
-    found = table(agreements)
-    _PAGE.write_text(_TABLE.sub(lambda match: match[1] + found + match[2], _PAGE.read_text()))
-    print(found)
-    for name, runs in (("vosk", theirs), ("nnet3", ours)):
-        start, memory = (min(run[at] for run in runs) for at in (0, 2))
-        seconds = min(sum(each["seconds"] for each in run[1]) for run in runs)
-        audio = sum(each["audio"] for each in runs[0][1])
-        print(f"{name}: start {start:.1f} s, real-time factor {seconds / audio:.2f}, {memory:.0f} MiB")
+    compare_model("words", model, python, recordings, arguments.rounds)
+    big = make_big_model(model, folder / "big", (word for sentence in SENTENCES for word in sentence.split()))
+    speakers = make_speaker_model(folder / "speakers")
+    compare_model("big", big, python, recordings, arguments.rounds, str(speakers))
+    spoken = [each.path for each in recordings if each.kind == "synthetic speech"]
+    write_table("programs", compare_programs(folder, python, model, spoken[:12]))
 
 
 if __name__ == "__main__":

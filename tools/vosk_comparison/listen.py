@@ -1,4 +1,5 @@
-"""Lets a recognizer with Vosk's Python API listen: arguments are `vosk` or `nnet3.asr`, a model directory, recordings.
+"""Lets a recognizer with Vosk's Python API listen: arguments are `vosk` or `nnet3.asr`, a model directory, that of a
+speaker model or an empty one, and recordings.
 
 `nnet3` reads them itself; Vosk gets samples of 16 bits, as libsndfile makes them. Writes a line of JSON with the
 seconds up to a loaded model, one for each recording with the results of its segments and the seconds that they took,
@@ -39,12 +40,15 @@ def main() -> None:
     vosk = importlib.import_module(sys.argv[1])
     vosk.SetLogLevel(-1)
     model = vosk.Model(sys.argv[2])
+    speakers = vosk.SpkModel(sys.argv[3]) if sys.argv[3] else None
     print(json.dumps({"start": time.perf_counter() - begin}), flush=True)
-    for path in sys.argv[3:]:
+    for path in sys.argv[4:]:
         rate, audio, pieces = opened(path, sys.argv[1])
         begin = time.perf_counter()
         recognizer = vosk.KaldiRecognizer(model, rate)
         recognizer.SetWords(True)
+        if speakers is not None:
+            recognizer.SetSpkModel(speakers)
         segments = []
         for piece in pieces:
             if recognizer.AcceptWaveform(piece):
