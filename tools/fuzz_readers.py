@@ -27,7 +27,7 @@ from nnet3.base.kaldi_io.script import read_script
 from nnet3.base.kaldi_io.symbols import load_symbols
 from nnet3.cli.files import read_integers
 from nnet3.cli.kaldi_arguments import read_arguments
-from nnet3.cli.registry import find_verb
+from nnet3.cli.verb import find_verb
 from nnet3.engine.driver.cache_file import MAGIC
 from nnet3.errors import ModelFormatError, Nnet3Error
 from nnet3.export.metadata import OnnxMetadata, load_onnx_metadata

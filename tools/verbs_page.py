@@ -8,22 +8,26 @@ from pathlib import Path
 
 import click
 
-from nnet3.cli.registry import verbs_by_family
-from nnet3.cli.verb import Verb
+from nnet3.cli.verb import Verb, find_verb
+from nnet3.cli.verb_table import FAMILIES, verbs_of_family
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "verbs.md"
 INTRODUCTION = """\
 # Verbs
 
 This page is written by `make verbs` from what the verbs declare; on the site it has their options too.
-`nnet3 VERB --help` says the same. Where Kaldi has a program for it, its name stands beside the verb, and is on the path
-too. Exit status 0 is good, 1 a mistake in the input (one message on stderr), 2 wrong usage.
+`nnet3 help FAMILY` lists a family, `nnet3 VERB --help` explains a verb. Where Kaldi has a program for it, its name
+stands beside the verb, and is on the path too. Exit status 0 is good, 1 a mistake in the input (one message on
+stderr), 2 wrong usage.
 """
 
 
 def page(*, with_help: bool = False) -> str:
     """The tables, and with the help of each verb what the site shows."""
-    families = {family: verbs for family, verbs in verbs_by_family().items() if verbs}
+    families = {
+        f"{heading} ({family})": [find_verb(listed.name) for listed in verbs_of_family(family)]
+        for family, heading in FAMILIES.items()
+    }
     lines = [INTRODUCTION]
     for family, verbs in families.items():
         lines += [f"## {family}", "", "| verb | Kaldi's program | what it does |", "|---|---|---|"]

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import pytest
 
-from nnet3.cli.registry import find_verb
+from nnet3.cli.verb import find_verb
 
 
 def parsed(verb: str, *words: str) -> dict[str, Any]:

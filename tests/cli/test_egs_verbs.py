@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.cli.registry import find_program, find_verb, verbs_by_family
-from nnet3.cli.verb_table import FAMILIES
+from nnet3.cli.verb import find_program, find_verb
+from nnet3.cli.verb_table import VERBS
 from tests.cli.check_options import check_ignored, check_options, parsed
 
 
@@ -31,7 +31,7 @@ def test_what_they_are_called_and_what_they_say(prefix: str, action: str, summar
     name, adjective = f"{prefix}{action}-egs", "chain" if prefix else "training"
     verb = find_verb(name)
     assert verb.name == name
-    assert verb in verbs_by_family()[FAMILIES["chain" if prefix else "examples"]]
+    assert VERBS[name].family == ("chain" if prefix else "examples")
     assert verb.short_help == summary.format(adjective)
     assert find_program(f"nnet3-{name}") is verb
     assert verb.help is not None

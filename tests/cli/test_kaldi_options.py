@@ -10,7 +10,7 @@ import pytest
 
 from nnet3 import load_nnet
 from nnet3.cli.kaldi_arguments import ELSEWHERE, INTERNALS, explain_unknown
-from nnet3.cli.registry import find_verb, options_of_verbs
+from nnet3.cli.verb import find_verb, options_of_verbs
 from nnet3.cli.verb_table import VERBS
 from tests.cli.run_command import Cli
 from tests.shared_data import GOLDEN

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nnet3 import AcousticModel, Nnet, load, load_nnet
-from nnet3.cli.registry import find_program
+from nnet3.cli.verb import find_program
 from nnet3.cli.verb_table import VERBS
 from nnet3.kaldi_io import matrix_writer, open_matrix_table
 from tests.cli.prepared_programs import installed_scripts

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnet3.cli.registry import find_program
+from nnet3.cli.verb import find_program
 from nnet3.kaldi_io import Reader, load_matrix
 from nnet3.model.nnet import load_nnet
 from nnet3.training.rnnlm.example import RNNLM_EXAMPLES

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nnet3.cli.verb_table import VERBS
+from nnet3.cli.verb_table import FAMILIES, VERBS, verbs_of_family
 from tests.cli.run_command import Cli
 
 
@@ -24,9 +24,36 @@ def test_help_shows_an_example(cli: Cli, verb: str) -> None:
 
 
 def test_help_lists_every_verb(cli: Cli) -> None:
-    text = cli.good("--help").out
+    text = cli.good("help", "all").out
     assert [verb for verb in VERBS if not re.search(rf"^  {verb}(?: |$)", text, re.MULTILINE)] == []
-    assert cli.good("-h").out == text
+
+
+def test_help_lists_families_on_a_page(cli: Cli) -> None:
+    text = cli.good("--help").out
+    assert cli.good("-h").out == cli.good("help").out == text
+    assert len(text.splitlines()) < 50
+    for family, heading in FAMILIES.items():
+        assert re.search(rf"^  {family} +{heading}$".replace("(", r"\(").replace(")", r"\)"), text, re.MULTILINE)
+        verbs = re.findall(r"^  (\S+)", cli.good("help", family).out, re.MULTILINE)
+        assert verbs == [verb.name for verb in verbs_of_family(family)]
+
+
+def test_help_explains_a_verb(cli: Cli) -> None:
+    text = cli.good("copy", "--help").out
+    assert cli.good("help", "copy").out == cli.good("help", "nnet3-copy").out == text
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("latices", "there is no verb 'latices'; did you mean 'lattices'?"),
+        ("nnet3-none", "nor one for that program of Kaldi yet; 'nnet3 help all' lists the verbs"),
+    ],
+)
+def test_help_of_what_is_not_there_is_wrong_usage(cli: Cli, word: str, message: str) -> None:
+    outcome = cli("help", word)
+    assert outcome.status == 2
+    assert message in " ".join(outcome.err.split())
 
 
 def test_version_is_printed(cli: Cli) -> None:
@@ -39,6 +66,7 @@ def test_version_is_printed(cli: Cli) -> None:
         ([], "Usage: nnet3"),
         (["inof", "net.raw"], "there is no verb 'inof'; did you mean 'info'?"),
         (["xyzzy"], "there is no verb 'xyzzy'"),
+        (["chain"], "there is no verb 'chain'; 'nnet3 help chain' lists the verbs of that family"),
         (["--bogus"], "No such option '--bogus'"),
         (["info"], "Missing argument 'MODEL-OR-CONFIG'"),
         (["info", "net.raw", "more"], "unexpected extra argument"),

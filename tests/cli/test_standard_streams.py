@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnet3.cli.registry import verbs_by_family
+from nnet3.cli.verb_table import FAMILIES, verbs_of_family
 from nnet3.kaldi_io import matrix_writer
 from tests.cli.run_command import Cli, Shell
 
 CLOSED, FULL = "Bad file descriptor", "No space left on device"
 SOME_VERBS = ["compute", "copy", "train-model", "chain-get-egs"]
 #: The first verb of each family, and some.
-EACH_KIND = sorted({verbs[0].name for verbs in verbs_by_family().values()} | {*SOME_VERBS})
+EACH_KIND = sorted({verbs_of_family(family)[0].name for family in FAMILIES} | {*SOME_VERBS})
 #: What writes to standard output, each in its own way.
 WRITERS = [
     "copy net.raw -",

@@ -7,8 +7,7 @@ from typing import Any
 import click
 import pytest
 
-from nnet3.cli.registry import find_verb
-from nnet3.cli.verb import Verb, run_on_cpu, take_internal, take_use_gpu, verb
+from nnet3.cli.verb import Verb, find_verb, run_on_cpu, take_internal, take_use_gpu, verb
 from nnet3.cli.verb_table import VERBS
 
 

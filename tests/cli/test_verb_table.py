@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 from typing import NamedTuple
 
-from nnet3.cli import registry, verb_table
-from nnet3.cli.verb import Verb
-from nnet3.cli.verb_table import FAMILIES, VERBS
+from nnet3.cli import verb_table
+from nnet3.cli.verb import Verb, find_program, find_verb
+from nnet3.cli.verb_table import FAMILIES, FIRST_VERBS, VERBS, verbs_of_family
 
 
 class Said(NamedTuple):
@@ -30,6 +30,10 @@ def test_every_verb_of_a_file_is_a_row_of_the_table_and_every_row_a_verb() -> No
         found = {Said(verb.name, verb.program, verb.short_help) for verb in _verbs_of_file(family)}
         assert found == {Said(row.name, row.program, row.summary) for row in VERBS.values() if row.family == family}
     assert {row.family for row in VERBS.values()} == set(FAMILIES)
+    assert [row for family in FAMILIES for row in verbs_of_family(family)] == sorted(
+        VERBS.values(), key=lambda row: [*FAMILIES].index(row.family)
+    )
+    assert set(FIRST_VERBS) < set(VERBS)
 
 
 def test_names_and_programs_are_given_once() -> None:
@@ -41,8 +45,7 @@ def test_names_and_programs_are_given_once() -> None:
 
 def test_verbs_are_found_by_name_and_by_program() -> None:
     for row in VERBS.values():
-        verb = registry.find_verb(row.name)
+        verb = find_verb(row.name)
         assert (verb.name, verb.program, verb.short_help) == (row.name, row.program, row.summary)
-        assert registry.find_program(row.program) is (verb if row.program else None)
-    assert registry.find_program("nnet3-no-such") is registry.find_program("") is None
-    assert registry.verbs_by_family().keys() == set(FAMILIES.values())
+        assert find_program(row.program) is (verb if row.program else None)
+    assert find_program("nnet3-no-such") is find_program("") is None

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnet3.cli.registry import find_program
+from nnet3.cli.verb import find_program
 from tests.docs.doctest_page import DOCS, run_page
 from tests.speaker.made_voices import RATE, make_model, voice, wav_bytes
 

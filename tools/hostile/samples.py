@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nnet3.cli.registry import find_program
+from nnet3.cli.verb import find_program
 from tests.cli.prepared_programs import ask
 from tools.command_lines.inputs import make_inputs
 from tools.command_lines.running import FOR_A_SHELL, QUOTED

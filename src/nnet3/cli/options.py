@@ -176,6 +176,7 @@ prior_floor_option = partial(number, "--prior-floor", rule=at_least(0), help="Sm
 binary_option = flag("--binary", default=True, show_default=True, help="Write in binary mode (false: text).")
 seed_option = whole_number("--srand", "seed", bits=64, default=0, help="Seed of the random initial values.")
 kaldi_option = flag("--kaldi", help="Print Kaldi's own lines instead of tables.")
+compact_option = flag("--write-compact", default=True, help="Write acceptors of words.")
 learning_rates_option = flag(
     "--print-learning-rates",
     help="Print only the learning rates, with colons between, as copy --learning-rates takes them.",

@@ -15,12 +15,11 @@ from typing import Any
 import click
 from click.shell_completion import shell_complete
 
-from nnet3.base.text import did_you_mean
 from nnet3.cli.kaldi_arguments import explain_unknown
 from nnet3.cli.lazy import INTERRUPTED
 from nnet3.cli.messages import plain_warnings, say
-from nnet3.cli.registry import find_program, find_verb, options_of_verbs
-from nnet3.cli.verb_table import FAMILIES, VERBS
+from nnet3.cli.verb import explain_unknown_verb, find_program, find_verb, options_of_verbs
+from nnet3.cli.verb_table import FAMILIES, FIRST_VERBS, VERBS
 from nnet3.errors import Nnet3Error, is_out_of_memory
 
 _COMPLETE = "_NNET3_COMPLETE"  # set by the shell whose completion asks
@@ -43,13 +42,14 @@ class _Verbs(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in VERBS and not args[0].startswith("-"):
-            raise click.UsageError(_no_such_verb(args[0]), ctx)
+            raise click.UsageError(explain_unknown_verb(args[0]), ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for family, heading in FAMILIES.items():
-            with formatter.section(heading):
-                formatter.write_dl([(each.name, each.summary) for each in VERBS.values() if each.family == family])
+        with formatter.section("Verbs to begin with"):
+            formatter.write_dl([(name, VERBS[name].summary) for name in FIRST_VERBS])
+        with formatter.section("Families of verbs"):
+            formatter.write_dl(list(FAMILIES.items()))
 
 
 @click.group(
@@ -59,6 +59,7 @@ class _Verbs(click.Group):
 def _nnet3() -> None:
     """Kaldi nnet3 neural networks on PyTorch.
 
+    `nnet3 help FAMILY` lists the verbs of a family, `nnet3 help all` all of them;
     `nnet3 VERB --help` explains a verb and shows an example. Files may be named as Kaldi does it: `-` is standard
     input or output, `command |` and `| command` are what a command prints or reads.
     """
@@ -127,16 +128,6 @@ def _call(command: click.Command, arguments: list[str], name: str, defaults: dic
             return command.invoke(context)
     except click.exceptions.Exit as error:
         return error.exit_code
-
-
-def _no_such_verb(word: str) -> str:
-    verb = find_program(word)
-    if verb is not None:
-        return f"there is no verb '{word}': say 'nnet3 {verb.name}', or '{word}' alone"
-    if word.startswith("nnet3-"):
-        return f"there is no verb '{word}', nor one for that program of Kaldi yet; 'nnet3 --help' lists the verbs"
-    hint = did_you_mean(word, VERBS)
-    return f"there is no verb '{word}'{'; ' + hint if hint else ''}"
 
 
 def _drop_unwritten() -> None:

@@ -1,7 +1,11 @@
-"""Verb: a click command that takes Kaldi's global options besides its own."""
+"""Verb: a click command that takes Kaldi's global options besides its own; and where verbs are found.
+
+A verb is found by its name or its program in the table. Only the file of its family is imported.
+"""
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import logging
 import os
@@ -14,11 +18,12 @@ from typing import Any
 
 import click
 
+from nnet3.base.text import did_you_mean
 from nnet3.cli import later
-from nnet3.cli.kaldi_arguments import read_arguments
+from nnet3.cli.kaldi_arguments import option_names, read_arguments
 from nnet3.cli.messages import say, verbosity
 from nnet3.cli.options import KALDI_BOOL, integer
-from nnet3.cli.verb_table import VERBS
+from nnet3.cli.verb_table import FAMILIES, VERBS
 from nnet3.errors import Nnet3Error
 
 _LOG = logging.getLogger("nnet3")
@@ -157,3 +162,34 @@ def _global_options() -> list[click.Option]:
             help="Whether what computes may or must use a GPU.",
         ),
     ]
+
+
+def find_verb(name: str) -> Verb:
+    """The verb of a known name."""
+    module = importlib.import_module(f"nnet3.cli.verbs.{VERBS[name].family}")
+    found: Verb = getattr(module, name.replace("-", "_"))
+    return found
+
+
+def find_program(program: str) -> Verb | None:
+    """The verb for a program of Kaldi; None without one."""
+    name = next((listed.name for listed in VERBS.values() if listed.program == program != ""), None)
+    return None if name is None else find_verb(name)
+
+
+def options_of_verbs() -> set[str]:
+    """The long options of all verbs, without dashes."""
+    return {option for name in VERBS for option in option_names(find_verb(name))}
+
+
+def explain_unknown_verb(word: str) -> str:
+    """The message for a word that is no verb."""
+    if word in FAMILIES:
+        return f"there is no verb '{word}'; 'nnet3 help {word}' lists the verbs of that family"
+    found = find_program(word)
+    if found is not None:
+        return f"there is no verb '{word}': say 'nnet3 {found.name}', or '{word}' alone"
+    if word.startswith("nnet3-"):
+        return f"there is no verb '{word}', nor one for that program of Kaldi yet; 'nnet3 help all' lists the verbs"
+    hint = did_you_mean(word, [*VERBS, *FAMILIES])
+    return f"there is no verb '{word}'{'; ' + hint if hint else ''}"

@@ -1,4 +1,4 @@
-"""The verbs of `nnet3`, one a line: name, family, Kaldi's program, and what `nnet3 --help` says.
+"""The verbs of `nnet3`, one a line: name, family, Kaldi's program, and what `nnet3 help FAMILY` says.
 
 A family is a file of verbs/, where the verb is the function of its name, with `_` for `-`.
 """
@@ -17,7 +17,10 @@ FAMILIES = {
     "discriminative": "Discriminative training on lattices",
     "aligning": "Alignments",
     "graphs": "Lexicons, graphs and words",
+    "decoding": "Decode to lattices",
     "lattices": "Lattices",
+    "determinizing": "Determinize lattices",
+    "rescoring": "Rescore lattices",
     "rnnlm": "RNN language models",
     "speakers": "Speakers",
     "words": "Words, phones and frames of lattices",
@@ -46,6 +49,7 @@ _TABLE = (
     ("describe", "seeing", "", "print the layers of a network, as an xconfig"),
     ("draw", "seeing", "", "draw a network as a picture"),
     ("explore", "seeing", "", "make a page of a network, its program, memory and profile, for a browser"),
+    ("help", "seeing", "", "list the verbs of a family, or explain a verb"),
     ("info", "seeing", "nnet3-info", "describe a network"),
     ("profile", "seeing", "", "see where the time of a network goes"),
     ("show-computation", "seeing", "", "compile for a request and print every stage"),
@@ -149,36 +153,37 @@ _TABLE = (
     ("init-tree", "graphs", "", "make a tree of phones or of pairs of phones"),
     ("mkgraph", "graphs", "", "make a decoding graph"),
     ("prepare-lang", "graphs", "", "make a folder `lang` of a dictionary"),
-    ("latgen-faster", "lattices", "nnet3-latgen-faster", "decode utterances to lattices"),
-    ("latgen-faster-batch", "lattices", "nnet3-latgen-faster-batch", "decode utterances to lattices, many at once"),
-    ("latgen-faster-lookahead", "lattices", "nnet3-latgen-faster-lookahead",
+    ("latgen-faster", "decoding", "nnet3-latgen-faster", "decode utterances to lattices"),
+    ("latgen-faster-batch", "decoding", "nnet3-latgen-faster-batch", "decode utterances to lattices, many at once"),
+    ("latgen-faster-lookahead", "decoding", "nnet3-latgen-faster-lookahead",
      "decode utterances with a graph made in the search"),
-    ("latgen-faster-looped", "lattices", "nnet3-latgen-faster-looped", "decode utterances as streams to lattices"),
-    ("latgen-faster-looped-parallel", "lattices", "nnet3-latgen-faster-looped-parallel",
+    ("latgen-faster-looped", "decoding", "nnet3-latgen-faster-looped", "decode utterances as streams to lattices"),
+    ("latgen-faster-looped-parallel", "decoding", "nnet3-latgen-faster-looped-parallel",
      "decode utterances as streams to lattices, several at once"),
-    ("latgen-faster-mapped", "lattices", "latgen-faster-mapped", "decode matrices of log-likelihoods to lattices"),
-    ("latgen-faster-parallel", "lattices", "nnet3-latgen-faster-parallel",
+    ("latgen-faster-mapped", "decoding", "latgen-faster-mapped", "decode matrices of log-likelihoods to lattices"),
+    ("latgen-faster-parallel", "decoding", "nnet3-latgen-faster-parallel",
      "decode utterances to lattices, several at once"),
-    ("latgen-grammar", "lattices", "nnet3-latgen-grammar", "decode utterances with graphs that call each other"),
+    ("latgen-grammar", "decoding", "nnet3-latgen-grammar", "decode utterances with graphs that call each other"),
     ("lattice-1best", "lattices", "lattice-1best", "write the best path of each lattice as a lattice"),
     ("lattice-add-penalty", "lattices", "lattice-add-penalty", "add a cost per word to lattices"),
     ("lattice-best-path", "lattices", "lattice-best-path", "write the words of the best path of each lattice"),
     ("lattice-copy", "lattices", "lattice-copy", "copy lattices"),
-    ("lattice-determinize", "lattices", "lattice-determinize",
+    ("lattice-determinize", "determinizing", "lattice-determinize",
      "keep the best path of each sequence of words of lattices"),
-    ("lattice-determinize-non-compact", "lattices", "lattice-determinize-non-compact",
+    ("lattice-determinize-non-compact", "determinizing", "lattice-determinize-non-compact",
      "determinize lattices to an arc for each frame: denominator lattices"),
-    ("lattice-determinize-phone-pruned", "lattices", "lattice-determinize-phone-pruned",
+    ("lattice-determinize-phone-pruned", "determinizing", "lattice-determinize-phone-pruned",
      "determinize lattices by phones and words, within a beam"),
-    ("lattice-determinize-pruned", "lattices", "lattice-determinize-pruned", "determinize lattices within a beam"),
-    ("lattice-lmrescore", "lattices", "lattice-lmrescore", "add the costs of a grammar to lattices, or take them away"),
-    ("lattice-lmrescore-const-arpa", "lattices", "lattice-lmrescore-const-arpa",
+    ("lattice-determinize-pruned", "determinizing", "lattice-determinize-pruned", "determinize lattices within a beam"),
+    ("lattice-lmrescore", "rescoring", "lattice-lmrescore",
+     "add the costs of a grammar to lattices, or take them away"),
+    ("lattice-lmrescore-const-arpa", "rescoring", "lattice-lmrescore-const-arpa",
      "add the costs of a const-arpa model to lattices, or take them away"),
-    ("lattice-lmrescore-kaldi-rnnlm", "lattices", "lattice-lmrescore-kaldi-rnnlm",
+    ("lattice-lmrescore-kaldi-rnnlm", "rescoring", "lattice-lmrescore-kaldi-rnnlm",
      "add the costs of an RNNLM to lattices, or take them away"),
-    ("lattice-lmrescore-kaldi-rnnlm-pruned", "lattices", "lattice-lmrescore-kaldi-rnnlm-pruned",
+    ("lattice-lmrescore-kaldi-rnnlm-pruned", "rescoring", "lattice-lmrescore-kaldi-rnnlm-pruned",
      "exchange costs of a grammar in lattices for those of an RNNLM, on good paths alone"),
-    ("lattice-lmrescore-pruned", "lattices", "lattice-lmrescore-pruned",
+    ("lattice-lmrescore-pruned", "rescoring", "lattice-lmrescore-pruned",
      "exchange costs of a grammar in lattices for those of another one, on good paths alone"),
     ("lattice-prune", "lattices", "lattice-prune", "drop the arcs of lattices that are on no path within a beam"),
     ("lattice-scale", "lattices", "lattice-scale", "scale the costs of lattices"),
@@ -273,3 +278,11 @@ _TABLE = (
 
 #: All verbs by name, in alphabetical order.
 VERBS = {row[0]: Listed(*row) for row in sorted(_TABLE)}
+
+#: The verbs that a new user tries first.
+FIRST_VERBS = ("demo", "info", "show-computation", "train-model", "transcribe")
+
+
+def verbs_of_family(family: str) -> list[Listed]:
+    """The verbs of a family, in alphabetical order."""
+    return [listed for listed in VERBS.values() if listed.family == family]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from nnet3.cli.registry import find_verb
+from nnet3.cli.verb import find_verb
 from tests.cli.run_command import Cli
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnet3.cli.registry import find_verb
+from nnet3.cli.verb import find_verb
 from nnet3.kaldi_io import load_fst, vector_writer
 from nnet3.speech.asr.tcp_server import TcpServer
 from nnet3.speech.features.wave_table import WaveData, wave_writer

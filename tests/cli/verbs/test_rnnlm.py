@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.cli.registry import find_program, find_verb
+from nnet3.cli.verb import find_program, find_verb
 from tests.cli.run_command import Cli
 
 

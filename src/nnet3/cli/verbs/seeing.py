@@ -28,7 +28,8 @@ from nnet3.cli.options import (
     whole_number,
 )
 from nnet3.cli.text_table import Column, format_table
-from nnet3.cli.verb import run_on_cpu, take_use_gpu, verb
+from nnet3.cli.verb import explain_unknown_verb, find_program, find_verb, run_on_cpu, take_use_gpu, verb
+from nnet3.cli.verb_table import FAMILIES, VERBS, verbs_of_family
 
 #: Options of several verbs: what is asked for; which passes are run.
 _sequences = whole_number("--num-sequences", least=1, default=1, help="Sequences n = 0, 1, ...")
@@ -210,6 +211,30 @@ def explore(network: str, page: str | None, port: int | None, **options: Any) ->
         raise click.UsageError("say where the page goes: PAGE.html, or --serve=PORT")
     run_on_cpu()
     later.exploring.write_page(network, page, port, **options)
+
+
+@verb()
+@click.argument("word", required=False, metavar="[FAMILY|VERB|all]")
+def help(word: str | None) -> None:
+    """List the verbs of a family, or all verbs by family, or explain a verb; a program of Kaldi stands for its verb.
+
+    nnet3 help lattices
+    nnet3 help lattice-prune
+    """
+    context = click.get_current_context()
+    if word is None:
+        click.echo(context.find_root().get_help())
+    elif word == "all" or word in FAMILIES:
+        formatter = context.make_formatter()
+        for family in FAMILIES if word == "all" else (word,):
+            with formatter.section(f"{FAMILIES[family]} ({family})"):
+                formatter.write_dl([(each.name, each.summary) for each in verbs_of_family(family)])
+        click.echo(formatter.getvalue().strip())
+    else:
+        found = find_verb(word) if word in VERBS else find_program(word)
+        if found is None:
+            raise click.UsageError(explain_unknown_verb(word))
+        click.echo(click.Context(found, context.parent, f"{found.name}").get_help())
 
 
 @verb(program_defaults={"kaldi": True})
