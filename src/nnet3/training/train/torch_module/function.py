@@ -109,7 +109,7 @@ def _without_autocast(tensor: Tensor) -> AbstractContextManager[Any]:
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
-class RunNetwork(BackwardOnly, torch.autograd.Function):
+class NetworkFunction(BackwardOnly, torch.autograd.Function):
     """Maps features, ivectors (or None) and all parameters to the outputs of a `Flight`."""
 
     @staticmethod

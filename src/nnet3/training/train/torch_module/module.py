@@ -30,7 +30,7 @@ from nnet3.training.train.torch_module.arguments import (
 )
 from nnet3.training.train.torch_module.batch_norm_module import BatchNormModule, GroupOfProcesses
 from nnet3.training.train.torch_module.component_module import component_modules
-from nnet3.training.train.torch_module.function import Flight, RunNetwork
+from nnet3.training.train.torch_module.function import Flight, NetworkFunction
 from nnet3.training.train.torch_module.layout import BatchShape, Framing, batch_layout
 from nnet3.training.train.torch_module.memory import Witness, check_conversion, convert_component
 from nnet3.training.train.torch_module.programs import ModuleProgram, Needs, Programs
@@ -260,7 +260,7 @@ class TorchModule(nn.Module):
         if counts is not None and counts.min() == frames:
             counts = None  # none is shorter than the others
         flight = self._flight(features, ivectors, counts, found)
-        outputs = RunNetwork.apply(flight, features, ivectors, *found.parameters)
+        outputs = NetworkFunction.apply(flight, features, ivectors, *found.parameters)
         if len(self._output_names) == 1:
             return outputs[0]
         return dict(zip(self._output_names, outputs, strict=True))

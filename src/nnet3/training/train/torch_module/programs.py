@@ -23,7 +23,7 @@ from nnet3.model.nnet import Nnet
 from nnet3.model.requests import ComputationRequest
 from nnet3.training.train.torch_module.collector import GradientCollector
 from nnet3.training.train.torch_module.layout import BatchLayout, BatchShape, specifications
-from nnet3.training.train.torch_module.replacements import ReplacementCall, make_replacement
+from nnet3.training.train.torch_module.replacements import ReplacementCall, replaced
 from nnet3.training.train.torch_module.survey import Survey, TensorKind
 from nnet3.training.train.torch_module.views import NetworkView
 
@@ -66,7 +66,7 @@ class ProgramWorker:
         ]
         self.view = NetworkView(network, training=survey.training, frozen=frozen, reductions=survey.reductions)
         for name, call in self.calls.items():
-            make_replacement(self.view.components[name].view, call)
+            self.view.exchange(name, replaced(self.view.components[name].view, call))
         kinds = [program.kinds[number] for number in wanted]
         self.collector = GradientCollector(self.view, kinds, slot_of, self.calls)
         self.computers = ChangedComputers()

@@ -17,8 +17,9 @@ from torch import Tensor, nn
 
 from nnet3.errors import NetworkError
 from nnet3.model.components.base import Component, Deriv, Properties
+from nnet3.training.train.torch_module.component_function import Rows, within_a_program
 from nnet3.training.train.torch_module.component_module import ComponentModule
-from nnet3.training.train.torch_module.run_component import Rows, within_a_program
+from nnet3.training.train.torch_module.views import shared_copy_as
 
 _C = TypeVar("_C", bound=Component)
 _ONE_CALL = threading.RLock()  # parameters are put into a module for the time of a call
@@ -111,10 +112,9 @@ class ReplacementGradients:
             self.reached.add(slot)
 
 
-def make_replacement(view: Component, call: ReplacementCall) -> None:
-    """Makes a component compute what a module does; its rules of indexes stay."""
-    view.__class__ = _replacement_type(type(view))
-    view.__dict__["_call"] = call
+def replaced(view: Component, call: ReplacementCall) -> Component:
+    """Returns a component that computes what a module does, with the rules of indexes of a view."""
+    return shared_copy_as(_replacement_type(type(view)), view, _call=call)
 
 
 @cache

@@ -59,7 +59,7 @@ class ComponentView:
         """`training` by the id of the component; components without an entry have one mode only. `reductions`, also
         by id: the processes over whose rows a component sums.
         """
-        self.original, self.view = original, original.shared_copy()
+        self.original = original
         self.parts = [
             ComponentView(part, training=training, frozen=False, reductions=reductions)
             for part in getattr(original, "parts", ())
@@ -67,12 +67,12 @@ class ComponentView:
         self._own = _overrides(original, training.get(id(original)))
         if self.parts:
             self._own["parts"] = [part.view for part in self.parts]
+        self.view = original.shared_copy()
         if frozen and original.properties & Properties.UPDATABLE:
-            self.view.__class__ = _frozen_type(type(original))
+            self.view = shared_copy_as(_frozen_type(type(original)), original)
         reduction = (reductions or {}).get(id(original))
         if reduction is not None:
-            self.view.__class__ = _summing_type(type(original))
-            self.view.__dict__["_reduction"] = reduction
+            self.view = shared_copy_as(_summing_type(type(original)), original, _reduction=reduction)
         self._seen: dict[str, Any] = {}
 
     def follow(self) -> bool:
@@ -86,6 +86,13 @@ class ComponentView:
         for part in self.parts:
             changed |= part.follow()
         return changed
+
+
+def shared_copy_as(kind: type[_C], component: Component, **settings: Any) -> _C:
+    """Returns a component of another type on the tensors and settings of a component, and with further settings."""
+    twin = object.__new__(kind)
+    twin.__dict__.update(component.shared_copy().__dict__, **settings)
+    return twin
 
 
 def as_gradient(view: Component) -> Component:
@@ -162,6 +169,11 @@ class NetworkView:
         self.nnet = copy.copy(original)
         views = {name: component.view for name, component in self.components.items()}
         self.nnet.replace_parts(replace(original.parts, components=views))
+
+    def exchange(self, name: str, view: Component) -> None:
+        """Let another component compute in the place of the view of this name."""
+        self.components[name].view = view
+        self.nnet.replace_parts(replace(self.nnet.parts, components={**self.nnet.components, name: view}))
 
     def follow(self) -> bool:
         """Take over the settings that have changed in the original's components.

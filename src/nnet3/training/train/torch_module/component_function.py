@@ -47,7 +47,7 @@ def rows_of(component_name: str) -> tuple[Rows | None, bool]:
 
 
 @dataclass
-class ComponentRun:
+class ComponentCall:
     """A call of a module: `view` is the component with the module's present tensors.
 
     `names` are the parameters' names, in the order of the given tensors. `store` is given input, output and memo, to
@@ -93,11 +93,11 @@ class ComponentRun:
         component.__dict__.update(zip(self.names, tensors, strict=True))
 
 
-class RunComponent(BackwardOnly, torch.autograd.Function):
+class ComponentFunction(BackwardOnly, torch.autograd.Function):
     """Maps rows of input and the tensors of the parameters to rows of output."""
 
     @staticmethod
-    def forward(run: ComponentRun, x: Tensor, *tensors: Tensor) -> Tensor:
+    def forward(run: ComponentCall, x: Tensor, *tensors: Tensor) -> Tensor:
         return run.forward(x, tensors)
 
     @staticmethod
