@@ -15,7 +15,7 @@ from nnet3.model.nnet import Nnet, load_nnet
 from nnet3.training.runs.archives import FramesKind
 from nnet3.training.runs.data_kinds import ArchivesSection
 from nnet3.training.runs.interfaces import Share
-from nnet3.training.runs.nnet_run import saturation
+from nnet3.training.runs.nnet_training_run import saturation
 from nnet3.training.train.schedules import shrinkage
 from tests.runs.task import Task
 

@@ -18,7 +18,7 @@ from rich.console import Console
 import nnet3
 from nnet3.errors import Nnet3Error, TrainingError
 from nnet3.examples import EXAMPLES, example_writer
-from nnet3.training.runs import nnet_run, train_model as train_model_module
+from nnet3.training.runs import nnet_training_run, train_model as train_model_module
 from nnet3.training.runs.archives import ArchiveSource
 from nnet3.training.runs.data_kinds import KINDS
 from nnet3.training.runs.display import Display
@@ -304,7 +304,7 @@ def test_only_the_first_process_validates(task: Task, monkeypatch: pytest.Monkey
 
     frames: list[int] = []
     monkeypatch.setattr(Display, "update", lambda display, done, count, *_: frames.append(count))
-    monkeypatch.setattr(nnet_run, "evaluate", evaluate)
+    monkeypatch.setattr(nnet_training_run, "evaluate", evaluate)
     task.change(training__epochs=1, validation__every=3, combination__models=0)
     assert run_in_threads(task) == [0, 0]
     assert len(by) == 3

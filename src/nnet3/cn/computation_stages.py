@@ -1,6 +1,7 @@
 """Stages: the pieces of computing a network with nodes of whole sequences, or with samples on several axes.
 
-A piece is a program over the samples of one axis, or a node computed by PyTorch between programs (`cn.whole`).
+A piece is a program over the samples of one axis, or a node computed by PyTorch between programs
+(`sequence_operation`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 from nnet3.cn.node import Node
 from nnet3.cn.order import Composite
-from nnet3.cn.stepped import contexts_of, row_operands
+from nnet3.cn.sequence_operation_in_loop import contexts_of, row_operands
 from nnet3.errors import NetworkError
 
 

@@ -17,7 +17,7 @@ from nnet3.cn.node import Node
 from nnet3.cn.order import needed_nodes
 from nnet3.cn.program import Question
 from nnet3.cn.samples import Layouts
-from nnet3.cn.staged import StagedRun
+from nnet3.cn.stages_run import StagesRun
 from nnet3.engine.runtime.memory import unrecorded
 from nnet3.errors import ArgumentError, NetworkError
 
@@ -245,7 +245,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         return found
 
     def _backward_in_stages(
-        self, run: StagedRun, criteria: Mapping[Node, float], extra: Sequence[Node], final: Sequence[Node]
+        self, run: StagesRun, criteria: Mapping[Node, float], extra: Sequence[Node], final: Sequence[Node]
     ) -> Differentiated:
         for node in run.needed:
             if node in self._nodes.inputs:

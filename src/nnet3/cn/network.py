@@ -25,7 +25,7 @@ from nnet3.cn.order import (
     parents_of,
 )
 from nnet3.cn.program import Program, Question
-from nnet3.cn.staged import InStages, StagedRun, StagesProfiler, title_of_whole
+from nnet3.cn.stages_run import InStages, StagesProfiler, StagesRun, title_of_whole
 from nnet3.cn.stepper import Stepper
 from nnet3.engine.driver import CompileTask
 from nnet3.engine.ir.computation import NnetComputation
@@ -163,7 +163,7 @@ class Network(DifferentiatedNetwork):
         )
         return self._program_of(question)
 
-    def _staged_run(self, inputs: Mapping[str, Any], nodes: Sequence[Node | str], *, gradients: bool) -> StagedRun:
+    def _staged_run(self, inputs: Mapping[str, Any], nodes: Sequence[Node | str], *, gradients: bool) -> StagesRun:
         """The staged form of `_program`'s run, with the inputs as values."""
         roots = [self.find(node) for node in nodes] or list(self.criteria) or list(self.outputs.values())
         layouts, values = self.given_values(roots, inputs)

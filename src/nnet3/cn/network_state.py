@@ -26,7 +26,7 @@ from nnet3.cn.program import Program, Question
 from nnet3.cn.roots import Criteria, Outputs, named_outputs, weights_of
 from nnet3.cn.runners import Runner, Runners
 from nnet3.cn.samples import Layouts, checked_layout
-from nnet3.cn.staged import StagedRun
+from nnet3.cn.stages_run import StagesRun
 from nnet3.engine.driver import ComputationCache, default_cache
 from nnet3.engine.ir.kernel import Kernel
 from nnet3.engine.runtime.memory import checked_device
@@ -353,10 +353,10 @@ class NetworkState:
         *,
         training: bool = False,
         stores_statistics: bool = False,
-    ) -> StagedRun:
-        """One computation in stages, see `StagedRun`."""
+    ) -> StagesRun:
+        """One computation in stages, see `StagesRun`."""
         told = flags, probes, training, stores_statistics, tuple(self.recorders)
-        return StagedRun(self._nodes, self._runner, layouts, needed, keep, values, *told)
+        return StagesRun(self._nodes, self._runner, layouts, needed, keep, values, *told)
 
     def _state_of_runners(self, question: Question) -> tuple[object, ...]:
         """The dependences of runners besides the question's key, while the bonds of the runners last."""

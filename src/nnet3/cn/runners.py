@@ -14,8 +14,8 @@ from torch import Tensor
 from nnet3.cn.node import Gradients, Node
 from nnet3.cn.operation import Operation, OperationState
 from nnet3.cn.program import Program, Question
+from nnet3.cn.sequence_operation_in_loop import ContextInputs, contexts_of
 from nnet3.cn.source import GRADIENT, PROBE, SEQUENCE
-from nnet3.cn.stepped import SteppedInputs, contexts_of
 from nnet3.engine.ir.kernel import Kernel
 from nnet3.engine.runtime import NnetComputer
 from nnet3.engine.runtime.second_use_cache import SecondUseCache
@@ -143,7 +143,7 @@ class Runner:
         for node, memory in self._given.items():
             memory.copy_(values[node])
 
-    def forward(self, values: Mapping[Node, Tensor], stepped: SteppedInputs | None = None) -> dict[Node, Tensor]:
+    def forward(self, values: Mapping[Node, Tensor], contexts: ContextInputs | None = None) -> dict[Node, Tensor]:
         """The outputs, from the values (rows, columns) of inputs and given nodes. They are the caller's."""
         self.give(values)
         accepted = {self.names[node]: values[node] for node in self.program.provided}
@@ -151,17 +151,17 @@ class Runner:
             rows = self.program.layout_of(node).num_samples
             zeros = torch.zeros(rows, node.shape.rows, dtype=self.dtype, device=self.device)
             accepted[self.names[node] + PROBE] = zeros
-        if stepped is not None:
-            accepted[SEQUENCE] = stepped.numbers(torch.empty(0, dtype=self.dtype, device=self.device))
-            for node, operation in self.program.source.stepped.items():
-                operation.begin([stepped.contexts[operand] for operand in contexts_of(node)])
+        if contexts is not None:
+            accepted[SEQUENCE] = contexts.numbers(torch.empty(0, dtype=self.dtype, device=self.device))
+            for node, operation in self.program.source.operations_in_loops.items():
+                operation.begin([contexts.contexts[operand] for operand in contexts_of(node)])
         found = self.computer.compute(accepted, anew=True)
         return {node: found[self.names[node]] for node in self.program.question.outputs}
 
     def context_gradients(self) -> dict[Node, Tensor]:
         """The gradients of what nodes in a loop read whole, after `backward`."""
         found: dict[Node, Tensor] = {}
-        for node, operation in self.program.source.stepped.items():
+        for node, operation in self.program.source.operations_in_loops.items():
             for context, gradient in zip(contexts_of(node), operation.gradients(), strict=True):
                 found[context] = found[context] + gradient if context in found else gradient
         return found

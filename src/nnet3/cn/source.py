@@ -20,10 +20,10 @@ from nnet3.cn.node import Node
 from nnet3.cn.nodes.delay import Delay
 from nnet3.cn.nodes.sums import Plus
 from nnet3.cn.operation import Operation, OperationState
+from nnet3.cn.sequence_operation import SequenceOperation
+from nnet3.cn.sequence_operation_in_loop import SequenceOperationInLoop, contexts_of, row_operands
 from nnet3.cn.shape import Shape
 from nnet3.cn.source_nodes import ComponentRule, PaddedRule, SlotRule, StackRule
-from nnet3.cn.stepped import SteppedOperation, contexts_of, row_operands
-from nnet3.cn.whole_sequences import WholeOperation
 from nnet3.engine.ir.kernel import Kernel, KernelInfo
 from nnet3.engine.lowering.source import GatherPart, NodeKind, Operand, SourceNode, Use, common_period
 from nnet3.engine.schedule import reached
@@ -72,9 +72,13 @@ class CnSource:
         seen = set(reached(roots, lambda node: () if node in given or node.is_stored else row_operands(node)))
         ordered = [node for node in graph.nodes if node in seen]
         #: Nodes of whole sequences that the program computes frame by frame.
-        self.stepped = {node: self._stepped(node) for node in ordered if node.operation.is_whole and node not in given}
+        self.operations_in_loops = {
+            node: self._operation_in_loop(node) for node in ordered if node.operation.is_whole and node not in given
+        }
         self.sequence = -1  # the number of each row's sequence, for these
-        self.operations = {node: self.stepped.get(node) or node.operation.in_mode(training) for node in ordered}
+        self.operations = {
+            node: self.operations_in_loops.get(node) or node.operation.in_mode(training) for node in ordered
+        }
         self._sums: dict[Node, FusedSum] = {}
         if apart is not None:
             kept = {*roots, *probes, *(node for node in ordered if self.names[node] in apart)}
@@ -96,11 +100,11 @@ class CnSource:
 
     # ---- making the nodes ----
 
-    def _stepped(self, node: Node) -> SteppedOperation:
-        assert isinstance(node.operation, WholeOperation)
+    def _operation_in_loop(self, node: Node) -> SequenceOperationInLoop:
+        assert isinstance(node.operation, SequenceOperation)
         is_below = self._flags.get(node, False)
         wanted = [is_below and self._flags.get(context, False) for context in contexts_of(node)]
-        return SteppedOperation(node.operation, wanted)
+        return SequenceOperationInLoop(node.operation, wanted)
 
     def _number_of_sequence(self) -> int:
         if self.sequence < 0:
@@ -144,7 +148,7 @@ class CnSource:
         shapes = [operand.shape for operand in row_operands(node)]
         is_below = self._flags.get(node, False)  # a criterion, not only what is watched
         wanted = [is_below and self._flags.get(operand, False) for operand in row_operands(node)]
-        if node in self.stepped:
+        if node in self.operations_in_loops:
             operands.append(self._number_of_sequence())
             shapes.append(Shape(1, node.shape.cols))
             wanted.append(False)

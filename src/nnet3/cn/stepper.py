@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.cn.frame_steps import FrameStep, FrameSteps, StepProgram
 from nnet3.cn.given import GivenInput
 from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node
 from nnet3.cn.program import Question
 from nnet3.cn.runners import Runner
 from nnet3.cn.samples import SampleLayout
-from nnet3.cn.steps import FrameStep, FrameSteps, StepProgram
-from nnet3.cn.whole_sequences import SampleRows, WholeOperation
+from nnet3.cn.sequence_operation import SampleRows, SequenceOperation
 from nnet3.errors import ArgumentError, NetworkError, check_kind, shown
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Stepper:
     def _found(self, node: Node, values: Mapping[Node, Tensor]) -> Tensor:
         """Returns the columns of a table that a node looks up, (sequences, rows)."""
         operation, layout = node.operation, SampleLayout((1,) * self._sequences, are_sequences=False)
-        assert isinstance(operation, WholeOperation)
+        assert isinstance(operation, SequenceOperation)
         table, chosen = node.operands
         columns = table.memory.detach() if table.is_stored else self._values[table]
         return operation.compute([SampleRows(columns, None), SampleRows(values[chosen], layout)], layout)

@@ -1,8 +1,8 @@
 """Training: minibatch gradient descent (1.1, 1.2) by the trainer that all networks have, or by torch optimizers.
 
-`train` puts a run together: `NetworkInTraining` makes the steps, `NetworkRun` reports and keeps the results. Everything
-else is shared with networks of components: steps in `nnet3.train`; epochs, checkpoints, logs and processes in
-`nnet3.training.runs`.
+`train` puts a run together: `NetworkInTraining` makes the steps, `NetworkTrainingRun` reports and keeps the results.
+Everything else is shared with networks of components: steps in `nnet3.train`; epochs, checkpoints, logs and processes
+in `nnet3.training.runs`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from nnet3.base.options.network_training import NetworkTrainingOptions
 from nnet3.base.options.run import DistributedSection, OutputSection
 from nnet3.cn.network import Network
 from nnet3.cn.network_in_training import CRITERION, Batch, NetworkInTraining, found_metrics
-from nnet3.cn.network_run import Batches, BatchSource, History, NetworkRun
 from nnet3.cn.network_trainer import NetworkTrainer
+from nnet3.cn.network_training_run import Batches, BatchSource, History, NetworkTrainingRun
 from nnet3.cn.node import Node
 from nnet3.cn.not_finite import NotFiniteError
 from nnet3.cn.options_by_name import OptionsByName
@@ -112,7 +112,7 @@ def train(
     with joined_world(str(network.device), distributed.meeting_timeout, distributed.timeout) as world:
         model = NetworkInTraining(network, settings, by_name, watched, world if world.size > 1 else None)
         trainer = NetworkTrainer(model, settings, optimizer)
-        run = NetworkRun(
+        run = NetworkTrainingRun(
             loop=_loop_settings(epochs, settings, source),
             world=world,
             source=source,
@@ -170,7 +170,7 @@ def _loop_settings(epochs: int, settings: NetworkTrainingOptions, source: BatchS
     )
 
 
-def _train(run: NetworkRun) -> bool:
+def _train(run: NetworkTrainingRun) -> bool:
     """Returns False if a signal has asked to stop."""
     try:
         return run.train()
@@ -180,7 +180,7 @@ def _train(run: NetworkRun) -> bool:
         raise TrainingError(f"{where}: {error}") from None
 
 
-def _train_in_folder(run: NetworkRun, folder: Path, settings: NetworkTrainingOptions, resume: bool) -> None:
+def _train_in_folder(run: NetworkTrainingRun, folder: Path, settings: NetworkTrainingOptions, resume: bool) -> None:
     check_can_save()
     world = run.world
     output = OutputSection(
@@ -210,7 +210,7 @@ def _train_in_folder(run: NetworkRun, folder: Path, settings: NetworkTrainingOpt
 
 
 @contextlib.contextmanager
-def _reports(run: NetworkRun, output: OutputSection, checkpoint: Checkpoint | None) -> Iterator[Reports]:
+def _reports(run: NetworkTrainingRun, output: OutputSection, checkpoint: Checkpoint | None) -> Iterator[Reports]:
     named = {name: name for name in (CRITERION, *run.model.metrics)}
     words = Words(CRITERION, "samples", "{}", least_others=1, curves=named)
     is_first, first_step = run.world.is_first, 0 if checkpoint is None else checkpoint.step

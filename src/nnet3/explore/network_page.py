@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from nnet3.cn import Network, Node
-from nnet3.cn.staged import InStages
+from nnet3.cn.stages_run import InStages
 from nnet3.engine.runtime import NnetComputer
 from nnet3.engine.runtime.profile import profile
 from nnet3.errors import NetworkError, check_kind

@@ -16,9 +16,9 @@ from nnet3.cn.nodes.columns import RowStack
 from nnet3.cn.nodes.sequence import AdditiveAttention, Attention
 from nnet3.cn.operation import Operation
 from nnet3.cn.samples import SampleLayout
+from nnet3.cn.sequence_operation import SampleRows
+from nnet3.cn.sequence_operation_in_loop import SequenceOperationInLoop
 from nnet3.cn.shape import Shape
-from nnet3.cn.stepped import SteppedOperation
-from nnet3.cn.whole_sequences import SampleRows
 from nnet3.engine.ir.kernel import KernelInfo
 from nnet3.errors import GradientError
 from tests.cn.check_node import state
@@ -48,7 +48,7 @@ class Case:
             self.operation.check_gradient(place)
         except GradientError:
             return False
-        return not (isinstance(self.operation, SteppedOperation) and place)
+        return not (isinstance(self.operation, SequenceOperationInLoop) and place)
 
     def info(self, wanted: Sequence[int] | None = None) -> KernelInfo:
         wanted = self.places if wanted is None else wanted
@@ -62,7 +62,7 @@ class Case:
             made[0] = made[0].round()  # there are zeros among them
         for place, classes in self.operation.num_classes(self.shapes).items():
             made[place] = (made[place].abs() * 10).long().remainder(classes).to(torch.float64)
-        if isinstance(self.operation, SteppedOperation):
+        if isinstance(self.operation, SequenceOperationInLoop):
             made[1] = torch.tensor([0, 1, 0, 2, 1, 0], dtype=torch.float64)[:, None]
         return made
 
@@ -92,8 +92,8 @@ def numbers(shape: Shape, seed: int) -> Tensor:
     return torch.randn(shape.num_cols or _ROWS, shape.rows, generator=generator, dtype=torch.float64)
 
 
-def stepped(whole: Any, *weights: SampleRows, wanted: bool = True) -> SteppedOperation:
-    made = SteppedOperation(whole, [wanted] * (2 + len(weights)))
+def stepped(whole: Any, *weights: SampleRows, wanted: bool = True) -> SequenceOperationInLoop:
+    made = SequenceOperationInLoop(whole, [wanted] * (2 + len(weights)))
     layout = SampleLayout((3, 2, 4))
     contexts = [SampleRows(torch.randn(9, 4, generator=_seeded(k), dtype=torch.float64), layout) for k in (1, 2)]
     made.begin([*contexts, *weights])
@@ -297,8 +297,8 @@ def test_attention_learns_in_a_loop_if_its_contexts_have_gradients(wanted: bool,
 
 def test_all_other_operations_learn_nothing() -> None:
     for case in CASES.values():
-        assert case.info().learns == isinstance(case.operation, SteppedOperation)
-        assert isinstance(case.operation, SteppedOperation) or case.operation.gradient_kernel() is case.operation
+        assert case.info().learns == isinstance(case.operation, SequenceOperationInLoop)
+        assert isinstance(case.operation, SequenceOperationInLoop) or case.operation.gradient_kernel() is case.operation
 
 
 def test_all_types_of_nodes_with_a_kernel_are_here() -> None:

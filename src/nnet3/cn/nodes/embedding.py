@@ -16,12 +16,12 @@ from torch.nn.functional import embedding_bag
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.leaves import Input
 from nnet3.cn.samples import SampleLayout
+from nnet3.cn.sequence_operation import SampleRows, SequenceOperation, check_samples
 from nnet3.cn.shape import Shape
-from nnet3.cn.whole_sequences import SampleRows, WholeOperation, check_samples
 from nnet3.errors import GradientError, ShapeError
 
 
-class LookUp(WholeOperation):
+class LookUp(SequenceOperation):
     """Base: columns of a table, the first operand, with a sparse gradient where all users are such operations."""
 
     weights: ClassVar[tuple[int, ...]] = (0,)

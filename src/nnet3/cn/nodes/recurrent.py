@@ -13,13 +13,13 @@ from torch import Tensor
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.sequence import SequenceReversal
 from nnet3.cn.samples import SampleLayout
+from nnet3.cn.sequence_operation import SampleRows, SequenceOperation, check_samples
 from nnet3.cn.shape import Shape
-from nnet3.cn.whole_sequences import SampleRows, WholeOperation, check_samples
 from nnet3.errors import ShapeError
 
 
 @dataclass(frozen=True)
-class LstmLayer(WholeOperation):
+class LstmLayer(SequenceOperation):
     """X: D x S; W: 4C x D; R: 4C x C; b: 4C x 1, with C rows for each of the gates i, f, g, o; the value: C x S."""
 
     type: ClassVar[str] = "lstm_layer"

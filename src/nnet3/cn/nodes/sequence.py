@@ -16,15 +16,15 @@ from torch import Tensor
 from nnet3.cn.node import Node
 from nnet3.cn.operation import check_class_indexes
 from nnet3.cn.samples import SampleLayout
+from nnet3.cn.sequence_operation import SampleRows, SequenceOperation, check_samples
 from nnet3.cn.shape import SEQUENCES, Shape
-from nnet3.cn.whole_sequences import SampleRows, WholeOperation, check_samples
 from nnet3.errors import NetworkError, ShapeError
 
 _HOW = ("first", "last", "sum", "mean", "max")
 
 
 @dataclass(frozen=True)
-class SequenceReduction(WholeOperation):
+class SequenceReduction(SequenceOperation):
     """One column for each sequence, made of all the sequence's frames; zeros for a sequence without frames."""
 
     type: ClassVar[str] = "reduce_sequence"
@@ -55,7 +55,7 @@ class SequenceReduction(WholeOperation):
 
 
 @dataclass(frozen=True)
-class SequenceSoftmax(WholeOperation):
+class SequenceSoftmax(SequenceOperation):
     """v_rj = e^x_rj / sum of e^x_ri over all frames i of the sequence of j, for each row r."""
 
     type: ClassVar[str] = "sequence_softmax"
@@ -67,7 +67,7 @@ class SequenceSoftmax(WholeOperation):
 
 
 @dataclass(frozen=True)
-class SequenceReversal(WholeOperation):
+class SequenceReversal(SequenceOperation):
     """Frame T - 1 - t of the operand at frame t."""
 
     type: ClassVar[str] = "reverse_sequence"
@@ -79,7 +79,7 @@ class SequenceReversal(WholeOperation):
 
 
 @dataclass(frozen=True)
-class BroadcastSequence(WholeOperation):
+class BroadcastSequence(SequenceOperation):
     """The sequence's column at each frame of the second operand, of which only the axis matters."""
 
     type: ClassVar[str] = "broadcast_as"
@@ -100,7 +100,7 @@ class BroadcastSequence(WholeOperation):
 
 
 @dataclass(frozen=True)
-class SequenceGather(WholeOperation):
+class SequenceGather(SequenceOperation):
     """Frame i_j of the sequence of X at frame j of the indexes, one row; zeros where X has no frame i_j."""
 
     type: ClassVar[str] = "gather_frames"
@@ -120,7 +120,7 @@ class SequenceGather(WholeOperation):
 
 
 @dataclass(frozen=True)
-class Attention(WholeOperation):
+class Attention(SequenceOperation):
     """V softmax(scale K^T q) for each column q of the first operand, over the frames of K and V in its sequence."""
 
     type: ClassVar[str] = "attention"
@@ -149,7 +149,7 @@ class Attention(WholeOperation):
 
 
 @dataclass(frozen=True)
-class AdditiveAttention(WholeOperation):
+class AdditiveAttention(SequenceOperation):
     """V softmax(w^T tanh(K + q)) for each column q of the first operand, over the frames of K and V in its sequence."""
 
     type: ClassVar[str] = "additive_attention"
@@ -186,7 +186,7 @@ def _means(scores: Tensor, values: Tensor, there: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class CtcCriterion(WholeOperation):
+class CtcCriterion(SequenceOperation):
     """PyTorch's CTC loss, summed over sequences: Y scores, C x S, whose softmax is judged; c class indexes."""
 
     type: ClassVar[str] = "ctc"

@@ -15,7 +15,7 @@ from nnet3.cn.order import needed_nodes
 from nnet3.cn.program import Program, Question
 from nnet3.cn.samples import Layouts, SampleLayout
 from nnet3.cn.shape import SEQUENCES
-from nnet3.cn.staged import ProgramPart
+from nnet3.cn.stages_run import ProgramPart
 from nnet3.engine.driver import compile_task
 from nnet3.engine.lowering.continuation import frames_missing
 from nnet3.engine.lowering.structure import structure_of

@@ -9,8 +9,8 @@ import onnx_ir as ir
 
 from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.onnx.asked import MOST_FRAMES, Asked
+from nnet3.cn.sequence_operation_in_loop import contexts_of
 from nnet3.cn.source import SEQUENCE
-from nnet3.cn.stepped import contexts_of
 from nnet3.engine.families.continued import NotAffineError
 from nnet3.errors import ExportError
 from nnet3.export.branches import ProgramBranch, one_of

@@ -31,7 +31,7 @@ from nnet3.training.runs.beginning import (
 from nnet3.training.runs.checkpoints import Checkpoint, Checkpoints
 from nnet3.training.runs.display import Display
 from nnet3.training.runs.interfaces import Kinds, SettingError, Share
-from nnet3.training.runs.nnet_run import NnetRun, loop_settings
+from nnet3.training.runs.nnet_training_run import NnetTrainingRun, loop_settings
 from nnet3.training.runs.packing import check_can_save
 from nnet3.training.runs.parallel import LimitedSteps, Parallel, TrainingRounds
 from nnet3.training.runs.reports import Reports
@@ -107,7 +107,7 @@ def train_model(
             parallel = _parallel(settings, nnet, objectives.train, world)
             dropout = dropout_schedule(settings, nnet)
             with contextlib.closing(Reports(settings.output, first_step, shown, world.is_first)) as reports:
-                run = NnetRun(
+                run = NnetTrainingRun(
                     loop=loop_settings(settings),
                     settings=settings,
                     world=world,
@@ -126,7 +126,7 @@ def train_model(
                 return _run(run, checkpoint, list(matrices))
 
 
-def _run(run: NnetRun, checkpoint: Checkpoint | None, estimated: list[str]) -> int:
+def _run(run: NnetTrainingRun, checkpoint: Checkpoint | None, estimated: list[str]) -> int:
     names = {"model": run.settings.model.file, "processes": run.world.size}
     begin_run(run, checkpoint, names, run.nnet.num_parameters)
     for name in estimated if checkpoint is None else ():
@@ -185,7 +185,7 @@ def _naming_the_place(settings: RunSettings, section: str) -> Iterator[None]:
         raise settings.text.error(section, error.key, error.message) from None
 
 
-def finish_run(run: NnetRun) -> None:
+def finish_run(run: NnetTrainingRun) -> None:
     """Write `final.raw` or `final.mdl`.
 
     The file depends on the last checkpoint and on files only, so that writing can be repeated after a sudden end.
@@ -206,7 +206,7 @@ def finish_run(run: NnetRun) -> None:
     run.reports.event("final", step=run.progress.step, path=str(path))
 
 
-def _adjusted_priors(run: NnetRun, final: Nnet) -> np.ndarray | Tensor:
+def _adjusted_priors(run: NnetTrainingRun, final: Nnet) -> np.ndarray | Tensor:
     """Returns the mean posterior of examples of the first epoch, (pdfs,), or the old priors if they are to stay."""
     section = run.settings.priors
     if not section.adjust:
@@ -224,7 +224,7 @@ def _adjusted_priors(run: NnetRun, final: Nnet) -> np.ndarray | Tensor:
     return priors
 
 
-def _final_network(run: NnetRun) -> Nnet:
+def _final_network(run: NnetTrainingRun) -> Nnet:
     """Returns the best average of the last models on held-out examples; without these the network as it is."""
     minibatches = list(run.source.combination()) if run.progress.snapshots else []
     if not minibatches:

@@ -1,4 +1,4 @@
-"""WholeOperation: a node of whole sequences, computed by PyTorch between the programs of a network.
+"""SequenceOperation: a node of whole sequences, computed by PyTorch between the programs of a network.
 
 The value may have another axis than the operands: a number of a whole sequence, frames of another input. Values are
 rows of samples, as in programs; the gradient is autograd's.
@@ -62,7 +62,7 @@ class SampleRows:
         return padded[self.sequence, self.numbers(self.samples.frame_of_row)]
 
 
-class WholeOperation(Operation):
+class SequenceOperation(Operation):
     """Base. `integers`: the operands that are class indexes or numbers of frames, which have no gradient."""
 
     is_whole: ClassVar[bool] = True

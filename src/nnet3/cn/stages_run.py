@@ -1,4 +1,4 @@
-"""Networks in stages (see `stages`): programs one after another, with PyTorch's computations in between; times.
+"""Networks in stages (see `computation_stages`): programs, and PyTorch's computations between them; times.
 
 Autograd goes through all stages: a program is a function whose derivative is the program's backward part.
 """
@@ -22,8 +22,8 @@ from nnet3.cn.node_text import describe_node
 from nnet3.cn.program import Question
 from nnet3.cn.runners import Runner
 from nnet3.cn.samples import Layouts, SampleLayout
-from nnet3.cn.stepped import SteppedInputs, contexts_of, row_operands
-from nnet3.cn.whole_sequences import SampleRows, WholeOperation
+from nnet3.cn.sequence_operation import SampleRows, SequenceOperation
+from nnet3.cn.sequence_operation_in_loop import ContextInputs, contexts_of, row_operands
 from nnet3.engine.runtime.profile import CommandTime, Profiler, ProfileReport
 
 Seen = TypeVar("Seen")
@@ -123,14 +123,14 @@ class ProgramCall:
     def forward(self, values: Sequence[Tensor]) -> dict[Node, Tensor]:
         """Returns the outputs, from the values of inputs and of contexts."""
         given = dict(zip(self.given, values[: len(self.given)], strict=True))
-        stepped = None
+        inputs = None
         if self.contexts:
             whole = zip(values[len(self.given) :], self.contexts.values(), strict=True)
             contexts = dict(zip(self.contexts, (SampleRows(value, layout) for value, layout in whole), strict=True))
             assert self.layout is not None, "frames have samples"
-            stepped = SteppedInputs(contexts, self.layout)
+            inputs = ContextInputs(contexts, self.layout)
         with self._observed():
-            return self.runner.forward(given, stepped)
+            return self.runner.forward(given, inputs)
 
     def backward(self, seeds: Mapping[Node, Tensor]) -> list[Tensor | None]:
         """Returns the gradients of the given values and of the contexts, from those of the outputs."""
@@ -166,7 +166,7 @@ class ProgramFunction(torch.autograd.Function):
 
 @dataclass(frozen=True, eq=False)
 class ProgramPart:
-    """One program of a staged run, the program's given values, and the contexts of nodes in its loops."""
+    """One program of a run in stages, the program's given values, and the contexts of nodes in its loops."""
 
     question: Question
     given: tuple[Node, ...]
@@ -174,7 +174,7 @@ class ProgramPart:
 
 
 @dataclass(eq=False)
-class StagedRun:
+class StagesRun:
     """One computation of `needed` nodes: `run` leaves the values of nodes in `keep` in `values`.
 
     `values` begins with the known values. With `flags` (whether the gradient of each node is needed) values have a
@@ -227,7 +227,7 @@ class StagedRun:
 
     def _whole(self, node: Node) -> None:
         operation = node.operation
-        assert isinstance(operation, WholeOperation)
+        assert isinstance(operation, SequenceOperation)
         operands = [SampleRows(self._value(operand), self._layout(operand)) for operand in node.operands]
         value = operation.compute(operands, self._layout(node))
         if node in self.probes and value.requires_grad:

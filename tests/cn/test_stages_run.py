@@ -356,7 +356,7 @@ def test_the_profile_of_all_stages(nodes):
 def test_a_profile_changes_no_gradient_that_follows():
     net, batch = decoder(), batch_of((3, 1), (2, 4))
     before = net.gradients(batch)
-    assert "SteppedOperation" in str(net.profile(batch, repeats=1))
+    assert "SequenceOperationInLoop" in str(net.profile(batch, repeats=1))
     for name, gradient in net.gradients(batch).items():
         np.testing.assert_array_equal(gradient, before[name])
 

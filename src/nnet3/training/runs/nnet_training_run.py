@@ -1,4 +1,4 @@
-"""NnetRun: a run that trains a network of components, or the network of an acoustic model."""
+"""NnetTrainingRun: a run that trains a network of components, or the network of an acoustic model."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def saturation(nnet: Nnet) -> float:
 
 
 @dataclass(kw_only=True)
-class NnetRun(TrainingRun):
+class NnetTrainingRun(TrainingRun):
     """Put together by `train_model`. Several output nodes are told of each on its own, too."""
 
     settings: RunSettings

@@ -1,4 +1,4 @@
-"""NetworkRun: a run that trains a computational network; BatchSource: minibatches as the run's data."""
+"""NetworkTrainingRun: a run that trains a computational network; BatchSource: minibatches as the run's data."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class History(list[float]):
 
 
 @dataclass(kw_only=True)
-class NetworkRun(TrainingRun):
+class NetworkTrainingRun(TrainingRun):
     """`rate_at`: the learning rate after a part of training; `is_scheduled`: whether the rate changes.
 
     `report` is called after each epoch with its number and criterion.

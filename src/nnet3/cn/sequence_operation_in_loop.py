@@ -1,4 +1,4 @@
-"""SteppedOperation: a node of whole sequences inside a loop over frames, such as a decoder's attention.
+"""SequenceOperationInLoop: a node of whole sequences inside a loop over frames, such as a decoder's attention.
 
 A step of the loop has one frame of each sequence of the first operand. The further operands, the *contexts*, lie
 outside of the loop: all their frames are known before the loop begins. No program holds contexts: a run is given
@@ -17,14 +17,14 @@ from torch import Tensor
 from nnet3.cn.node import Node
 from nnet3.cn.operation import Matrices, Operation, put
 from nnet3.cn.samples import SampleLayout
+from nnet3.cn.sequence_operation import SampleRows, SequenceOperation
 from nnet3.cn.shape import Shape
-from nnet3.cn.whole_sequences import SampleRows, WholeOperation
 from nnet3.engine.ir.kernel import InputPromises, KernelInfo
 from nnet3.errors import ShapeError
 
 
 @dataclass(eq=False)
-class SteppedOperation(Operation):
+class SequenceOperationInLoop(Operation):
     """The outputs of a program for frames (operand 0), with the sequence numbers of operand 1, and contexts.
 
     `wanted`: whether the gradient of each context is wanted.
@@ -32,7 +32,7 @@ class SteppedOperation(Operation):
 
     type: ClassVar[str] = "stepped"
     num_operands: ClassVar[int] = 2
-    whole: WholeOperation
+    whole: SequenceOperation
     wanted: Sequence[bool]
     _contexts: list[SampleRows] = field(default_factory=list)
     _padded: list[Tensor] = field(default_factory=list)  # (sequences, most frames, rows) each, or (columns, rows)
@@ -101,8 +101,8 @@ class SteppedOperation(Operation):
 
 
 @dataclass(frozen=True, eq=False)
-class SteppedInputs:
-    """Further inputs of a run of a program with stepped nodes: values by context, and the samples of rows."""
+class ContextInputs:
+    """Further inputs of a run, for nodes of whole sequences in loops: values by context, and the samples of rows."""
 
     contexts: Mapping[Node, SampleRows]
     layout: SampleLayout
@@ -113,7 +113,7 @@ class SteppedInputs:
 
 
 def row_operands(node: Node) -> Sequence[Node]:
-    """Returns the operands that a program reads row by row: of a stepped node the first one, else all."""
+    """Returns the operands that a program reads row by row: of a node of whole sequences the first one, else all."""
     return node.operands[:1] if node.operation.is_whole else node.operands
 
 

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from nnet3 import cn
-from nnet3.cn.steps import FrameStep, FrameSteps
+from nnet3.cn.frame_steps import FrameStep, FrameSteps
 
 
 def steps_of(out: cn.Node) -> FrameSteps:
