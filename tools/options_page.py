@@ -16,10 +16,10 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "options.md"
 INTRODUCTION = """\
 # Options
 
-This page is written by `make options` from the declarations in `nnet3/options/`, those of `cn.train` and those of the
-settings file. An option has one name: `batchnorm_stats_scale` in Python is `batchnorm-stats-scale` in a settings file
-and `--batchnorm-stats-scale` on a command line, unless another name stands beside it. Values that break the rule are
-refused everywhere.
+This page is written by `make options` from the declarations in `nnet3/base/options/`, those of `cn.train` and those of
+the settings file. An option has one name: `batchnorm_stats_scale` in Python is `batchnorm-stats-scale` in a settings
+file and `--batchnorm-stats-scale` on a command line, unless another name stands beside it. Values that break the rule
+are refused everywhere.
 """
 _NO_OPTIONS = {"Options", "Option", "DerivTimes", "StepOptions", "InputOptions", "ChainMergingOptions"}
 

@@ -15,7 +15,7 @@ from tools.mutation.mutant import Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Native code would prove without most of what is in these.
-_BY_NUMPY = "ir/proof/machine.py", "ir/proof/program_machine.py", "ir/proof/field.py", "ir/proof/randoms.py"
+_BY_NUMPY = tuple(f"engine/ir/proof/{name}.py" for name in ("machine", "program_machine", "field", "randoms"))
 
 
 class NotImportedError(Exception):
