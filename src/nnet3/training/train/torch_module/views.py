@@ -67,7 +67,7 @@ class ComponentView:
         self._own = _overrides(original, training.get(id(original)))
         if self.parts:
             self._own["parts"] = [part.view for part in self.parts]
-        self.view = original.shared_copy()
+        self.view: Component = original.shared_copy()
         if frozen and original.properties & Properties.UPDATABLE:
             self.view = shared_copy_as(_frozen_type(type(original)), original)
         reduction = (reductions or {}).get(id(original))
