@@ -17,9 +17,9 @@ from nnet3.cn.options_by_name import OptionsByName
 from nnet3.cn.shared_minibatch import share_of
 from nnet3.cn.sparse import SparseColumns
 from nnet3.errors import TrainingError
-from nnet3.training.runs.world import World
+from nnet3.training.runs.process_group import ProcessGroup
 from tests.cn.small_networks import bag_classifier, few_elements
-from tests.runs.thread_world import in_threads
+from tests.runs.thread_group import in_threads
 from tests.seeds import RANDOM
 from tests.torchrun import torchrun, train_twice
 
@@ -59,9 +59,11 @@ def _sentences(*lengths: int) -> dict[str, Any]:
     return {"words": words, "label": RANDOM.integers(0, 3, size=len(lengths))}
 
 
-def trained(net: cn.Network, batches: list[dict[str, Any]], world: World, **options: Any) -> list[dict[str, float]]:
+def trained(
+    net: cn.Network, batches: list[dict[str, Any]], group: ProcessGroup, **options: Any
+) -> list[dict[str, float]]:
     settings = NetworkTrainingOptions(**options)
-    reduction = world if world.size > 1 else None
+    reduction = group if group.size > 1 else None
     model = NetworkInTraining(net, settings, OptionsByName(settings.of_all, {}), {"far": net.find("far")}, reduction)
     trainer = NetworkTrainer(model, settings)
     found = []
@@ -80,8 +82,8 @@ def test_processes_do_what_one_does(make: Any, options: dict[str, Any]) -> None:
     if make is sentences:
         options = {name: value for name, value in options.items() if name != "momentum"}
     others = [net.copy() for _ in range(2)]
-    expected = trained(net, batches, World(), **options)
-    told = in_threads(2, lambda world: trained(others[world.rank], batches, world, **options))
+    expected = trained(net, batches, ProcessGroup(), **options)
+    told = in_threads(2, lambda group: trained(others[group.rank], batches, group, **options))
     for rank, other in enumerate(others):
         assert not isinstance(told[rank], Exception), told[rank]
         for mine, theirs in zip(expected, told[rank], strict=True):
@@ -97,7 +99,7 @@ def test_what_is_not_finite_in_one_process_is_refused_by_all() -> None:
     bad = _frames(3, 2)
     bad["x"][1][0, 1] = np.nan
     others, before = [net.copy() for _ in range(2)], net.parameters()
-    first, second = in_threads(2, lambda world: trained(others[world.rank], [bad], world))
+    first, second = in_threads(2, lambda group: trained(others[group.rank], [bad], group))
     assert isinstance(first, TrainingError)
     assert "another process" in str(first)
     assert "input 'x' holds nan in column 1 of sequence 0, row 0" in str(second)
@@ -109,24 +111,24 @@ def test_what_is_not_finite_in_one_process_is_refused_by_all() -> None:
 def test_shares_are_every_other_sequence_in_any_layout() -> None:
     net, _ = frames()
     batch = _frames(5, 2, 4)
-    first, second = (share_of(net, batch, World(rank, 2)) for rank in range(2))
+    first, second = (share_of(net, batch, ProcessGroup(rank, 2)) for rank in range(2))
     assert first is not None
     assert second is not None
     assert [first["x"].lengths, second["x"].lengths] == [(5, 4), (2,)]
     np.testing.assert_array_equal(first["state"], batch["state"][:, [0, 2]])
     rows, _ = sentences()
-    part = share_of(rows, {"words": cn.sequences([np.arange(2)] * 3), "label": np.arange(3)}, World(1, 2))
+    part = share_of(rows, {"words": cn.sequences([np.arange(2)] * 3), "label": np.arange(3)}, ProcessGroup(1, 2))
     assert part is not None
     assert (part["words"].lengths, part["label"].tolist()) == ((2,), [1])
-    assert share_of(net, _frames(4), World(1, 2)) is None
+    assert share_of(net, _frames(4), ProcessGroup(1, 2)) is None
 
 
 def test_nobody_is_given_a_share_without_frames() -> None:
     """Or shares of inputs that do not fit together: one process alone would find the error, or none."""
     net, _ = frames()
     for batch in (_frames(4, 0), _frames(4, 0, 2, 0), _frames(4, 2) | {"state": np.ones((4, 3))}, {"x": np.ones(())}):
-        assert [share_of(net, batch, World(rank, 2)) for rank in range(2)] == [None, None]
-    assert share_of(net, _frames(4, 2, 0), World(0, 2)) is not None
+        assert [share_of(net, batch, ProcessGroup(rank, 2)) for rank in range(2)] == [None, None]
+    assert share_of(net, _frames(4, 2, 0), ProcessGroup(0, 2)) is not None
 
 
 def test_a_script_is_run_by_torchrun_as_it_is(tmp_path: Path, programs: Path) -> None:
@@ -143,7 +145,7 @@ def test_shares_of_sparse_inputs_stay_sparse(layout) -> None:
     given = torch.as_tensor(x if layout == "columns" else x.T.copy()).to_sparse()
     batch, gradients = {"x": given, "label": np.array([0, 2, 1, -1, 2])}, []
     for rank in range(2):
-        part = share_of(net, batch, World(rank, 2))
+        part = share_of(net, batch, ProcessGroup(rank, 2))
         assert isinstance(part["x"], SparseColumns)
         gradients.append(net.gradients(part))
     expected = net.gradients(batch)

@@ -13,11 +13,11 @@ from nnet3.options import TrainerOptions
 from nnet3.training.runs.averaged_models import AveragedModels, JobCounts
 from nnet3.training.runs.packing import same
 from nnet3.training.runs.parallel import TrainingRounds
-from nnet3.training.runs.world import World
+from nnet3.training.runs.process_group import ProcessGroup
 from nnet3.training.train.minibatch import MatrixTarget, Minibatch, NetworkInput, grid
 from nnet3.training.train.objectives import ObjectiveByNode, ObjectiveStats
 from nnet3.training.train.trainer import Trainer
-from tests.runs.thread_world import in_threads
+from tests.runs.thread_group import in_threads
 
 SIZE = 2
 NNET = nnet3.Nnet.from_config(
@@ -43,9 +43,9 @@ def _minibatch(seed: int) -> Minibatch:
 def _in_threads(work: Callable[[AveragedModels, int], None], round_size: int) -> list[nnet3.Nnet]:
     """What happens to the models of two processes."""
 
-    def run(world: World) -> nnet3.Nnet:
+    def run(group: ProcessGroup) -> nnet3.Nnet:
         nnet = NNET.copy()
-        work(AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), world, TrainingRounds(round_size)), world.rank)
+        work(AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), group, TrainingRounds(round_size)), group.rank)
         return nnet
 
     nnets = []
@@ -131,12 +131,12 @@ def test_a_model_that_is_much_worse_does_not_count() -> None:
 def _after_rounds(objectives: list[float], weights: list[float], round_number: int) -> list[float]:
     """What the only parameters of processes are after such a round, where they were 1, 10, 100, ..."""
 
-    def run(world: World) -> float:
+    def run(group: ProcessGroup) -> float:
         nnet = NNET.copy()
-        models = AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), world, TrainingRounds(1))
+        models = AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), group, TrainingRounds(1))
         models.load_state({**models.state(), "round": round_number, "steps": 1})
-        models._stats = ObjectiveStats(objectives[world.rank], 0.0, weights[world.rank])
-        nnet.components["affine"].parameters()["bias_params"].fill_(10.0**world.rank)
+        models._stats = ObjectiveStats(objectives[group.rank], 0.0, weights[group.rank])
+        nnet.components["affine"].parameters()["bias_params"].fill_(10.0**group.rank)
         models.after_minibatch(1)
         assert models.models_agree
         return float(nnet.components["affine"].parameters()["bias_params"][0])
@@ -170,11 +170,11 @@ def test_whose_models_count(objectives: list[float], weights: list[float], round
 
 
 def test_a_model_that_does_not_count_leaves_no_nan() -> None:
-    def run(world: World) -> bool:
+    def run(group: ProcessGroup) -> bool:
         nnet = NNET.copy()
-        models = AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), world, TrainingRounds(1))
-        models._stats = ObjectiveStats(-1.0 if world.is_first else NAN, 0.0, 1.0)
-        if not world.is_first:
+        models = AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), group, TrainingRounds(1))
+        models._stats = ObjectiveStats(-1.0 if group.is_first else NAN, 0.0, 1.0)
+        if not group.is_first:
             nnet.flat_parameters()[0].fill_(NAN)
         models.load_state({**models.state(), "steps": 1})
         models.finish()
@@ -184,11 +184,11 @@ def test_a_model_that_does_not_count_leaves_no_nan() -> None:
 
 
 def test_auxiliary_terms_count() -> None:
-    def run(world: World) -> float:
+    def run(group: ProcessGroup) -> float:
         nnet = NNET.copy()
-        models = AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), world, TrainingRounds(1))
+        models = AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), group, TrainingRounds(1))
         models.load_state({**models.state(), "steps": 1})
-        models._stats = ObjectiveStats(-1.0 - world.rank, -5.0 * world.is_first, 1.0)
+        models._stats = ObjectiveStats(-1.0 - group.rank, -5.0 * group.is_first, 1.0)
         return models._shares()[0]
 
     assert in_threads(2, run) == [0.0, 1.0]
@@ -244,14 +244,14 @@ def test_a_process_whose_minibatches_were_all_skipped_has_no_statistics_to_avera
         """
     )
 
-    def work(world: World) -> tuple[list[float], list[tuple[int, ...]]]:
+    def work(group: ProcessGroup) -> tuple[list[float], list[tuple[int, ...]]]:
         own = nnet.copy()
-        models = AveragedModels(own, OPTIONS, ObjectiveByNode(own), world, TrainingRounds(1))
+        models = AveragedModels(own, OPTIONS, ObjectiveByNode(own), group, TrainingRounds(1))
         for step in range(2):  # of the first round only the best model is kept
             minibatch = _minibatch(step)
-            if world.rank == 0:
+            if group.rank == 0:
                 minibatch.inputs[0].matrix[0, 0] = float("nan")
-            assert (models.train_minibatch(minibatch, 0.01).skipped is not None) == (world.rank == 0)
+            assert (models.train_minibatch(minibatch, 0.01).skipped is not None) == (group.rank == 0)
             models.after_minibatch(step + 1)
         relu, attention = own.components["relu"], own.components["attention"]
         return [relu.count, attention.stats_count], [
@@ -276,7 +276,7 @@ def test_the_number_of_jobs_grows_by_whole_models_of_each_process() -> None:
 def _of_jobs(steps: int, stops_at: int | None = None) -> nnet3.Nnet:
     """A process alone that trains two models a round, of two minibatches each."""
     nnet = NNET.copy()
-    models = AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), World(), TrainingRounds(2), JobCounts(2, 2))
+    models = AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), ProcessGroup(), TrainingRounds(2), JobCounts(2, 2))
     for step in range(steps):
         if step == stops_at:
             state = models.state()
@@ -317,7 +317,9 @@ def test_the_rate_is_held_over_a_round() -> None:
     found = []
     for rates in ([0.01, 0.02], [0.01, 0.01]):
         nnet = NNET.copy()
-        models = AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), World(), TrainingRounds(2), JobCounts(1, 1))
+        models = AveragedModels(
+            nnet, OPTIONS, ObjectiveByNode(nnet), ProcessGroup(), TrainingRounds(2), JobCounts(1, 1)
+        )
         for step, rate in enumerate(rates):
             models.begin_minibatch(step, 0.0)
             models.train_minibatch(_minibatch(step), rate)

@@ -27,11 +27,11 @@ from nnet3.training.runs.beginning import (
     take_threads,
 )
 from nnet3.training.runs.data_kinds import KINDS
+from nnet3.training.runs.process_group import ProcessGroup
 from nnet3.training.runs.settings import RunSettings
 from nnet3.training.runs.settings_text import parse_toml
-from nnet3.training.runs.world import World
 from tests.runs.task import Task
-from tests.runs.thread_world import in_threads
+from tests.runs.thread_group import in_threads
 
 CONFIG = """
 input-node name=input dim=3
@@ -80,19 +80,19 @@ def test_contents_of_a_file(tmp_path: Path) -> None:
 
 
 def test_a_device_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert choose_device(_settings(), World()) == torch.device("cpu")
+    assert choose_device(_settings(), ProcessGroup()) == torch.device("cpu")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ConfigError, match=r"run.toml:5:1: .* expected a device that is there, got 'cuda'"):
-        choose_device(_settings("device = 'cuda'"), World())
+        choose_device(_settings("device = 'cuda'"), ProcessGroup())
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     for rank in range(2):
-        assert choose_device(_settings("device = 'cuda'"), World(5, 8, rank)) == torch.device("cuda", rank)
-    assert choose_device(_settings("device = 'cuda:1'"), World()) == torch.device("cuda", 1)
+        assert choose_device(_settings("device = 'cuda'"), ProcessGroup(5, 8, rank)) == torch.device("cuda", rank)
+    assert choose_device(_settings("device = 'cuda:1'"), ProcessGroup()) == torch.device("cuda", 1)
     with pytest.raises(ConfigError, match="expected one of 2 CUDA devices, got 'cuda:2'"):
-        choose_device(_settings("device = 'cuda:2'"), World())
+        choose_device(_settings("device = 'cuda:2'"), ProcessGroup())
     with pytest.raises(ConfigError, match="expected one of 2 CUDA devices, got 'cuda:2'"):
-        choose_device(_settings("device = 'cuda'"), World(2, 3, 2))
+        choose_device(_settings("device = 'cuda'"), ProcessGroup(2, 3, 2))
 
 
 def test_dropout_for_components_that_there_are() -> None:
@@ -132,7 +132,7 @@ def test_there_are_no_more_threads_than_processors(
     monkeypatch.setattr(module.os, "cpu_count", lambda: 3)
     monkeypatch.setattr(torch, "set_num_threads", found.append)
     for rank in range(2):
-        take_threads(wanted, World(rank, 2))
+        take_threads(wanted, ProcessGroup(rank, 2))
     assert found == taken * 2
     assert caplog.messages == [f"[training] threads is {wanted}, but this machine has 3 processors: 3 are used"] * (
         wanted > 3
@@ -201,9 +201,9 @@ def test_what_processes_begin_with_must_be_the_same() -> None:
     """Each one says so, and which process differs in what."""
 
     def begin(different: int) -> Any:
-        def work(world: World) -> None:
-            own = {"threads": 1, "size": 9 if world.rank == different else 10}
-            check_same_everywhere(world, own)
+        def work(group: ProcessGroup) -> None:
+            own = {"threads": 1, "size": 9 if group.rank == different else 10}
+            check_same_everywhere(group, own)
 
         return work
 

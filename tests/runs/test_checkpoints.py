@@ -26,7 +26,7 @@ from nnet3.training.runs.checkpoints import (
     write_folder,
 )
 from nnet3.training.runs.packing import put_together, same, take_apart
-from nnet3.training.runs.world import World
+from nnet3.training.runs.process_group import ProcessGroup
 
 CALLS = ("rename", "fsync", "open")
 
@@ -336,7 +336,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
         Checkpoints(tmp_path / "file" / "x", keep=1).prepare()
 
 
-class _Replayed(World):
+class _Replayed(ProcessGroup):
     """Processes one after the other: what the first one tells and the others send is remembered."""
 
     def __init__(self, rank: int, size: int, told: list[Any]):
@@ -362,10 +362,10 @@ def _state(rank: int) -> dict[str, Any]:
 
 def _joined(size: int) -> States:
     told: list[Any] = []
-    worlds = [_Replayed(rank, size, told) for rank in range(size)]
-    for rank, world in enumerate(worlds):
-        join_states(world, _state(rank))
-    return {f"rank-{rank}": world.sent[0] for rank, world in enumerate(worlds)}
+    groups = [_Replayed(rank, size, told) for rank in range(size)]
+    for rank, group in enumerate(groups):
+        join_states(group, _state(rank))
+    return {f"rank-{rank}": group.sent[0] for rank, group in enumerate(groups)}
 
 
 def _saved(tmp_path: Path, states: States) -> Checkpoint:
@@ -387,7 +387,7 @@ def test_each_gets_its_own(tmp_path: Path) -> None:
 
 
 def test_a_process_that_was_not_there_takes_the_first_ones(tmp_path: Path) -> None:
-    checkpoint = _saved(tmp_path, join_states(World(), _state(0)))
+    checkpoint = _saved(tmp_path, join_states(ProcessGroup(), _state(0)))
     told: list[Any] = []
     for rank in range(2):
         assert same(own_state(_Replayed(rank, 2, told), checkpoint), _state(0))

@@ -11,7 +11,7 @@ import pytest
 
 from tests.effort import at_night
 from tests.runs.task import Task
-from tests.runs.thread_world import run_in_threads
+from tests.runs.thread_group import run_in_threads
 from tests.torchrun import torchrun
 
 

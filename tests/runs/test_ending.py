@@ -18,10 +18,10 @@ from nnet3.model.hmm.topology import HmmTopology, TopologyEntry, TopologyState
 from nnet3.model.hmm.transition_model import TransitionModel
 from nnet3.training.runs import train_model as module
 from nnet3.training.runs.interfaces import Placed, RunObjectives
+from nnet3.training.runs.process_group import ProcessGroup
 from nnet3.training.runs.snapshots import Snapshots
 from nnet3.training.runs.train_model import finish_run
 from nnet3.training.runs.training_run import Progress
-from nnet3.training.runs.world import World
 from nnet3.training.train.minibatch import MatrixTarget, Minibatch, NetworkInput, grid
 from nnet3.training.train.objectives import ObjectiveByNode
 
@@ -56,7 +56,7 @@ class _Run:
     def __init__(
         self, folder: Path, factors: dict[int, float], *, rank: int = 0, priors: Any = None, test_mode: bool = False
     ):
-        self.world, self.nnet = World(rank, rank + 1), NNET
+        self.group, self.nnet = ProcessGroup(rank, rank + 1), NNET
         self.model = NNET if priors is None else nnet3.AcousticModel(TRANSITIONS, NNET, priors)
         self.snapshots = Snapshots(folder / "models", len(factors), 0.5)
         self.snapshots.prepare()

@@ -17,7 +17,7 @@ from nnet3.training.train.schedules import exponential_rate
 from nnet3.training.train.to_minibatch import to_minibatch
 from nnet3.training.train.trainer import Trainer
 from tests.runs.task import Task
-from tests.runs.thread_world import run_in_threads
+from tests.runs.thread_group import run_in_threads
 
 _LIMIT = 0.005  # so low that it shortens each step
 

@@ -13,7 +13,7 @@ from nnet3.errors import Nnet3Error
 from nnet3.kaldi_io import Writer, load_matrix
 from tests.road_case import relative_error, run_good
 from tests.runs.task import Task
-from tests.runs.thread_world import run_in_threads
+from tests.runs.thread_group import run_in_threads
 
 XCONFIG = """
 input name=input dim=5

@@ -12,21 +12,21 @@ from nnet3.errors import TrainingError
 from nnet3.options import TrainerOptions
 from nnet3.training.runs.packing import same
 from nnet3.training.runs.parallel import SharedSteps, sum_over_processes
-from nnet3.training.runs.world import World
+from nnet3.training.runs.process_group import ProcessGroup
 from nnet3.training.train.evaluation import evaluate
 from nnet3.training.train.minibatch import MatrixTarget, Minibatch, NetworkInput, grid
 from nnet3.training.train.objectives import total_stats
 from nnet3.training.train.running_state import load_network_state, network_state
 from nnet3.training.train.trainer import Trainer
-from tests.runs.thread_world import in_threads
+from tests.runs.thread_group import in_threads
 
 
 def test_numbers_are_summed_each_for_itself_and_exactly() -> None:
-    def work(world: World) -> list[float]:
-        return sum_over_processes(world, [world.rank, 0.1, 2.0**40 + world.rank])
+    def work(group: ProcessGroup) -> list[float]:
+        return sum_over_processes(group, [group.rank, 0.1, 2.0**40 + group.rank])
 
     assert in_threads(3, work) == [[3.0, pytest.approx(0.3, rel=1e-15), 3 * 2.0**40 + 3]] * 3
-    assert sum_over_processes(World(), [3, 0.1]) == [3.0, 0.1]
+    assert sum_over_processes(ProcessGroup(), [3, 0.1]) == [3.0, 0.1]
 
 
 def test_an_objective_is_the_sum_over_outputs_and_minibatches_in_test_mode() -> None:
@@ -137,15 +137,15 @@ def _minibatch(seed: int, share: slice) -> Minibatch:
     return Minibatch([NetworkInput("input", indexes, rows[0])], [MatrixTarget("output", indexes, rows[1])])
 
 
-def _steps(world: World) -> SharedSteps:
+def _steps(group: ProcessGroup) -> SharedSteps:
     nnet = NNET.copy()
-    return SharedSteps(Trainer(nnet, OPTIONS, reduction=world if world.size > 1 else None))
+    return SharedSteps(Trainer(nnet, OPTIONS, reduction=group if group.size > 1 else None))
 
 
 def test_processes_take_the_steps_of_one_on_all_rows() -> None:
-    def work(world: World) -> tuple[dict[str, object], list[float]]:
-        steps, own = _steps(world), SIZE // world.size
-        share, weights = slice(own * world.rank, own * (world.rank + 1)), []
+    def work(group: ProcessGroup) -> tuple[dict[str, object], list[float]]:
+        steps, own = _steps(group), SIZE // group.size
+        share, weights = slice(own * group.rank, own * (group.rank + 1)), []
         for seed in range(3):
             weights.append(steps.train_minibatch(_minibatch(seed, share), 0.1).total.weight)
             steps.after_minibatch(seed + 1)
@@ -153,7 +153,7 @@ def test_processes_take_the_steps_of_one_on_all_rows() -> None:
         steps.finish()
         return steps.state()["network"], steps.sum_of(tuple(weights))
 
-    alone, first, second = work(World()), *in_threads(2, work)
+    alone, first, second = work(ProcessGroup()), *in_threads(2, work)
     assert not isinstance(first, Exception), first
     assert not isinstance(second, Exception), second
     assert alone[1] == first[1] == second[1] == [SIZE * T * 1.0] * 3
@@ -163,7 +163,7 @@ def test_processes_take_the_steps_of_one_on_all_rows() -> None:
 
 
 def test_a_state_goes_on_to_the_same_bits_and_is_a_copy() -> None:
-    first, second = _steps(World()), _steps(World())
+    first, second = _steps(ProcessGroup()), _steps(ProcessGroup())
     first.train_minibatch(_minibatch(0, slice(None)), 0.1)
     state = first.state()
     first.train_minibatch(_minibatch(1, slice(None)), 0.1)

@@ -28,7 +28,7 @@ from nnet3.training.runs.train_model import train_model
 from nnet3.training.runs.training_run import Progress, TrainingRun
 from nnet3.training.train.objectives import ObjectiveStats
 from tests.runs.task import Task
-from tests.runs.thread_world import run_in_threads
+from tests.runs.thread_group import run_in_threads
 from tests.train.example_data import frame_example
 
 _STEP = TrainingRun._step

@@ -17,12 +17,12 @@ from nnet3.model.components.natural_gradient import OnlineNaturalGradient
 from nnet3.model.components.row_sums import summed_by
 from nnet3.model.nnet import Nnet
 from nnet3.train import MatrixTarget, Minibatch, NetworkInput, OutputResult, StepResult, Trainer, TrainerOptions
-from nnet3.training.runs.world import World
+from nnet3.training.runs.process_group import ProcessGroup
 from nnet3.training.train.gradient import digest_of_sums
 from nnet3.training.train.minibatch import Target, grid
 from nnet3.training.train.objectives import ObjectiveByNode
 from tests.networks.network_of_type import SAMPLES, network_of_type, request_of_type
-from tests.runs.thread_world import in_threads
+from tests.runs.thread_group import in_threads
 from tests.train.networks import everything
 
 CONFIG = """
@@ -81,9 +81,9 @@ def test_two_are_one(kind: str, seed: int) -> None:
     results = [trainer.train_minibatch(data(number, 0, 5), 0.02) for number in range(6)]
     nets = [network(seed) for _ in range(2)]
 
-    def work(world: World) -> list[StepResult]:
-        own = Trainer(nets[world.rank], options, reduction=world)
-        return [own.train_minibatch(data(n, *((0, 3), (3, 5))[world.rank]), 0.02) for n in range(6)]
+    def work(group: ProcessGroup) -> list[StepResult]:
+        own = Trainer(nets[group.rank], options, reduction=group)
+        return [own.train_minibatch(data(n, *((0, 3), (3, 5))[group.rank]), 0.02) for n in range(6)]
 
     shared = in_threads(2, work)
     start, wanted, *found = (everything(net) for net in (network(seed), alone, *nets))
@@ -103,12 +103,12 @@ def test_they_skip_together(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
     nets = [network(1) for _ in range(2)]
 
-    def work(world: World) -> list[str | None]:
-        own = Trainer(nets[world.rank], TrainerOptions(momentum=0.5), reduction=world)
+    def work(group: ProcessGroup) -> list[str | None]:
+        own = Trainer(nets[group.rank], TrainerOptions(momentum=0.5), reduction=group)
         reasons = []
         for number in range(3):
-            minibatch = data(number, *((0, 3), (3, 5))[world.rank])
-            if number == 1 and world.rank == 1:
+            minibatch = data(number, *((0, 3), (3, 5))[group.rank])
+            if number == 1 and group.rank == 1:
                 minibatch.inputs[0].matrix[0, 0] = math.nan
             reasons.append(own.train_minibatch(minibatch, 0.02).skipped)
         return reasons
@@ -135,10 +135,10 @@ def test_no_two_drop_the_same_units() -> None:
             self.seen = [*self.seen, outputs[0].clone(), settings["rng"].uniform_tensor(3, like=outputs[0])]
             return super().evaluate(target, outputs, **settings)
 
-    def work(world: World) -> Sequence[Tensor]:
+    def work(group: ProcessGroup) -> Sequence[Tensor]:
         nnet = Nnet.from_config(config)
         looking = Looking(nnet)
-        trainer = Trainer(nnet, TrainerOptions(seed=1), looking, reduction=world)
+        trainer = Trainer(nnet, TrainerOptions(seed=1), looking, reduction=group)
         for _ in range(2):
             trainer.train_minibatch(minibatch)
         return looking.seen
@@ -219,11 +219,11 @@ def _check_together_as_alone(start: Nnet, wholes: Sequence[Minibatch], parts: Se
     for whole in wholes:
         trainer.train_minibatch(whole, 0.05)
 
-    def work(world: World) -> dict[str, torch.Tensor]:
+    def work(group: ProcessGroup) -> dict[str, torch.Tensor]:
         own = start.copy()
-        trainer = Trainer(own, STEPS, reduction=world)
+        trainer = Trainer(own, STEPS, reduction=group)
         for whole, sizes in zip(wholes, parts, strict=True):
-            assert trainer.train_minibatch(_divided(whole, sizes, world.rank), 0.05).skipped is None
+            assert trainer.train_minibatch(_divided(whole, sizes, group.rank), 0.05).skipped is None
         return everything(own)
 
     before, wanted = everything(start), everything(alone)
@@ -273,12 +273,12 @@ def test_every_type_of_component(type_name: str) -> None:
 
 
 def _two_lengths(nnet: Nnet, lengths: Sequence[int]) -> list[Any]:
-    def work(world: World) -> str | None:
-        indexes = grid(2, range(lengths[world.rank]))
+    def work(group: ProcessGroup) -> str | None:
+        indexes = grid(2, range(lengths[group.rank]))
         part = _minibatch(
-            ("input", indexes, nnet.node_dim("input")), ("output", indexes, nnet.node_dim("output")), world.rank
+            ("input", indexes, nnet.node_dim("input")), ("output", indexes, nnet.node_dim("output")), group.rank
         )
-        return Trainer(nnet.copy(), STEPS, reduction=world).train_minibatch(part, 0.05).skipped
+        return Trainer(nnet.copy(), STEPS, reduction=group).train_minibatch(part, 0.05).skipped
 
     return in_threads(2, work)
 
@@ -334,11 +334,11 @@ def test_the_same_eigenvectors_are_taken_in_all_processes(monkeypatch: pytest.Mo
     """Where eigenvalues are equal, rounding decides about the vectors; a matrix that all sum mixes those of all."""
     eigh = torch.linalg.eigh
 
-    def work(world: World) -> tuple[OnlineNaturalGradient, torch.Tensor]:
+    def work(group: ProcessGroup) -> tuple[OnlineNaturalGradient, torch.Tensor]:
         estimate = OnlineNaturalGradient(4)
-        generator = torch.Generator().manual_seed(world.rank)
+        generator = torch.Generator().manual_seed(group.rank)
         monkeypatch.setattr(torch.linalg, "eigh", turned)
-        with summed_by(world):
+        with summed_by(group):
             for _ in range(3):
                 x, _ = estimate.precondition(torch.randn(3, 6, generator=generator, dtype=torch.float64))
         return estimate, x
@@ -353,12 +353,12 @@ def test_the_same_eigenvectors_are_taken_in_all_processes(monkeypatch: pytest.Mo
 
 
 def test_an_estimate_that_meets_nan_stays_in_step() -> None:
-    def work(world: World) -> tuple[int, bool]:
+    def work(group: ProcessGroup) -> tuple[int, bool]:
         estimate = OnlineNaturalGradient(4)
-        with summed_by(world):
+        with summed_by(group):
             for number in range(3):
                 x = torch.ones(3, 6, dtype=torch.float64)
-                x[0, 0] = math.nan if number == 1 and world.rank == 1 else 2.0
+                x[0, 0] = math.nan if number == 1 and group.rank == 1 else 2.0
                 estimate.precondition(x)
         return estimate.state().calls, bool(estimate.state().w.isfinite().all())
 

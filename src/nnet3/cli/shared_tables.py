@@ -21,7 +21,7 @@ from nnet3.base.kaldi_io.table_values import matrix_writer, open_matrix_table
 from nnet3.cli.compute_tables import ComputedTables, Runner, compute_share, conclude
 from nnet3.cli.tally import UtteranceTally
 from nnet3.errors import TableError
-from nnet3.training.runs.world import joined_world
+from nnet3.training.runs.process_group import joined_processes
 
 _MEETING_SECONDS = 30 * 60.0
 _WAITING_SECONDS = 7 * 24 * 3600.0  # for the process that is the last to finish
@@ -33,49 +33,49 @@ def compute_shared(tables: ComputedTables, run: Runner) -> None:
     if specifier.archive is None or specifier.script is None:
         raise TableError(f"{tables.output}: several processes write an archive each, and a script: give ark,scp:")
     kinds = tables.output.partition(":")[0]
-    with joined_world("cpu", _MEETING_SECONDS, _WAITING_SECONDS) as world:
-        parts = [f"{kinds}:{_part(specifier.archive, n)},{_part(specifier.script, n)}" for n in range(world.size)]
-        if world.is_first and not (tables.resume or world.was_restarted):
+    with joined_processes("cpu", _MEETING_SECONDS, _WAITING_SECONDS) as group:
+        parts = [f"{kinds}:{_part(specifier.archive, n)},{_part(specifier.script, n)}" for n in range(group.size)]
+        if group.is_first and not (tables.resume or group.was_restarted):
             for path in (*_parts(specifier.archive), *_parts(specifier.script)):
                 path.unlink()
-        own_script = _part(specifier.script, world.rank)
-        done = world.tell(_lines(_parts(specifier.script)) if world.is_first else None)
+        own_script = _part(specifier.script, group.rank)
+        done = group.tell(_lines(_parts(specifier.script)) if group.is_first else None)
         sizes = table_sizes(tables.features)
-        share = shares({key: size for key, size in sizes.items() if key not in done}, world.size)[world.rank]
+        share = shares({key: size for key, size in sizes.items() if key not in done}, group.size)[group.rank]
         mine = {entry.key for entry in read_script(own_script)} if os.path.exists(own_script) else set()
-        own = replace(tables, output=parts[world.rank], resume=True, writer=partial(matrix_writer, grows=True))
+        own = replace(tables, output=parts[group.rank], resume=True, writer=partial(matrix_writer, grows=True))
         tally = compute_share(own, run, share | mine)
-        numbers = world.gather((tally.done, tally.failed, tally.damaged, tally.resumed, tally.frames))
-        if world.is_first:
+        numbers = group.gather((tally.done, tally.failed, tally.damaged, tally.resumed, tally.frames))
+        if group.is_first:
             lines = _lines(_parts(specifier.script))
             write_atomically(specifier.script, [lines[key] for key in sizes if key in lines])
             _say_all(tables, numbers, tally)
-        world.tell(None)
+        group.tell(None)
 
 
 def table_sizes(rspecifier: str) -> dict[str, int]:
-    """Returns the sizes of the entries of a table of features: in bytes, where a script has places, else in frames.
+    """Returns the sizes of the entries of a table of features: in bytes, where a script has offsets, else in frames.
 
     Raises TableError for a table that cannot be read twice.
     """
     specifier = parse_rspecifier(rspecifier)
     if specifier.script is not None:
         entries = read_script(specifier.script)
-        places = {entry.key: parse_rxfilename(entry.name) for entry in entries}
-        return _byte_sizes({key: (place.name, place.offset) for key, place in places.items()})
+        files = {entry.key: parse_rxfilename(entry.name) for entry in entries}
+        return _byte_sizes({key: (each.name, each.offset) for key, each in files.items()})
     if parse_rxfilename(specifier.archive or "").kind != "file":
         raise TableError(f"{rspecifier}: several processes need features that each of them can read: give scp:")
     with open_matrix_table(rspecifier) as table:
         return {key: len(rows) for key, rows in table}
 
 
-def _byte_sizes(places: Mapping[str, tuple[str, int]]) -> dict[str, int]:
+def _byte_sizes(files: Mapping[str, tuple[str, int]]) -> dict[str, int]:
     """Returns the bytes from the position of each entry to the next entry in its file, or to the end."""
     ends: dict[str, list[int]] = {}
-    for name, offset in places.values():
+    for name, offset in files.values():
         ends.setdefault(name, [os.path.getsize(name) if os.path.isfile(name) else offset + 1]).append(offset)
     after = {name: dict(zip(sorted(set(each)), sorted(set(each))[1:], strict=False)) for name, each in ends.items()}
-    return {key: after[name].get(offset, offset + 1) - offset for key, (name, offset) in places.items()}
+    return {key: after[name].get(offset, offset + 1) - offset for key, (name, offset) in files.items()}
 
 
 def shares(sizes: Mapping[str, int], number: int) -> list[set[str]]:

@@ -66,7 +66,7 @@ class NetworkTrainingRun(TrainingRun):
         return criterion, tasks
 
     def num_frames(self, minibatch: Batch) -> int:
-        return self.samples // self.world.size
+        return self.samples // self.group.size
 
     def set_schedules(self, done: float) -> float:
         return self.trainer.set_rate(self.rate_at(done), is_scheduled=self.is_scheduled)
@@ -107,7 +107,7 @@ class NetworkTrainingRun(TrainingRun):
 
     def save_final(self, folder: Path) -> None:
         """Writes `final.cn`, and says so. In the first process."""
-        if self.world.is_first and self._save(folder / "final.cn"):
+        if self.group.is_first and self._save(folder / "final.cn"):
             self.reports.event("final", step=self.progress.step, path=str(folder / "final.cn"))
 
     def warn_of_what_is_not_saved(self) -> None:

@@ -34,12 +34,12 @@ from nnet3.training.runs.checkpoints import Checkpoint, Checkpoints
 from nnet3.training.runs.display import Display
 from nnet3.training.runs.packing import check_can_save
 from nnet3.training.runs.parallel import SharedSteps
+from nnet3.training.runs.process_group import joined_processes
 from nnet3.training.runs.reports import Reports, Words
 from nnet3.training.runs.snapshots import Snapshots
 from nnet3.training.runs.start_and_end import begin_run, checkpoint_to_go_on_from, recording_errors
 from nnet3.training.runs.stop import StopRequest
 from nnet3.training.runs.training_run import LoopSettings, Progress
-from nnet3.training.runs.world import joined_world
 from nnet3.training.train.schedules import exponential_rate
 
 Rate: TypeAlias = float | tuple[float, float] | Callable[[float], float]
@@ -109,19 +109,19 @@ def train(
         raise TrainingError("patience needs held-out minibatches: give validation=")
     watched, steering = found_metrics(network, metrics), _steering(settings, epochs, learning_rate, optimizer, by_name)
     distributed = DistributedSection()
-    with joined_world(str(network.device), distributed.meeting_timeout, distributed.timeout) as world:
-        model = NetworkInTraining(network, settings, by_name, watched, world if world.size > 1 else None)
+    with joined_processes(str(network.device), distributed.meeting_timeout, distributed.timeout) as group:
+        model = NetworkInTraining(network, settings, by_name, watched, group if group.size > 1 else None)
         trainer = NetworkTrainer(model, settings, optimizer)
         run = NetworkTrainingRun(
             loop=_loop_settings(epochs, settings, source),
-            world=world,
+            group=group,
             source=source,
             parallel=SharedSteps(trainer),
             checkpoints=None,
             snapshots=Snapshots(Path(), 0, 1.0),
             reports=Reports(OutputSection(), 0, Display(is_first=False), False),
             stop=StopRequest(),
-            facts={"settings": steering, "data": source.identity(), "environment": environment(world.size)},
+            facts={"settings": steering, "data": source.identity(), "environment": environment(group.size)},
             progress=Progress(),
             trainer=trainer,
             rate_at=rate_at,
@@ -129,8 +129,8 @@ def train(
             report=report,
         )
         run.facts["settings"] |= {"network": network.structure_digest(), "learns": list(network.tensors())}
-        if world.size > 1:
-            check_same_everywhere(world, {**run.facts["settings"], **run.facts["data"], "parameters": model.digest()})
+        if group.size > 1:
+            check_same_everywhere(group, {**run.facts["settings"], **run.facts["data"], "parameters": model.digest()})
         if folder is None:
             _train(run)
         else:
@@ -182,22 +182,22 @@ def _train(run: NetworkTrainingRun) -> bool:
 
 def _train_in_folder(run: NetworkTrainingRun, folder: Path, settings: NetworkTrainingOptions, resume: bool) -> None:
     check_can_save()
-    world = run.world
+    group = run.group
     output = OutputSection(
         folder=str(folder), print_every=settings.print_every, curves=settings.curves, tensorboard=settings.tensorboard
     )
     with contextlib.ExitStack() as opened:
         opened.enter_context(run.stop.listening())
-        if world.is_first:
+        if group.is_first:
             prepare_folder(folder)
             opened.enter_context(locked(folder))
             run.warn_of_what_is_not_saved()
         run.checkpoints = Checkpoints(folder / "checkpoints", settings.keep)
-        checkpoint = checkpoint_to_go_on_from(run.checkpoints, world, resume or world.was_restarted, "resume=True")
+        checkpoint = checkpoint_to_go_on_from(run.checkpoints, group, resume or group.was_restarted, "resume=True")
         if checkpoint is not None:
             check_same_run(str(checkpoint.path), checkpoint.facts, run.facts, allow_changes=None)
         run.reports = opened.enter_context(_reports(run, output, checkpoint))
-        names = {"processes": world.size}
+        names = {"processes": group.size}
         begin_run(run, checkpoint, names, sum(tensor.numel() for tensor in run.model.network.tensors().values()))
         with recording_errors(run):
             if _train(run):
@@ -213,7 +213,7 @@ def _train_in_folder(run: NetworkTrainingRun, folder: Path, settings: NetworkTra
 def _reports(run: NetworkTrainingRun, output: OutputSection, checkpoint: Checkpoint | None) -> Iterator[Reports]:
     named = {name: name for name in (CRITERION, *run.model.metrics)}
     words = Words(CRITERION, "samples", "{}", least_others=1, curves=named)
-    is_first, first_step = run.world.is_first, 0 if checkpoint is None else checkpoint.step
+    is_first, first_step = run.group.is_first, 0 if checkpoint is None else checkpoint.step
     with contextlib.closing(Reports(output, first_step, Display(is_first=is_first), is_first, words)) as reports:
         yield reports
 

@@ -12,7 +12,7 @@ import torch
 from nnet3.base.options.training import TrainerOptions
 from nnet3.model.nnet import Nnet
 from nnet3.training.runs.parallel import TrainingRounds, sum_over_processes
-from nnet3.training.runs.world import World
+from nnet3.training.runs.process_group import ProcessGroup
 from nnet3.training.train.minibatch import Minibatch
 from nnet3.training.train.objectives import Objective, ObjectiveStats
 from nnet3.training.train.running_state import load_network_state, network_state, parameters, statistics
@@ -52,12 +52,12 @@ class AveragedModels:
         nnet: Nnet,
         options: TrainerOptions,
         objective: Objective,
-        world: World,
+        group: ProcessGroup,
         rounds: TrainingRounds,
         jobs: JobCounts | None = None,
     ):
         self._nnet, self._options, self._objective = nnet, options, objective
-        self._world, self._rounds, self._counts = world, rounds, jobs
+        self._group, self._rounds, self._counts = group, rounds, jobs
         self._round, self._steps, self._stats = 0, 0, ObjectiveStats()
         self._own_jobs, self._rate = 1, 0.0  # of this round
         self._start: Any = None  # the model that the round began with, if there are several jobs
@@ -70,11 +70,11 @@ class AveragedModels:
 
     @property
     def jobs(self) -> int:
-        return self._own_jobs * self._world.size
+        return self._own_jobs * self._group.size
 
     def begin_minibatch(self, step: int, done: float) -> bool:
         if self._counts is not None and self.models_agree:
-            self._own_jobs = self._counts.of_process(done, self._world.size)
+            self._own_jobs = self._counts.of_process(done, self._group.size)
         return self.models_agree
 
     def train_minibatch(self, minibatch: Minibatch, rate: float) -> StepResult:
@@ -120,12 +120,12 @@ class AveragedModels:
         self._steps, self._stats = state["steps"], ObjectiveStats(*state["stats"])
 
     def sum_of(self, numbers: Sequence[float]) -> list[float]:
-        return sum_over_processes(self._world, numbers)
+        return sum_over_processes(self._group, numbers)
 
     # ---- rounds ----
 
     def _new_trainer(self) -> Trainer:
-        number = self._world.rank + self._world.size * len(self._finished)
+        number = self._group.rank + self._group.size * len(self._finished)
         options = replace(
             self._rounds.options(self._options, is_first=self._round == 0),
             seed=self._options.seed + 1_000 * self._round + number,
@@ -146,14 +146,14 @@ class AveragedModels:
         """Returns the weights in the average of the models of this process: of the earlier jobs, and the last one."""
         last = self._objective_of_job() if self._steps else _NOT_TRAINED
         own = [*(each["objective"] for each in self._finished), last]
-        all_own = torch.zeros(self._world.size, len(own), dtype=torch.float64)
-        all_own[self._world.rank] = torch.tensor(own, dtype=torch.float64)
-        self._world.sum_([all_own])
+        all_own = torch.zeros(self._group.size, len(own), dtype=torch.float64)
+        all_own[self._group.rank] = torch.tensor(own, dtype=torch.float64)
+        self._group.sum_([all_own])
         accepted = all_own >= all_own.max() - _WORSE_AND_STILL_GOOD
         if self._round == 0:
             accepted = torch.zeros_like(accepted)
             accepted.view(-1)[all_own.argmax()] = True
-        return (accepted[self._world.rank].double() / accepted.sum()).tolist()
+        return (accepted[self._group.rank].double() / accepted.sum()).tolist()
 
     @torch.no_grad()
     def _average(self, shares: Sequence[float]) -> None:
@@ -171,14 +171,14 @@ class AveragedModels:
                 tensor.add_(job["network"]["parameters"][name].to(tensor.device), alpha=share)
             for value, other in zip(values, others, strict=True):
                 value.add_(other.to(value.device), alpha=share)
-        self._world.sum_(whole)
-        self._world.sum_(values)
+        self._group.sum_(whole)
+        self._group.sum_(values)
         self._nnet.zero_stats()  # what is derived from old statistics is forgotten too
         for statistic, value in zip(found.values(), values, strict=True):
             statistic.set(value)
 
     def _whole(self, values: list[torch.Tensor]) -> list[torch.Tensor]:
         """Replaces empty values by zeros: a process with all minibatches skipped has not stored any yet."""
-        sides = iter(self._world.largest(*(side for value in values for side in value.shape)))
+        sides = iter(self._group.largest(*(side for value in values for side in value.shape)))
         shapes = [[next(sides) for _ in value.shape] for value in values]
         return [value if value.numel() else value.new_zeros(shape) for value, shape in zip(values, shapes, strict=True)]

@@ -24,8 +24,8 @@ from nnet3.base.options.run import parse_dropout
 from nnet3.errors import ConfigError, ModelFormatError, Nnet3Error, TrainingError
 from nnet3.model.nnet import AcousticModel, Nnet, load
 from nnet3.model.structure.config_reader import read_config_file
+from nnet3.training.runs.process_group import ProcessGroup
 from nnet3.training.runs.settings import RunSettings
-from nnet3.training.runs.world import World
 
 try:
     import fcntl
@@ -79,7 +79,7 @@ def contents_digest(name: str) -> str:
     return digest.hexdigest()
 
 
-def choose_device(settings: RunSettings, world: World) -> torch.device:
+def choose_device(settings: RunSettings, group: ProcessGroup) -> torch.device:
     """Returns the device of this process. Raises Nnet3Error for a missing device."""
     name = settings.training.device
     try:
@@ -90,7 +90,7 @@ def choose_device(settings: RunSettings, world: World) -> torch.device:
         if not torch.cuda.is_available():
             raise settings.text.error("training", "device", f"expected a device that is there, got '{name}'")
         if device.index is None:
-            device = torch.device("cuda", world.local_rank)
+            device = torch.device("cuda", group.local_rank)
         if device.index is not None and device.index >= torch.cuda.device_count():
             raise settings.text.error(
                 "training", "device", f"expected one of {torch.cuda.device_count()} CUDA devices, got '{device}'"
@@ -98,10 +98,10 @@ def choose_device(settings: RunSettings, world: World) -> torch.device:
     return device
 
 
-def take_threads(wanted: int, world: World) -> None:
+def take_threads(wanted: int, group: ProcessGroup) -> None:
     """Use so many threads, or as PyTorch chooses if 0, but no more than processors: more would only wait."""
     most = os.cpu_count() or 1
-    if wanted > most and world.is_first:
+    if wanted > most and group.is_first:
         _LOG.warning("[training] threads is %d, but this machine has %d processors: %d are used", wanted, most, most)
     if wanted:
         torch.set_num_threads(min(wanted, most))
@@ -171,13 +171,13 @@ def check_same_run(path: str, before: Mapping[str, Any], now: Mapping[str, Any],
     )
 
 
-def check_same_everywhere(world: World, own: Mapping[str, Any]) -> None:
+def check_same_everywhere(group: ProcessGroup, own: Mapping[str, Any]) -> None:
     """Raise TrainingError in all processes unless all begin with equal facts: they would fall out of step."""
     complaint = None
-    for rank, theirs in enumerate(world.gather(own)):
+    for rank, theirs in enumerate(group.gather(own)):
         for name, of_first, is_theirs in _differences(own, theirs):
             complaint = complaint or f"{name} is {of_first} in process 0, {is_theirs} in process {rank}"
-    complaint = world.tell(complaint)
+    complaint = group.tell(complaint)
     if complaint is not None:
         raise TrainingError(f"all processes must begin with the same settings, model and data, but {complaint}")
 

@@ -22,7 +22,7 @@ from nnet3.base.kaldi_io.files import reason_of
 from nnet3.base.text import read_json
 from nnet3.errors import ModelFormatError, Nnet3Error, shown
 from nnet3.training.runs.packing import Tensors, load_parts, put_together, save_parts, take_apart
-from nnet3.training.runs.world import World
+from nnet3.training.runs.process_group import ProcessGroup
 
 _TEMPORARY = ".tmp"
 _LOG = logging.getLogger("nnet3")
@@ -189,32 +189,32 @@ def _checksum(path: Path) -> int:
     return value
 
 
-def join_states(world: World, own: Any) -> States:
+def join_states(group: ProcessGroup, own: Any) -> States:
     """Returns the states of all processes, in the first process; nothing in other processes. Called by all processes.
 
     The first process's state is whole; a later process's state has only the differences from the first.
     """
     tree, tensors = take_apart(own)
-    if world.size == 1:
+    if group.size == 1:
         return {_FIRST: (tree, tensors)}
-    of_first = world.tell({name: _digest(tensor) for name, tensor in tensors.items()} if world.is_first else None)
+    of_first = group.tell({name: _digest(tensor) for name, tensor in tensors.items()} if group.is_first else None)
     different = {name: tensor for name, tensor in tensors.items() if of_first.get(name) != _digest(tensor)}
-    gathered = world.gather((tree, tensors if world.is_first else different))
+    gathered = group.gather((tree, tensors if group.is_first else different))
     return {f"rank-{rank}": state for rank, state in enumerate(gathered)}
 
 
-def own_state(world: World, checkpoint: Checkpoint) -> Any:
+def own_state(group: ProcessGroup, checkpoint: Checkpoint) -> Any:
     """Returns the state given by this process, or the first process's state if this process gave none.
 
     Raises ModelFormatError for a damaged state.
 
     The first process reads for all, since the checkpoint's files may be out of sight of other processes.
     """
-    tree, tensors = world.tell(checkpoint.parts(_FIRST) if world.is_first else None)
-    for rank in range(1, world.size):
+    tree, tensors = group.tell(checkpoint.parts(_FIRST) if group.is_first else None)
+    for rank in range(1, group.size):
         name = f"rank-{rank}"
-        other = world.tell(checkpoint.parts(name) if world.is_first and checkpoint.has(name) else None)
-        if rank == world.rank and other is not None:
+        other = group.tell(checkpoint.parts(name) if group.is_first and checkpoint.has(name) else None)
+        if rank == group.rank and other is not None:
             tree, tensors = other[0], {**tensors, **other[1]}
     with naming_damage(checkpoint):
         return put_together(tree, tensors)

@@ -25,8 +25,8 @@ def _check_sizes(text: str) -> None:
         MinibatchSizes.parse(text)
 
 
-_NODES = Texts(form="the name of an output node, or a list of such")
-_TABLES = Texts(form="a table of examples such as ark:train.ark, or a list of such", parse=parse_rspecifier)
+_NODES = Texts(description="the name of an output node, or a list of such")
+_TABLES = Texts(description="a table of examples such as ark:train.ark, or a list of such", parse=parse_rspecifier)
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class ArchivesSection(Options):
     combine: tuple[str, ...] = option((), _TABLES, "tables by which the final model is chosen; none: those of valid")
     minibatch_size: str = option(
         "64",
-        Text(form=f"a rule such as 64, 1:64 or 64,32, or {AS_IT_IS}", parse=_check_sizes),
+        Text(description=f"a rule such as 64, 1:64 or 64,32, or {AS_IT_IS}", parse=_check_sizes),
         f"examples; {AS_IT_IS}: no merging",
     )
     valid_minibatch_size: str = option(
-        "1:64", Text(form="a rule such as 1:64", parse=_check_sizes), "of held-out examples"
+        "1:64", Text(description="a rule such as 1:64", parse=_check_sizes), "of held-out examples"
     )
     shuffle_buffer: int = option(5000, Integer(at_least(0)), "examples held to be shuffled; 0: all")
     on_damage: str = option("error", choice("error", "skip"), "what a damaged example means")
@@ -90,7 +90,9 @@ class ChainSection(ChainOptions):
 
     den_fst: str = option("", Text(), "the denominator graph")
     den_fsts: tuple[str, ...] = option(
-        (), Texts(form="OUTPUT=FILE, or a list of such"), "denominator graphs of output nodes, as output-en=en.den.fst"
+        (),
+        Texts(description="OUTPUT=FILE, or a list of such"),
+        "denominator graphs of output nodes, as output-en=en.den.fst",
     )
     leaky_hmm_coefficient: float = again(DenominatorOptions, "leaky_hmm_coefficient", 0.1)
     insist_on_den_fst: bool = again(DenominatorOptions, "insist_on_den_fst", False)

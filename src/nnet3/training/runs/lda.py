@@ -20,8 +20,8 @@ from nnet3.model.nnet import Nnet
 from nnet3.model.xconfig.expand import expand_xconfig, is_xconfig
 from nnet3.training.runs.beginning import config_text
 from nnet3.training.runs.interfaces import DataKind
+from nnet3.training.runs.process_group import ProcessGroup
 from nnet3.training.runs.settings import RunSettings
-from nnet3.training.runs.world import World
 from nnet3.training.train.lda_stats import LdaStats, accumulated, beside, estimate_transform
 
 
@@ -48,7 +48,9 @@ def wanted_transform(settings: RunSettings) -> WantedTransform | None:
     return None
 
 
-def estimated_matrices(settings: RunSettings, kind: DataKind, world: World, *, goes_on: bool) -> dict[str, np.ndarray]:
+def estimated_matrices(
+    settings: RunSettings, kind: DataKind, group: ProcessGroup, *, goes_on: bool
+) -> dict[str, np.ndarray]:
     """Returns the transform missing in the xconfig, by the name of its file, or nothing.
 
     The first process estimates the transform and writes it into the run's folder, where a resumed run finds it.
@@ -59,9 +61,9 @@ def estimated_matrices(settings: RunSettings, kind: DataKind, world: World, *, g
     path = Path(settings.output.folder) / PurePath(wanted.path).name
     if goes_on and not path.exists():
         return {}  # it began with the identity
-    if world.is_first and not goes_on:
+    if group.is_first and not goes_on:
         _write(path, _estimated(settings, kind, wanted))
-    return {wanted.path: world.tell(load_matrix(path) if world.is_first else None)}
+    return {wanted.path: group.tell(load_matrix(path) if group.is_first else None)}
 
 
 def identity(matrices: Mapping[str, np.ndarray]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import torch
 
 from nnet3.base.options.training import TrainerOptions
-from nnet3.training.runs.world import World
+from nnet3.training.runs.process_group import ProcessGroup
 from nnet3.training.train.step_result import StepResult
 from nnet3.training.train.trainer import MinibatchTrainer, Trainer
 
@@ -79,10 +79,10 @@ class TrainingRounds:
         return replace(options, max_param_change=options.max_param_change / math.sqrt(2))
 
 
-def sum_over_processes(world: World, numbers: Sequence[float]) -> list[float]:
+def sum_over_processes(group: ProcessGroup, numbers: Sequence[float]) -> list[float]:
     """Returns the sum of each number over all processes."""
     total = torch.tensor(numbers, dtype=torch.float64)
-    world.sum_([total])
+    group.sum_([total])
     return total.tolist()
 
 

@@ -9,21 +9,21 @@ from typing import Any
 
 from nnet3.errors import Nnet3Error
 from nnet3.training.runs.checkpoints import Checkpoint, Checkpoints
+from nnet3.training.runs.process_group import ProcessGroup
 from nnet3.training.runs.training_run import TrainingRun
-from nnet3.training.runs.world import World
 
 _LOG = logging.getLogger("nnet3")
 
 
 def checkpoint_to_go_on_from(
-    checkpoints: Checkpoints, world: World, resume: bool, option: str = "--resume"
+    checkpoints: Checkpoints, group: ProcessGroup, resume: bool, option: str = "--resume"
 ) -> Checkpoint | None:
     """Returns the latest checkpoint to all processes if the run is to `resume`; None without a checkpoint.
 
     Raises Nnet3Error if a checkpoint exists and the run is not to `resume`; the message names the `option` to say so.
     """
     found = None
-    if world.is_first:
+    if group.is_first:
         found = checkpoints.latest()
         if found is not None and not resume:
             raise Nnet3Error(
@@ -32,13 +32,13 @@ def checkpoint_to_go_on_from(
             )
         if resume and found is None:
             _LOG.warning("%s: there is no checkpoint to go on from: the run begins", checkpoints.folder)
-    result: Checkpoint | None = world.tell(found)
+    result: Checkpoint | None = group.tell(found)
     return result
 
 
 def begin_run(run: TrainingRun, checkpoint: Checkpoint | None, names: Mapping[str, Any], parameters: int) -> None:
     """Begin, or go on from a checkpoint; the log says so, with these names, and then all settings."""
-    if run.world.is_first:
+    if run.group.is_first:
         if run.checkpoints is not None:
             run.checkpoints.prepare()
         run.snapshots.prepare()
@@ -48,7 +48,7 @@ def begin_run(run: TrainingRun, checkpoint: Checkpoint | None, names: Mapping[st
         run.restore(checkpoint)
         run.reports.event("resume", step=run.progress.step, checkpoint=str(checkpoint.path), **names)
     run.reports.record("settings", **{name: value for part in run.facts.values() for name, value in part.items()})
-    if run.world.is_first:
+    if run.group.is_first:
         run.snapshots.remove_others(run.progress.snapshots)
 
 

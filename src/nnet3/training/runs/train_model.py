@@ -34,13 +34,13 @@ from nnet3.training.runs.interfaces import Kinds, SettingError, Share
 from nnet3.training.runs.nnet_training_run import NnetTrainingRun, loop_settings
 from nnet3.training.runs.packing import check_can_save
 from nnet3.training.runs.parallel import LimitedSteps, Parallel, TrainingRounds
+from nnet3.training.runs.process_group import ProcessGroup, joined_processes
 from nnet3.training.runs.reports import Reports
 from nnet3.training.runs.settings import RunSettings
 from nnet3.training.runs.snapshots import Snapshots
 from nnet3.training.runs.start_and_end import begin_run, checkpoint_to_go_on_from, recording_errors
 from nnet3.training.runs.stop import StopRequest
 from nnet3.training.runs.training_run import Progress
-from nnet3.training.runs.world import World, joined_world
 from nnet3.training.train.combine import combine
 from nnet3.training.train.objectives import Objective
 from nnet3.training.train.priors import mean_posterior
@@ -69,22 +69,22 @@ def train_model(
     with (
         contextlib.ExitStack() as opened,
         stop.listening(),
-        joined_world(
+        joined_processes(
             settings.training.device, distributed.meeting_timeout, distributed.timeout, checks=distributed.check
-        ) as world,
+        ) as group,
     ):
-        take_threads(settings.training.threads, world)
-        device = choose_device(settings, world)
+        take_threads(settings.training.threads, group)
+        device = choose_device(settings, group)
         folder = Path(settings.output.folder)
-        if world.is_first:
+        if group.is_first:
             opened.enter_context(run_folder(folder))
         checkpoints = Checkpoints(folder / "checkpoints", settings.checkpoints.keep)
-        checkpoint = checkpoint_to_go_on_from(checkpoints, world, resume or world.was_restarted)
+        checkpoint = checkpoint_to_go_on_from(checkpoints, group, resume or group.was_restarted)
         data_kind = kinds.data[settings.data_kind].kind()
-        matrices = lda.estimated_matrices(settings, data_kind, world, goes_on=checkpoint is not None)
+        matrices = lda.estimated_matrices(settings, data_kind, group, goes_on=checkpoint is not None)
         model, nnet = _model(settings, device, matrices)
         with _naming_the_place(settings, "data"):
-            source = data_kind.open(settings.data, nnet, _share(settings, world), settings.training.seed)
+            source = data_kind.open(settings.data, nnet, _share(settings, group), settings.training.seed)
         with contextlib.closing(source):
             kind = kinds.objective[settings.objective_kind].kind()
             with _naming_the_place(settings, "objective"):
@@ -97,20 +97,20 @@ def train_model(
                     **kind.identity(settings.objective),
                 },
                 "data": source.identity(),
-                "environment": environment(world.size),
+                "environment": environment(group.size),
             }
-            check_same_everywhere(world, {**settings.all(), **facts["settings"], **facts["data"]})
+            check_same_everywhere(group, {**settings.all(), **facts["settings"], **facts["data"]})
             if checkpoint is not None:
                 check_same_run(str(checkpoint.path), checkpoint.facts, facts, allow_changes)
             first_step = 0 if checkpoint is None else checkpoint.step
-            shown = display or Display(is_first=world.is_first)
-            parallel = _parallel(settings, nnet, objectives.train, world)
+            shown = display or Display(is_first=group.is_first)
+            parallel = _parallel(settings, nnet, objectives.train, group)
             dropout = dropout_schedule(settings, nnet)
-            with contextlib.closing(Reports(settings.output, first_step, shown, world.is_first)) as reports:
+            with contextlib.closing(Reports(settings.output, first_step, shown, group.is_first)) as reports:
                 run = NnetTrainingRun(
                     loop=loop_settings(settings),
                     settings=settings,
-                    world=world,
+                    group=group,
                     model=model,
                     source=source,
                     objectives=objectives,
@@ -127,7 +127,7 @@ def train_model(
 
 
 def _run(run: NnetTrainingRun, checkpoint: Checkpoint | None, estimated: list[str]) -> int:
-    names = {"model": run.settings.model.file, "processes": run.world.size}
+    names = {"model": run.settings.model.file, "processes": run.group.size}
     begin_run(run, checkpoint, names, run.nnet.num_parameters)
     for name in estimated if checkpoint is None else ():
         run.reports.event("lda", step=0, estimated=name)
@@ -148,7 +148,7 @@ def _model(
     return model, nnet
 
 
-def _parallel(settings: RunSettings, nnet: Nnet, objective: Objective, world: World) -> Parallel:
+def _parallel(settings: RunSettings, nnet: Nnet, objective: Objective, group: ProcessGroup) -> Parallel:
     training = settings.training
     steps = {item.name: getattr(training, item.name) for item in declared(StepOptions)}
     truncates = training.deriv_truncate_margin >= 0  # contexts are those of 'output', which not all networks have
@@ -156,9 +156,9 @@ def _parallel(settings: RunSettings, nnet: Nnet, objective: Objective, world: Wo
     steps["max_skipped"] = _NO_LIMIT  # the run counts them, also over resumptions
     options = TrainerOptions(**steps, seed=training.seed)
     rounds, jobs = _rounds(settings), _jobs(settings)
-    if settings.distributed.mode == "averaging" and (world.size > 1 or jobs):
-        return AveragedModels(nnet, options, objective, world, rounds, jobs)
-    return LimitedSteps(Trainer(nnet, options, objective, reduction=world if world.size > 1 else None), rounds)
+    if settings.distributed.mode == "averaging" and (group.size > 1 or jobs):
+        return AveragedModels(nnet, options, objective, group, rounds, jobs)
+    return LimitedSteps(Trainer(nnet, options, objective, reduction=group if group.size > 1 else None), rounds)
 
 
 def _rounds(settings: RunSettings) -> TrainingRounds:
@@ -170,10 +170,10 @@ def _jobs(settings: RunSettings) -> JobCounts | None:
     return JobCounts(distributed.num_jobs_initial, distributed.num_jobs_final) if distributed.num_jobs_final else None
 
 
-def _share(settings: RunSettings, world: World) -> Share:
+def _share(settings: RunSettings, group: ProcessGroup) -> Share:
     rounds, jobs = _rounds(settings), _jobs(settings)
-    halved = rounds.first * (jobs.of_process(0.0, world.size) if jobs else 1) if rounds.halved else 0
-    return Share(world.rank, world.size, halved)
+    halved = rounds.first * (jobs.of_process(0.0, group.size) if jobs else 1) if rounds.halved else 0
+    return Share(group.rank, group.size, halved)
 
 
 @contextlib.contextmanager
@@ -190,7 +190,7 @@ def finish_run(run: NnetTrainingRun) -> None:
 
     The file depends on the last checkpoint and on files only, so that writing can be repeated after a sudden end.
     """
-    if not run.world.is_first:
+    if not run.group.is_first:
         return
     final = _final_network(run)
     is_acoustic = isinstance(run.model, AcousticModel)

@@ -18,10 +18,10 @@ from nnet3.training.runs.checkpoints import Checkpoint, Checkpoints, join_states
 from nnet3.training.runs.interfaces import DataSource, Placed
 from nnet3.training.runs.packing import check_alike
 from nnet3.training.runs.parallel import Parallel
+from nnet3.training.runs.process_group import ProcessGroup
 from nnet3.training.runs.reports import Reports
 from nnet3.training.runs.snapshots import Snapshots
 from nnet3.training.runs.stop import StopRequest
-from nnet3.training.runs.world import World
 from nnet3.training.train.objectives import ObjectiveStats, total_stats
 from nnet3.training.train.step_result import StepResult
 
@@ -94,7 +94,7 @@ class TrainingRun(abc.ABC):
     """
 
     loop: LoopSettings
-    world: World
+    group: ProcessGroup
     source: DataSource
     parallel: Parallel
     checkpoints: Checkpoints | None
@@ -185,7 +185,7 @@ class TrainingRun(abc.ABC):
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Goes on from the checkpoint. Raises ModelFormatError for a damaged checkpoint."""
-        own = own_state(self.world, checkpoint)
+        own = own_state(self.group, checkpoint)
         with naming_damage(checkpoint):
             check_alike(own, self._own())
             self.progress = Progress.from_json(own["progress"])
@@ -202,8 +202,8 @@ class TrainingRun(abc.ABC):
         if self.checkpoints is None or is_within or self.saved_at == self.progress.step:
             return
         self.saved_at = self.progress.step
-        states = join_states(self.world, self._own())
-        if self.world.is_first:
+        states = join_states(self.group, self._own())
+        if self.group.is_first:
             path = self.checkpoints.save(self.progress.step, self.facts, states, self.save_model)
             self.reports.event("checkpoint", step=self.progress.step, path=str(path))
 
@@ -218,7 +218,7 @@ class TrainingRun(abc.ABC):
         with contextlib.closing(self.source.training(self.progress.epoch, self.progress.position)) as minibatches:
             while True:
                 placed = None if self.stop.number else next(minibatches, None)
-                has_none, self.stopped_by = self.world.largest(int(placed is None), self.stop.number)
+                has_none, self.stopped_by = self.group.largest(int(placed is None), self.stop.number)
                 if has_none or placed is None:
                     return
                 yield placed
@@ -237,7 +237,7 @@ class TrainingRun(abc.ABC):
         progress.position, progress.done = placed.position, placed.done
         stats, tasks = self.told(placed.minibatch, result)
         progress.add(stats, tasks)
-        frames = self.num_frames(placed.minibatch) * self.world.size  # about: others may have a row less or more
+        frames = self.num_frames(placed.minibatch) * self.group.size  # about: others may have a row less or more
         self._count_skipped(placed, result.skipped)
         after = progress.part_done(epochs)
         average = progress.interval.average if progress.interval.weight else None
@@ -251,8 +251,8 @@ class TrainingRun(abc.ABC):
             return
         self.progress.skipped += number
         step, most = self.progress.step, self.loop.max_skipped
-        own = {"process": self.world.rank, "reason": reason, "keys": list(placed.keys)}
-        found = [each for each in self.world.tell(self.world.gather(own)) if each["reason"] is not None]
+        own = {"process": self.group.rank, "reason": reason, "keys": list(placed.keys)}
+        found = [each for each in self.group.tell(self.group.gather(own)) if each["reason"] is not None]
         for each in found:
             self.reports.event("skip", step=step, skipped=self.progress.skipped, **each)
         if self.progress.skipped > most:
@@ -305,7 +305,7 @@ class TrainingRun(abc.ABC):
     def _look_at_patience(self, held_out: Mapping[str, ObjectiveStats]) -> None:
         """Ends the run after too long without a better epoch. The first process, having validated, decides."""
         progress = self.progress
-        value = self.world.tell(self.total(held_out).average if held_out else None)
+        value = self.group.tell(self.total(held_out).average if held_out else None)
         if value is None:
             return
         if not math.isnan(value) and (progress.best is None or self.is_better(value, progress.best)):
@@ -342,7 +342,7 @@ class TrainingRun(abc.ABC):
 
     def _validate(self, epoch: int) -> dict[str, ObjectiveStats]:
         """Evaluates in the first process alone: the other processes wait at the next minibatch."""
-        if not self.world.is_first:
+        if not self.group.is_first:
             return {}
         found = self.evaluate()
         stats = self.total(found) if found else ObjectiveStats()
@@ -355,5 +355,5 @@ class TrainingRun(abc.ABC):
         if self.progress.step in self.progress.snapshots:
             return
         self.progress.snapshots.append(self.progress.step)
-        if self.world.is_first:
+        if self.group.is_first:
             self.save_snapshot(self.snapshots.path(self.progress.step))

@@ -28,12 +28,12 @@ _VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _CALLERS_SHOWN = 3
 
 
-class World:
+class ProcessGroup:
     """This process among `size`: number `rank`, number `local_rank` on its machine. All processes call its methods.
 
-    All messages between processes go through here. A World is a `RowReduction` for sums over the rows of a minibatch
-    shared by processes. With `checks` each call is compared first: if processes are about to make different calls,
-    which would mix up numbers, an error names the call of every process.
+    All messages between processes go through here. A ProcessGroup is a `RowReduction` for sums over the rows of a
+    minibatch shared by processes. With `checks` each call is compared first: if processes are about to make different
+    calls, which would mix up numbers, an error names the call of every process.
     """
 
     def __init__(self, rank: int = 0, size: int = 1, local_rank: int = 0, *, checks: bool = False):
@@ -50,7 +50,7 @@ class World:
         return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
     def largest(self, *numbers: int) -> list[int]:
-        """Returns the largest of all processes' numbers, for each place."""
+        """Returns the largest of all processes' numbers, for each position."""
         if self.size == 1 or not numbers:
             return list(numbers)
         tensor = torch.tensor(numbers, dtype=torch.int64)
@@ -124,14 +124,16 @@ def _callers(depth: int) -> str:
 
 
 @contextlib.contextmanager
-def joined_world(device: str, meeting_timeout: float, timeout: float, *, checks: bool = False) -> Iterator[World]:
+def joined_processes(
+    device: str, meeting_timeout: float, timeout: float, *, checks: bool = False
+) -> Iterator[ProcessGroup]:
     """Connects the processes started by torchrun; without torchrun, this process alone.
 
     Processes wait `meeting_timeout` seconds until all have begun, and `timeout` seconds for one another from then on.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
-        yield World()
+        yield ProcessGroup()
         return
     missing = [name for name in _VARIABLES if name not in os.environ]
     if missing:
@@ -149,7 +151,7 @@ def joined_world(device: str, meeting_timeout: float, timeout: float, *, checks:
             "the first one"
         ) from error
     try:
-        yield World(dist.get_rank(), dist.get_world_size(), local_rank, checks=checks)
+        yield ProcessGroup(dist.get_rank(), dist.get_world_size(), local_rank, checks=checks)
     except LostError:
         raise
     except Nnet3Error as error:

@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from nnet3.training.runs import train_model
-from nnet3.training.runs.world import World
+from nnet3.training.runs.process_group import ProcessGroup
 from tests.patience import PATIENCE
 from tests.runs.task import Task
 
@@ -52,8 +52,8 @@ class Exchange:
             self._changed.notify_all()
 
 
-class ThreadWorld(World):
-    """What `World` does with processes, with threads. They are always checked to be in step."""
+class ThreadGroup(ProcessGroup):
+    """What `ProcessGroup` does with processes, with threads. They are always checked to be in step."""
 
     def __init__(self, rank: int, size: int, exchange: Exchange):
         super().__init__(rank, size, checks=True)
@@ -71,13 +71,13 @@ class ThreadWorld(World):
         return pickle.loads(self._exchange(self.rank, pickle.dumps(value))[0])
 
 
-def in_threads(size: int, work: Callable[[World], T]) -> list[T | Exception]:
+def in_threads(size: int, work: Callable[[ProcessGroup], T]) -> list[T | Exception]:
     """What `work` returns or raises in each thread; who waits for one that has raised gets a GoneError."""
     exchange, results = Exchange(size), list[Any]([None] * size)
 
     def run(rank: int) -> None:
         try:
-            results[rank] = work(ThreadWorld(rank, size, exchange))
+            results[rank] = work(ThreadGroup(rank, size, exchange))
         except Exception as error:
             results[rank] = error
             exchange.leave()
@@ -93,15 +93,15 @@ def in_threads(size: int, work: Callable[[World], T]) -> list[T | Exception]:
 def run_in_threads(task: Task, size: int = 2, **options: Any) -> list[int | Exception]:
     """A run of the task by so many processes: how it has ended in each."""
 
-    def run(world: World) -> int:
-        worlds.world = world
+    def run(group: ProcessGroup) -> int:
+        groups.group = group
         return task.run(**options)
 
     @contextlib.contextmanager
-    def joined(device: str, *timeouts: float, checks: bool) -> Iterator[World]:
-        yield worlds.world
+    def joined(device: str, *timeouts: float, checks: bool) -> Iterator[ProcessGroup]:
+        yield groups.group
 
-    worlds = threading.local()
+    groups = threading.local()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train_model, "joined_world", joined)
+        patch.setattr(train_model, "joined_processes", joined)
         return in_threads(size, run)

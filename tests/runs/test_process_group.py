@@ -17,9 +17,9 @@ from torch import Tensor
 from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
 from nnet3.errors import LostError, Nnet3Error, TrainingError
-from nnet3.training.runs import world as module
-from nnet3.training.runs.world import World, joined_world
-from tests.runs.thread_world import in_threads
+from nnet3.training.runs import process_group as module
+from nnet3.training.runs.process_group import ProcessGroup, joined_processes
+from tests.runs.thread_group import in_threads
 
 
 class _Network:
@@ -52,10 +52,10 @@ def network(monkeypatch: pytest.MonkeyPatch) -> _Network:
 
 
 def test_alone_nothing_is_sent(network: _Network) -> None:
-    world, tensor = World(), torch.ones(2)
-    world.sum_([tensor])
+    group, tensor = ProcessGroup(), torch.ones(2)
+    group.sum_([tensor])
     assert tensor.tolist() == [1, 1]
-    assert (world.largest(3, -1), world.gather("a"), world.tell("a"), world.is_first) == ([3, -1], ["a"], "a", True)
+    assert (group.largest(3, -1), group.gather("a"), group.tell("a"), group.is_first) == ([3, -1], ["a"], "a", True)
     assert network.reduced == []
 
 
@@ -65,14 +65,14 @@ def test_sums_stay_where_they_are(network: _Network, size: int) -> None:
     whole = torch.arange(6.0).reshape(2, 3)
     tensors = [whole.T, torch.tensor(2.0), torch.ones(2, 2, dtype=torch.float64), torch.zeros(0)]
     expected = [111 * tensor for tensor in tensors]
-    World(1, size).sum_(tensors)
+    ProcessGroup(1, size).sum_(tensors)
     assert all(torch.equal(*pair) for pair in zip(tensors, expected, strict=True))
     assert torch.equal(whole, expected[0].T)
     assert network.reduced == [("torch.float32", (7,), None), ("torch.float64", (4,), None)]
 
 
 def test_what_is_gathered_and_told(network: _Network) -> None:
-    first, second = World(0, 3), World(1, 3)
+    first, second = ProcessGroup(0, 3), ProcessGroup(1, 3)
     assert first.largest(3, 1, 0) == second.largest(3, 1, 0) == [300, 100, 0]
     assert first.gather(2) == [2, 20, 200]
     assert second.gather(2) == []
@@ -84,24 +84,24 @@ def test_numbers_of_gpus_go_over_the_gpus_and_all_others_beside_them(
     network: _Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_GROUPS", ["beside"])
-    World(0, 2).sum_([torch.ones(1), torch.ones(3, device="meta")])
+    ProcessGroup(0, 2).sum_([torch.ones(1), torch.ones(3, device="meta")])
     assert [(shape, group) for _, shape, group in network.reduced] == [((1,), "beside"), ((3,), None)]
-    World(0, 2).largest(1)
+    ProcessGroup(0, 2).largest(1)
     assert network.reduced[-1][2] == "beside"
-    World(0, 2).gather(1)
-    World(0, 2).tell(1)
+    ProcessGroup(0, 2).gather(1)
+    ProcessGroup(0, 2).tell(1)
     assert network.groups == ["beside", "beside"]
 
 
 def test_without_torchrun_a_process_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT"):
         monkeypatch.delenv(name, raising=False)
-    with joined_world("cpu", 0.5, 1.0) as world:
-        assert (world.rank, world.size, world.local_rank, world.was_restarted) == (0, 1, 0, False)
+    with joined_processes("cpu", 0.5, 1.0) as group:
+        assert (group.rank, group.size, group.local_rank, group.was_restarted) == (0, 1, 0, False)
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
-    assert not World().was_restarted
+    assert not ProcessGroup().was_restarted
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
-    assert World().was_restarted
+    assert ProcessGroup().was_restarted
 
 
 @pytest.mark.parametrize("missing", ["RANK", "MASTER_ADDR", "MASTER_PORT"])
@@ -112,7 +112,7 @@ def test_half_of_what_torchrun_sets(monkeypatch: pytest.MonkeyPatch, missing: st
     monkeypatch.delenv(missing)
     with (
         pytest.raises(Nnet3Error, match=f"WORLD_SIZE is 2, but {missing} is not set: start"),
-        joined_world("cpu", 0.5, 1.0),
+        joined_processes("cpu", 0.5, 1.0),
     ):
         pass
 
@@ -137,7 +137,7 @@ class _Store:
 
 
 class _Torchrun:
-    """What `joined_world` asks of torch, in order; it is process 5 of 6, and number 1 on its machine."""
+    """What `joined_processes` asks of torch, in order; it is process 5 of 6, and number 1 on its machine."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch):
         self.calls: list[Any] = []
@@ -167,8 +167,8 @@ def test_processes_of_torchrun_are_joined_and_parted(
     if restarts is not None:
         monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", str(restarts))
     meeting, wait, is_cuda = timedelta(seconds=2.5), timedelta(seconds=7.5), device != "cpu"
-    with contextlib.suppress(KeyError), joined_world(device, 2.5, 7.5) as world:
-        assert (world.rank, world.size, world.local_rank, world.is_first) == (5, 6, 1, False)
+    with contextlib.suppress(KeyError), joined_processes(device, 2.5, 7.5) as group:
+        assert (group.rank, group.size, group.local_rank, group.is_first) == (5, 6, 1, False)
         assert module._control_group() == (f"group of gloo, {wait}" if is_cuda else None)
         store = f"start-{restarts or 0}-7 of store env:// {meeting}"
         met = [("set", "begun-5"), ("wait", [f"begun-{rank}" for rank in range(6)], meeting), ("from now on", wait)]
@@ -182,20 +182,20 @@ def test_processes_of_torchrun_are_joined_and_parted(
 def test_the_number_on_a_machine_is_0_if_torchrun_does_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
     _Torchrun(monkeypatch)
     monkeypatch.delenv("LOCAL_RANK")
-    with joined_world("cpu", 0.5, 1.0) as world:
-        assert world.local_rank == 0
+    with joined_processes("cpu", 0.5, 1.0) as group:
+        assert group.local_rank == 0
 
 
-def _ends(work: Callable[[World], Any]) -> list[Any]:
+def _ends(work: Callable[[ProcessGroup], Any]) -> list[Any]:
     return in_threads(2, work)
 
 
 def test_calls_that_are_out_of_step_are_said_in_all_processes() -> None:
-    def sums(world: World) -> None:
-        world.sum_([torch.ones(2) if world.rank == 0 else torch.ones(2, 3)])
+    def sums(group: ProcessGroup) -> None:
+        group.sum_([torch.ones(2) if group.rank == 0 else torch.ones(2, 3)])
 
-    def other(world: World) -> None:
-        world.largest(1) if world.rank == 0 else world.tell(2)
+    def other(group: ProcessGroup) -> None:
+        group.largest(1) if group.rank == 0 else group.tell(2)
 
     for work, first, second in (
         (sums, r"sum of torch.float32 \(2,\)", r"sum of torch.float32 \(2, 3\)"),
@@ -203,7 +203,7 @@ def test_calls_that_are_out_of_step_are_said_in_all_processes() -> None:
     ):
         ends = _ends(work)
         assert len({str(end) for end in ends}) == 1
-        name = f"test_world.{work.__name__}:"
+        name = f"test_process_group.{work.__name__}:"
         wanted = f"the processes are out of step: process 0: {first} in {name}.*; process 1: {second} in {name}"
         assert re.match(wanted, str(ends[0])), ends[0]
 
@@ -217,15 +217,15 @@ def test_a_process_that_loses_the_others_says_so_in_one_line(monkeypatch: pytest
 
     for name in ("all_reduce", "gather_object", "broadcast_object_list"):
         monkeypatch.setattr(dist, name, closed)
-    world = World(1, 3)
-    for call in (lambda: world.sum_([torch.ones(1)]), lambda: world.largest(1), lambda: world.gather(1)):
+    group = ProcessGroup(1, 3)
+    for call in (lambda: group.sum_([torch.ones(1)]), lambda: group.largest(1), lambda: group.gather(1)):
         with pytest.raises(
             LostError, match=r"^process 1 of 3 has lost the others: .* --resume .*resume=True.* goes on .* itself$"
         ):
             call()
     monkeypatch.setattr(dist, "all_reduce", full)
     with pytest.raises(RuntimeError, match="out of memory"):
-        world.largest(1)
+        group.largest(1)
 
 
 def test_processes_that_do_not_find_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,10 +236,10 @@ def test_processes_that_do_not_find_each_other(monkeypatch: pytest.MonkeyPatch) 
 
     wanted = r"^process 5 of 6 has not found the others: .* within 7\.5 s \(\[distributed\] meeting-timeout\)"
     monkeypatch.setattr(dist, "init_process_group", late)
-    with pytest.raises(TrainingError, match=wanted), joined_world("cpu", 7.5, 1800.0):
+    with pytest.raises(TrainingError, match=wanted), joined_processes("cpu", 7.5, 1800.0):
         pass
     monkeypatch.setattr(_Store, "wait", late)
-    with pytest.raises(TrainingError, match=wanted), joined_world("cpu", 7.5, 1800.0):
+    with pytest.raises(TrainingError, match=wanted), joined_processes("cpu", 7.5, 1800.0):
         pass
 
 
@@ -250,24 +250,24 @@ def test_torchrun_is_told_why_a_process_ends_but_not_of_what_follows(
     path = tmp_path / "error.json"
     monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(path))
     for error in (LostError("lost"), KeyError("no mistake of a user")):
-        with pytest.raises(type(error)), joined_world("cpu", 0.5, 1.0):
+        with pytest.raises(type(error)), joined_processes("cpu", 0.5, 1.0):
             raise error
         assert not path.exists()
-    with pytest.raises(TrainingError), joined_world("cpu", 0.5, 1.0):
+    with pytest.raises(TrainingError), joined_processes("cpu", 0.5, 1.0):
         raise TrainingError("the disk is full")
     failure = ProcessFailure(1, 2, 1, str(path))
     assert failure.message == "the disk is full"
     assert failure.timestamp > 1e9
     monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "none" / "error.json"))
-    with pytest.raises(TrainingError, match="full"), joined_world("cpu", 0.5, 1.0):
+    with pytest.raises(TrainingError, match="full"), joined_processes("cpu", 0.5, 1.0):
         raise TrainingError("the disk is full")
     monkeypatch.delenv("TORCHELASTIC_ERROR_FILE")
-    with pytest.raises(TrainingError, match="full"), joined_world("cpu", 0.5, 1.0):
+    with pytest.raises(TrainingError, match="full"), joined_processes("cpu", 0.5, 1.0):
         raise TrainingError("the disk is full")
 
 
 @pytest.mark.parametrize("checks", [False, True])
 def test_processes_are_checked_if_that_is_said(monkeypatch: pytest.MonkeyPatch, checks: bool) -> None:
     _Torchrun(monkeypatch)
-    with joined_world("cpu", 0.5, 1.0, checks=checks) as world:
-        assert world.checks == checks
+    with joined_processes("cpu", 0.5, 1.0, checks=checks) as group:
+        assert group.checks == checks
