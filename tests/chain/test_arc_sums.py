@@ -57,13 +57,13 @@ def test_sums_over_arcs_are_those_of_a_loop(
     sums = arc_sums(9, row, first, second, weights, blocks=blocks)
     assert isinstance(sums, expected_way)
     groups = [len({*zip(*pair, strict=True)}) for pair in ((row, second), (row, first), (first, second))]
-    assert sums.room <= (min(groups) if isinstance(sums, SumsThenProducts) else 2 * min(groups))
+    assert sums.scratch <= (min(groups) if isinstance(sums, SumsThenProducts) else 2 * min(groups))
     if isinstance(sums, SumsThenProducts):
         sizes_of_blocks = [len(part.other_of_group) for part in sums.blocks]
         assert sum(sizes_of_blocks) == min(groups[:2])
         assert (len(sums.blocks) == 1) == (not blocks or block == 8192)
-    room = torch.full((sums.room, 3), torch.nan, dtype=torch.float64)
-    np.testing.assert_allclose(sums(torch.from_numpy(a), torch.from_numpy(b), room), expected, rtol=1e-12)
+    scratch = torch.full((sums.scratch, 3), torch.nan, dtype=torch.float64)
+    np.testing.assert_allclose(sums(torch.from_numpy(a), torch.from_numpy(b), scratch), expected, rtol=1e-12)
 
 
 def test_what_is_in_common_is_looked_up_once() -> None:
@@ -74,4 +74,4 @@ def test_what_is_in_common_is_looked_up_once() -> None:
     forward = arc_sums(100, destination, source, destination // 2, weights, blocks=True)
     backward = arc_sums(100, source, destination, destination // 2, weights, blocks=True)
     gamma = arc_sums(50, destination // 2, source, destination, weights, blocks=True)
-    assert max(forward.room, backward.room, gamma.room) <= 200
+    assert max(forward.scratch, backward.scratch, gamma.scratch) <= 200

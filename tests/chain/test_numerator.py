@@ -22,7 +22,7 @@ INF = np.inf
 def _sums(supervision: Supervision, y: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """Log-probabilities (pieces,) and posteriors of the shape of y."""
     sums = sum_paths(make_trellis(supervision), y)
-    gamma = torch.zeros(y.numel(), dtype=torch.float64).index_add_(0, sums.places, sums.posteriors)
+    gamma = torch.zeros(y.numel(), dtype=torch.float64).index_add_(0, sums.positions, sums.posteriors)
     return sums.log_probs.numpy(), gamma.view(y.shape).numpy()
 
 

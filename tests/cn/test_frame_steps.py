@@ -34,7 +34,7 @@ def test_a_loop_carries_the_rows_that_later_frames_look_at() -> None:
         "x": [0],
     }
     assert [len(each.before.get(steps.source.number[h], ())) for each in steps.head] == [0, 1, 2]
-    assert [steps.place(frame) for frame in range(6)] == [0, 1, 2, 3, 3, 3]
+    assert [steps.step_index(frame) for frame in range(6)] == [0, 1, 2, 3, 3, 3]
 
 
 def test_rows_of_inputs_are_carried_too() -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from nnet3 import cn
-from nnet3.cn.computation_stages import Place, find_stages
+from nnet3.cn.computation_stages import StageKey, find_stages
 from nnet3.errors import NetworkError, ShapeError, TrainingError
 from tests.cn.staged_networks import WORDS, batch_of, classifier, decoder, sentences
 from tests.seeds import RANDOM
@@ -208,13 +208,13 @@ def test_an_axis_without_an_input():
 def test_stages_of_a_graph():
     net = classifier()
     stages = find_stages(net.composites)
-    places = [stage.place for stage in stages]
-    assert places == sorted(places)
-    place = {net.names[node]: stage.place for stage in stages for node in stage.nodes}
-    assert (place["e"], place["last"]) == (Place(0, False, ""), Place(1, False, ""))
-    assert place["lstm.h"] == Place(0, True, "")
-    assert place["scores"] == Place(1, True, "sequence")
-    assert place["K"] == Place(0, True, "")
+    keys = [stage.key for stage in stages]
+    assert keys == sorted(keys)
+    key = {net.names[node]: stage.key for stage in stages for node in stage.nodes}
+    assert (key["e"], key["last"]) == (StageKey(0, False, ""), StageKey(1, False, ""))
+    assert key["lstm.h"] == StageKey(0, True, "")
+    assert key["scores"] == StageKey(1, True, "sequence")
+    assert key["K"] == StageKey(0, True, "")
 
 
 def test_a_state_carried_over_an_embedding():

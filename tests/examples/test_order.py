@@ -58,7 +58,7 @@ def test_a_subset_of_all_is_all() -> None:
 
 
 def test_wrong_numbers_are_refused() -> None:
-    with pytest.raises(ArgumentError, match="cannot have -1 slots"):
+    with pytest.raises(ArgumentError, match="cannot hold -1 examples"):
         list(shuffled("a", np.random.default_rng(0), -1))
     with pytest.raises(ArgumentError, match="cannot have -1 examples"):
         subset("a", -1, np.random.default_rng(0))

@@ -22,7 +22,7 @@ def test_each_chunk_is_given_what_the_one_before_hands_on(name: str) -> None:
     program = _program(name)
     assert not program.chunks[0].before
     for number in range(len(program.chunks) + 1):
-        one, other = (program.chunks[program.place(k)] for k in (number, number + 1))
+        one, other = (program.chunks[program.chunk_index(k)] for k in (number, number + 1))
         assert {n: len(table) for n, table in one.after.items()} == {n: len(t) for n, t in other.before.items()}
         for node, table in other.before.items():
             moved = set(np.unique(table[:, 1] - one.after[node][:, 1]).tolist())
@@ -32,7 +32,7 @@ def test_each_chunk_is_given_what_the_one_before_hands_on(name: str) -> None:
 def test_statistics_of_blocks_come_round_after_several_chunks() -> None:
     program = _program("blocks")
     assert (len(program.head), len(program.cycle)) == (1, 5)  # 5 * 7 is a multiple of the block, 5
-    assert [program.place(number) for number in range(8)] == [0, 1, 2, 3, 4, 5, 1, 2]
+    assert [program.chunk_index(number) for number in range(8)] == [0, 1, 2, 3, 4, 5, 1, 2]
 
 
 def test_what_is_looked_at_in_vain_is_kept_for_the_chunk_that_finds_it() -> None:

@@ -24,7 +24,7 @@ def test_arcs_with_and_without_a_row() -> None:
                 if (fst.ilabel[arc] > 0) == takes_row
             ]
             columns = graph.olabel[found.arc], graph.cost[found.arc], graph.dst[found.arc]
-            assert listed == list(zip(found.place.tolist(), *(each.tolist() for each in columns), strict=True))
+            assert listed == list(zip(found.position.tolist(), *(each.tolist() for each in columns), strict=True))
         assert graph.begin() is graph
 
 
@@ -69,7 +69,7 @@ def test_a_graph_may_take_an_fst_over() -> None:
 
 def test_ranges_of_arcs() -> None:
     found = arcs_between(np.array([4, 2, 9]), np.array([6, 2, 10]))
-    assert (found.arc.tolist(), found.place.tolist()) == ([4, 5, 9], [0, 0, 2])
+    assert (found.arc.tolist(), found.position.tolist()) == ([4, 5, 9], [0, 0, 2])
     assert arcs_leaving(np.array([0, 2, 2, 3]), np.array([2, 0])).arc.tolist() == [2, 0, 1]
     assert len(arcs_between(np.zeros(0, int), np.zeros(0, int)).arc) == 0
 

@@ -80,12 +80,12 @@ def to_phones(model: str, alignments: str, output: str, per_frame: bool, lengths
 def to_ctm(model: str, alignments: str, output: str, frame_shift: float) -> None:
     """Writes the phones of alignments with times in seconds, one a line; times are added up in float32, as in Kaldi."""
     transitions, writer = load_transitions(model), Writer(binary=False)
-    places = 2 if float(np.float32(frame_shift)) >= _FINE_SHIFT else 3
+    digits = 2 if float(np.float32(frame_shift)) >= _FINE_SHIFT else 3
     for key, found in _made(alignments, partial(phones_of, model=transitions)):
         seconds = np.float32(frame_shift) * found[:, 1].astype(np.float32)
         begins = np.append(np.float32(0), np.cumsum(seconds, dtype=np.float32))
         for phone, begin, lasts in zip(found[:, 0].tolist(), begins.tolist(), seconds.tolist(), strict=False):
-            writer.text_line(f"{key} 1 {begin:.{places}f} {lasts:.{places}f} {phone}")
+            writer.text_line(f"{key} 1 {begin:.{digits}f} {lasts:.{digits}f} {phone}")
     write_wxfilename(output, writer)
 
 

@@ -27,7 +27,7 @@ from nnet3.model.nnet.load import read_model, read_transition_model
 
 _GZIP = b"\x1f\x8b"
 _CHUNK = 1 << 20  # bytes unpacked at once
-_PLACE = re.compile(r".+:[0-9]+", re.DOTALL)
+_WITH_OFFSET = re.compile(r".+:[0-9]+", re.DOTALL)
 
 
 def load_model(name: str) -> Nnet | AcousticModel:
@@ -124,9 +124,9 @@ def apply_config_files(nnet: Nnet, names: Iterable[str], seed: int) -> None:
 
 
 def open_file(name: str) -> Reader:
-    """A reader of a file, or of a place in it (`feats.ark:17`)."""
-    is_place = _PLACE.fullmatch(name) and not os.path.exists(name)
-    return open_rxfilename(name) if is_place or _is_stream(name) else Reader.open(name)
+    """A reader of a file, or of a file from an offset on (`feats.ark:17`)."""
+    has_offset = _WITH_OFFSET.fullmatch(name) and not os.path.exists(name)
+    return open_rxfilename(name) if has_offset or _is_stream(name) else Reader.open(name)
 
 
 def _apply_config(nnet: Nnet, text: str, name: str, seed: int) -> None:

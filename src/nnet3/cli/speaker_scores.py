@@ -109,16 +109,18 @@ def _write_scores(
     scores: Callable[[Integers, Integers], Doubles],
     dim: int,
 ) -> int:
-    places = [{name: row for row, name in enumerate(each)} for each in names]
+    rows_by_name = [{name: row for row, name in enumerate(each)} for each in names]
     pairs, failed = [], 0
     for trial in fields_of(trials, 2, "two keys"):
-        lacking = [key for key, place in zip(trial, places, strict=True) if key not in place]
+        lacking = [key for key, rows_of in zip(trial, rows_by_name, strict=True) if key not in rows_of]
         if lacking:
             failed += 1
             say(f"warning: trial '{' '.join(trial)}' left out: there is no vector for '{lacking[0]}'")
             continue
         pairs.append(trial)
-    rows = np.array([[place[key] for key, place in zip(pair, places, strict=True)] for pair in pairs], np.int64)
+    rows = np.array(
+        [[rows_of[key] for key, rows_of in zip(pair, rows_by_name, strict=True)] for pair in pairs], np.int64
+    )
     found, size = np.zeros(len(pairs), np.float32), max(_NUMBERS_AT_ONCE // dim, 1)
     for start in range(0, len(pairs), size):
         part = rows[start : start + size]

@@ -23,7 +23,7 @@ from nnet3.speech.tuning.speech_aligner import Spoken
 
 _FILES = ("wav.scp", "text", "segments")
 _PIECE_SECONDS = 10.0
-_FORM = "a folder with wav.scp and text (and segments, where a recording has several utterances), or SCP,TEXT"
+_EXPECTED = "a folder with wav.scp and text (and segments, where a recording has several utterances), or SCP,TEXT"
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class SpeechData:
         else:
             recordings, comma, text = name.rpartition(",")
             if not comma:
-                raise Nnet3Error(f"{name}: there is no such folder: expected {_FORM}")
+                raise Nnet3Error(f"{name}: there is no such folder: expected {_EXPECTED}")
             found = cls(recordings, text)
         for file in (found.recordings, found.text):
             if not Path(file).is_file():
-                raise Nnet3Error(f"{file}: there is no such file: expected {_FORM}")
+                raise Nnet3Error(f"{file}: there is no such file: expected {_EXPECTED}")
         return found
 
     @cached_property

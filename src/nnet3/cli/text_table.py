@@ -19,18 +19,18 @@ class Column:
 
 
 def format_table(columns: Sequence[Column], width: int) -> Iterator[str]:
-    """The lines of a table at most `width` wide, if the columns but the last leave room."""
+    """The lines of a table at most `width` wide, if the columns but the last leave last_width."""
     others = columns[:-1]
     widths = [max(map(len, [column.title, *column.texts])) for column in others]
     indent = sum(widths) + 2 * len(widths)
-    room = max(_LEAST_LAST, width - indent)
+    last_width = max(_LEAST_LAST, width - indent)
     titles = [column.title for column in columns]
     for texts in (titles, *zip(*(column.texts for column in columns), strict=True)):
         cells = [
             text.rjust(wide) if column.right else text.ljust(wide)
             for column, text, wide in zip(others, texts, widths, strict=False)
         ]
-        folded = textwrap.wrap(texts[-1], room, break_on_hyphens=False) or [""]
+        folded = textwrap.wrap(texts[-1], last_width, break_on_hyphens=False) or [""]
         yield "  ".join([*cells, folded[0]]).rstrip()
         for line in folded[1:]:
             yield " " * indent + line

@@ -255,8 +255,8 @@ class _Progress:
         with self._lock:
             self._audio += seconds
         if self._status is not None:
-            place = f"{min(now / end, 1):.0%} of {end:.0f} s" if end else f"{now:.0f} s"
-            self._status.update(f"{escape(key)}: {place}; {self}")
+            done = f"{min(now / end, 1):.0%} of {end:.0f} s" if end else f"{now:.0f} s"
+            self._status.update(f"{escape(key)}: {done}; {self}")
 
     def __str__(self) -> str:
         needed = time.perf_counter() - self._begin

@@ -157,14 +157,14 @@ class AsynchronousEvaluator:
     def _find_workers(self) -> None:
         """Workers with networks like the present network, made anew only after its move to another device."""
         network = self.network
-        places = [network.device if device is None else device for device in self._devices]
-        if [worker.device for worker in self._workers] != places:
-            missing = set(places) - {network.device, *self._copies}
-            self._copies |= {place: network.copy().to(device=place) for place in missing}
-            networks = [network if place == network.device else self._copies[place] for place in places]
+        devices = [network.device if device is None else device for device in self._devices]
+        if [worker.device for worker in self._workers] != devices:
+            missing = set(devices) - {network.device, *self._copies}
+            self._copies |= {device: network.copy().to(device=device) for device in missing}
+            networks = [network if device == network.device else self._copies[device] for device in devices]
             self._workers = [
-                Worker(number, place, each, _runners_of_units(each))
-                for number, (place, each) in enumerate(zip(places, networks, strict=True))
+                Worker(number, device, each, _runners_of_units(each))
+                for number, (device, each) in enumerate(zip(devices, networks, strict=True))
             ]
         for worker_network in {id(worker.network): worker.network for worker in self._workers}.values():
             if worker_network is not network:

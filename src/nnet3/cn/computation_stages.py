@@ -16,8 +16,8 @@ from nnet3.errors import NetworkError
 
 
 @dataclass(frozen=True, order=True)
-class Place:
-    """The time at which a node is computed: places come in order. Nodes of a program share one place and one axis."""
+class StageKey:
+    """The time at which a node is computed: keys are in order. Nodes of a program share one key and one axis."""
 
     level: int
     is_program: bool
@@ -28,7 +28,7 @@ class Place:
 class Stage:
     """Nodes computed together, in forward order; a single node if the stage is no program."""
 
-    place: Place
+    key: StageKey
     nodes: tuple[Node, ...]
 
 
@@ -37,37 +37,37 @@ def find_stages(composites: Sequence[Composite]) -> list[Stage]:
 
     Raises NetworkError for a loop with a node of whole sequences in it.
     """
-    places: dict[Node, Place] = {}
-    members: dict[tuple[Place, Node | None], list[Node]] = {}
+    keys: dict[Node, StageKey] = {}
+    members: dict[tuple[StageKey, Node | None], list[Node]] = {}
     for composite in composites:
         if not any(node.is_evaluated for node in composite.nodes):
             continue
-        place = _place(composite, places)
-        places.update(dict.fromkeys(composite.nodes, place))
-        group = members.setdefault((place, None if place.is_program else composite.nodes[0]), [])
+        key = _stage_key(composite, keys)
+        keys.update(dict.fromkeys(composite.nodes, key))
+        group = members.setdefault((key, None if key.is_program else composite.nodes[0]), [])
         group += composite.nodes
-    return [Stage(place, tuple(nodes)) for (place, _), nodes in sorted(members.items(), key=lambda item: item[0][0])]
+    return [Stage(key, tuple(nodes)) for (key, _), nodes in sorted(members.items(), key=lambda item: item[0][0])]
 
 
-def _place(composite: Composite, places: dict[Node, Place]) -> Place:
-    """Returns the earliest possible place for computing nodes, in the program of their axis."""
+def _stage_key(composite: Composite, keys: dict[Node, StageKey]) -> StageKey:
+    """Returns the earliest possible key for computing nodes, in the program of their axis."""
     inside = set(composite.nodes)
     operands = [operand for node in composite.nodes for operand in node.operands if operand not in inside]
-    below = [places[operand] for operand in operands if operand in places]
+    below = [keys[operand] for operand in operands if operand in keys]
     whole = [node for node in composite.nodes if node.operation.is_whole]
     if whole and not composite.is_loop:
-        return Place(1 + max([-1, *(place.level for place in below)]), False, "")
+        return StageKey(1 + max([-1, *(key.level for key in below)]), False, "")
     for node in whole:
         _check_steps(node, inside)
-    contexts = [places[operand] for node in whole for operand in contexts_of(node) if operand in places]
+    contexts = [keys[operand] for node in whole for operand in contexts_of(node) if operand in keys]
     rows = [operand for node in composite.nodes for operand in row_operands(node)]
     axes = {node.shape.axis for node in (*composite.nodes, *rows) if node.shape.has_samples}
     if not axes:
-        highest = max([place.level for place in below], default=0)
-        axes = {place.axis for place in below if place.level == highest and place.is_program} or {""}
+        highest = max([key.level for key in below], default=0)
+        axes = {key.axis for key in below if key.level == highest and key.is_program} or {""}
     axis = min(axes)
-    level = max([0, *(place.level + (place.is_program and place.axis != axis) for place in below)])
-    return Place(max([level, *(place.level + place.is_program for place in contexts)]), True, axis)
+    level = max([0, *(key.level + (key.is_program and key.axis != axis) for key in below)])
+    return StageKey(max([level, *(key.level + key.is_program for key in contexts)]), True, axis)
 
 
 def _check_steps(node: Node, inside: Collection[Node]) -> None:

@@ -56,8 +56,8 @@ def clone(
         elif parameters != "copy" and each.operation.parameters():
             name = f"'{graph.names[each]}' ({each.type})"
             raise NetworkError(f"{name} has parameters of its own: they can be copied, not be shared or drawn anew")
-    places = {old: (old, new) for old, new in (replace or {}).items()}
-    copies = _copies([each for each in nodes if each not in known], known, None, prefix, places)
+    replaced = {old: (old, new) for old, new in (replace or {}).items()}
+    copies = _copies([each for each in nodes if each not in known], known, None, prefix, replaced)
     if replace:
         users = [each for each in nodes if any(operand in replace for operand in each.operands)]
         _forget_statistics(copies[each] for each in _above(users, nodes))
@@ -75,16 +75,16 @@ def _copies(
     known: Mapping[Node, Node],
     device: torch.device | None,
     prefix: str = "",
-    places: Mapping[Node, tuple[Node, Node]] | None = None,
+    replaced: Mapping[Node, tuple[Node, Node]] | None = None,
     operands: Callable[[Node], Sequence[Node]] = operands_of,
     shares: bool = False,
 ) -> dict[Node, Node]:
     """Copies of nodes in forward order, by the originals, with `known` included; all `operands` are copied or `known`.
 
-    `places`: by an operand met in place of a replaced node, the old node and the new. With `shares` originals and
+    `replaced`: by an operand met in place of a replaced node, the old node and the new. With `shares` originals and
     copies have the same operations, and the same parameters of components.
     """
-    moved = {met: pair for met, pair in (places or {}).items() if pair[0].shape.axis != pair[1].shape.axis}
+    moved = {met: pair for met, pair in (replaced or {}).items() if pair[0].shape.axis != pair[1].shape.axis}
     copies = dict(known)
     delays: list[tuple[DelayNode, DelayNode]] = []
     for node in nodes:
@@ -158,8 +158,8 @@ def replace_nodes(network: N, replace: Mapping[Node | str, Node]) -> N:
         raise NetworkError(f"with what takes the place of {names} there is a loop without a delay") from None
     changed = _above([node for node in nodes if operands(node) != node.operands], nodes, operands)
     known = {node: node for node in nodes if node not in changed}
-    places = {new: (old, new) for old, new in others.items()}
-    copies = _copies([node for node in ordered if node in changed], known, None, "", places, operands, shares=True)
+    replaced = {new: (old, new) for old, new in others.items()}
+    copies = _copies([node for node in ordered if node in changed], known, None, "", replaced, operands, shares=True)
     _forget_statistics(copies[node] for node in changed)
     return _made_of(network, {root: copies[others.get(root, root)] for root in network._nodes.roots})
 

@@ -28,17 +28,17 @@ Tables = Mapping[int, IndexTable]
 
 
 class Kept(NamedTuple):
-    """Rows by their places among the rows given and then computed: from `first` to `last`, or else at `places`."""
+    """Rows among the rows given and then computed: from `first` to `last`, or else at `positions`."""
 
     first: int
     last: int
-    places: Tensor | None
+    positions: Tensor | None
 
     @classmethod
-    def of(cls, places: npt.NDArray[np.intp]) -> Kept:
-        first, last = int(places[0]), int(places[-1])
-        are_together = np.array_equal(places, np.arange(first, last + 1))
-        return cls(first, last, None if are_together else torch.from_numpy(places.astype(np.int64)))
+    def of(cls, positions: npt.NDArray[np.intp]) -> Kept:
+        first, last = int(positions[0]), int(positions[-1])
+        are_together = np.array_equal(positions, np.arange(first, last + 1))
+        return cls(first, last, None if are_together else torch.from_numpy(positions.astype(np.int64)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ class FrameStep:
 
     @cached_property
     def shown(self) -> dict[int, int]:
-        """The place of each wanted row among the rows computed of its node."""
+        """The position of each wanted row among the rows computed of its node."""
         return {node: int(find_rows(self.computed[node], table)[0]) for node, table in self.wanted.items()}
 
     def is_as(self, other: FrameStep) -> bool:
@@ -144,7 +144,7 @@ class FrameSteps:
             cycle = [head.pop(), *cycle[:-1]]
         return cls(question, source, head, cycle)
 
-    def place(self, frame: int) -> int:
+    def step_index(self, frame: int) -> int:
         """Returns the position in `steps` of the step of frame 0, 1, ..."""
         head = len(self.head)
         return frame if frame < head else head + (frame - head) % len(self.cycle)

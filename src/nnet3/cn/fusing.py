@@ -73,7 +73,7 @@ class SumOfProducts(Operation):
             first = len(self._of_operand)
             last = first + _OPERANDS[kind] - 1
             self._terms.append((kind, factor, first, last))
-            self._of_operand += [(kind, factor, first + last - place) for place in range(first, last + 1)]
+            self._of_operand += [(kind, factor, first + last - position) for position in range(first, last + 1)]
         self._first = next(term for term in self._terms if term[1] == 1.0)
         self._others = [term for term in self._terms if term is not self._first]
 

@@ -32,9 +32,9 @@ class GradientCheck(list[CheckedElement]):
         width = max([9, *(len(row.parameter) for row in self)])
         lines = [f"{'parameter':<{width}}  element      gradient       estimate       relative error"]
         for row in self:
-            place = f"({row.row}, {row.col})"
+            position = f"({row.row}, {row.col})"
             lines.append(
-                f"{row.parameter:<{width}}  {place:<11}  {row.gradient:<13.6g}  {row.estimate:<13.6g}  "
+                f"{row.parameter:<{width}}  {position:<11}  {row.gradient:<13.6g}  {row.estimate:<13.6g}  "
                 f"{row.relative_error:.2e}"
             )
         return "\n".join(lines)
@@ -72,21 +72,21 @@ def check_gradients(
     rows = []
     for name, gradient in gradients.items():
         value = double.parameters()[name]
-        places = np.arange(value.size)
+        positions = np.arange(value.size)
         if value.size > max_elements:
-            places = np.sort(random.choice(value.size, max_elements, replace=False))
+            positions = np.sort(random.choice(value.size, max_elements, replace=False))
         scale = max(1e-4 * float(np.abs(gradient).max()), 1e-12)
         found = []
-        for place in places.tolist():
-            row, col = divmod(place, value.size // len(value))
+        for position in positions.tolist():
+            row, col = divmod(position, value.size // len(value))
             ends = []
             for step in (epsilon, -epsilon):
                 moved = value.copy()
-                moved.flat[place] += step
+                moved.flat[position] += step
                 double.set_parameters({name: moved})
                 ends.append(criterion())
             estimate = (ends[0] - ends[1]) / (2 * epsilon)
-            ours = float(gradient.flat[place])
+            ours = float(gradient.flat[position])
             error = abs(ours - estimate) / max(abs(ours), abs(estimate), scale)
             found.append(CheckedElement(name, row, col, ours, estimate, error))
         double.set_parameters({name: value})

@@ -143,8 +143,8 @@ class NodeGraph:
         others = {
             operand
             for node in self.nodes
-            for place, operand in enumerate(node.operands)
-            if not node.operation.reads_sparsely(place)
+            for position, operand in enumerate(node.operands)
+            if not node.operation.reads_sparsely(position)
         }
         return {node for node in self.inputs if node.operation.options().get("sparse")} - others - set(self.roots)
 
@@ -160,9 +160,9 @@ class NodeGraph:
     @cached_property
     def looked_up(self) -> set[Node]:
         """Parameters with sparse gradients: all users choose columns."""
-        users = [(node, place, operand) for node in self.nodes for place, operand in enumerate(node.operands)]
-        chosen = {o for node, place, o in users if o.is_parameter and node.operation.chooses_columns(place)}
-        others = {o for node, place, o in users if not node.operation.chooses_columns(place)}
+        users = [(node, position, operand) for node in self.nodes for position, operand in enumerate(node.operands)]
+        chosen = {o for node, position, o in users if o.is_parameter and node.operation.chooses_columns(position)}
+        others = {o for node, position, o in users if not node.operation.chooses_columns(position)}
         return chosen - others - set(self.roots)
 
     # Nodes by their classes, with the members that only these have.
@@ -246,10 +246,10 @@ def _taken_by(node: Node, name: str) -> list[str]:
 def check_gradients_exist(nodes: Iterable[Node], flags: Mapping[Node, bool], names: Mapping[Node, str]) -> None:
     """Raise GradientError for a node through which a gradient would have to pass but cannot."""
     for node in nodes:
-        for place, operand in enumerate(node.operands):
+        for position, operand in enumerate(node.operands):
             if flags.get(operand, False) and flags.get(node, False):
                 try:
-                    node.operation.check_gradient(place)
+                    node.operation.check_gradient(position)
                 except GradientError as error:
                     where = f"\n  {node.place}" if node.place.line else ""
                     raise GradientError(f"'{names[node]}': {error}{where}") from None

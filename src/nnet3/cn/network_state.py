@@ -83,7 +83,7 @@ class NetworkState:
             self.optimize = False
         self.cache = default_cache() if cache is None else cache
         self.computed: tuple[str, ...] = ()  # what the last evaluation computed anew
-        self.recorders: dict[str, Kernel] = {}  # that take the places of kernels, by name; see `natural_gradient`
+        self.recorders: dict[str, Kernel] = {}  # that stand for kernels, by name; see `natural_gradient`
         self._runners = Runners(self._state_of_runners, self._program_of, self._runner_of)
         self._stamps = Stamps(self._nodes)
         self._gradients = Gradients(self._nodes.looked_up)
@@ -286,8 +286,8 @@ class NetworkState:
         dtype = functools.reduce(torch.promote_types, [dtype for dtype, _ in found])
         devices = {device for _, device in found} - {self._device}
         if len(devices) > 1:
-            places = ", ".join(sorted(map(str, devices)))
-            raise NetworkError(f"the network's parameters lie on several devices ({places}): call to(device=...)")
+            names = ", ".join(sorted(map(str, devices)))
+            raise NetworkError(f"the network's parameters lie on several devices ({names}): call to(device=...)")
         self.to(dtype, next(iter(devices), self._device))
 
     def _parameter(self, name: str | Node) -> ParameterNode:

@@ -42,11 +42,11 @@ def _where_values_begin(network: Network, batch: Mapping[str, Any], value: float
         given = list(batch[name]) if isinstance(batch[name], Sequences) else as_array(batch[name], name)
         if network.find(name).shape.has_samples and not isinstance(given, list):
             given = network.turned(given)
-        if place := _first(given, is_bad):
-            return f"input '{name}' holds {value} {place}"
+        if bad := _first(given, is_bad):
+            return f"input '{name}' holds {value} {bad}"
     for name, array in network.parameters().items():
-        if place := _first(array, is_bad):
-            return f"parameter '{name}' holds {value} {place}; {_ADVICE}"
+        if bad := _first(array, is_bad):
+            return f"parameter '{name}' holds {value} {bad}; {_ADVICE}"
     computed = [node for node in needed if node.is_evaluated]
     # Random numbers are others now: what only one mask of dropout made may not come again.
     evaluate = network.values_in_training if network.training else network.evaluate
@@ -55,12 +55,12 @@ def _where_values_begin(network: Network, batch: Mapping[str, Any], value: float
     for composite in network.composites:
         # In a loop what comes first in time is first; a loop goes back in time if its delays look ahead.
         backward = any(node.lag < 0 for node in composite.nodes)
-        places = {n: _first(values[n], is_bad, backward=backward) for n in composite.nodes if n in values}
-        first = [(place.step, node) for node, place in places.items() if place]
+        bad_in = {n: _first(values[n], is_bad, backward=backward) for n in composite.nodes if n in values}
+        first = [(bad.step, node) for node, bad in bad_in.items() if bad]
         if first:
             node = min(first, key=lambda pair: pair[0])[1]
             advice = "" if math.isnan(value) else f"; {_ADVICE}"
-            return f"{_shown(network, node)} is the first node that holds {value}, {places[node]}{advice}"
+            return f"{_shown(network, node)} is the first node that holds {value}, {bad_in[node]}{advice}"
     return _ADVICE
 
 
@@ -69,11 +69,11 @@ def _where_gradients_begin(network: Network, batch: Mapping[str, Any]) -> str:
     nodes = [node for node in network.nodes if flags.get(node, False) and node.operands]
     gradients = network.gradients(batch, wrt=nodes)
     for node in reversed(nodes):
-        if place := _first(_columns(network, node, gradients.pop(network.names[node])), _is_not_finite):
-            return f"the gradient of {_shown(network, node)} is the first that is not finite, {place}"
+        if bad := _first(_columns(network, node, gradients.pop(network.names[node])), _is_not_finite):
+            return f"the gradient of {_shown(network, node)} is the first that is not finite, {bad}"
     for name, gradient in gradients.items():
-        if place := _first(gradient, _is_not_finite):
-            return f"the gradient of '{name}' is not finite {place}"
+        if bad := _first(gradient, _is_not_finite):
+            return f"the gradient of '{name}' is not finite {bad}"
     return f"its gradient is not finite; {_ADVICE}"
 
 
@@ -91,7 +91,7 @@ def _is_not_finite(array: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class _BadPlace:
+class _BadValue:
     """A column, of a sequence if there are several, and a row of a value; `step` is when it is computed in a loop."""
 
     column: int
@@ -104,17 +104,17 @@ class _BadPlace:
         return f"in column {self.column}{sequence}, row {self.row}"
 
 
-def _first(value: Any, is_bad: Test, *, backward: bool = False) -> _BadPlace | None:
+def _first(value: Any, is_bad: Test, *, backward: bool = False) -> _BadValue | None:
     """The first column of a matrix, or of a list of sequences, that has a bad element."""
-    places = []
+    found = []
     for number, array in enumerate(value if isinstance(value, list) else [np.atleast_2d(value)]):
         bad = is_bad(array)
         columns = np.flatnonzero(bad.any(axis=0))
         if len(columns):
             column = int(columns[-1 if backward else 0])
             step = -column if backward else column
-            places.append((step, number, column, int(bad[:, column].argmax())))
-    if not places:
+            found.append((step, number, column, int(bad[:, column].argmax())))
+    if not found:
         return None
-    step, number, column, row = min(places)
-    return _BadPlace(column, number if isinstance(value, list) else None, row, step)
+    step, number, column, row = min(found)
+    return _BadValue(column, number if isinstance(value, list) else None, row, step)

@@ -180,7 +180,7 @@ class Runner:
             memory.zero_()
         outputs = self.computer.compute(accepted)
         return {
-            node: outputs[place] if isinstance(place, str) else place.clone() for node, place in self._found.items()
+            node: outputs[found] if isinstance(found, str) else found.clone() for node, found in self._found.items()
         }
 
     def _seed(self, weight: float) -> Tensor:

@@ -40,8 +40,8 @@ class Sequences(Sequence[Array]):
     def __len__(self) -> int:
         return len(self._arrays)
 
-    def __getitem__(self, place: Any) -> Any:
-        return self._arrays[place]
+    def __getitem__(self, position: Any) -> Any:
+        return self._arrays[position]
 
     def __iter__(self) -> Iterator[Array]:
         return iter(self._arrays)
@@ -171,9 +171,9 @@ class SampleLayout:
         """The same samples with the sequences in the order of n: the layout on which programs depend."""
         if not self.numbers:
             return self
-        places = np.argsort(self.numbers).tolist()
-        first = tuple(self.first[place] for place in places) if self.first else ()
-        return SampleLayout(tuple(self.lengths[place] for place in places), self.are_sequences, first)
+        positions = np.argsort(self.numbers).tolist()
+        first = tuple(self.first[position] for position in positions) if self.first else ()
+        return SampleLayout(tuple(self.lengths[position] for position in positions), self.are_sequences, first)
 
     @cached_property
     def _by_sequence(self) -> IndexTable:
@@ -253,8 +253,8 @@ class SampleLayout:
         """The rows of the given frames of the given sequences; -1 for absent frames."""
         lengths = np.array(self.lengths)[sequence]
         exists = (frame >= 0) & (frame < lengths)
-        row_of_place = np.argsort(self._order)
-        found: Array = np.where(exists, row_of_place[np.where(exists, self._starts[sequence] + frame, 0)], -1)
+        row_of_position = np.argsort(self._order)
+        found: Array = np.where(exists, row_of_position[np.where(exists, self._starts[sequence] + frame, 0)], -1)
         return found
 
     def of_states(self, lag: int) -> SampleLayout:

@@ -44,11 +44,11 @@ class SampleRows:
 
     def at(self, rows: np.ndarray) -> Tensor:
         """Returns the rows with numbers `rows`, (n, rows of the value); zeros for -1."""
-        places = self.numbers(rows)
+        positions = self.numbers(rows)
         if not len(self.tensor):
             return self.tensor.new_zeros(len(rows), self.tensor.shape[1])
-        found = self.tensor.index_select(0, places.clamp(min=0))
-        return found if (rows >= 0).all() else torch.where((places >= 0)[:, None], found, 0.0)
+        found = self.tensor.index_select(0, positions.clamp(min=0))
+        return found if (rows >= 0).all() else torch.where((positions >= 0)[:, None], found, 0.0)
 
     def padded(self) -> tuple[Tensor, Tensor]:
         """(sequences, most frames, rows) with zeros at the ends, and (sequences, most frames): where a frame is."""

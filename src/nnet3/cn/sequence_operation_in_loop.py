@@ -93,11 +93,11 @@ class SequenceOperationInLoop(Operation):
         sequence = numbers.detach()[:, 0].long()
         order = torch.argsort(sequence, stable=True)
         counts = torch.bincount(sequence, minlength=len(self._there))
-        place = torch.empty_like(sequence)  # of a row among those of its sequence
-        place[order] = torch.arange(len(order), device=order.device) - (counts.cumsum(0) - counts)[sequence[order]]
+        position = torch.empty_like(sequence)  # of a row among those of its sequence
+        position[order] = torch.arange(len(order), device=order.device) - (counts.cumsum(0) - counts)[sequence[order]]
         together = frames.new_zeros(len(counts), int(counts.max()), frames.shape[1])
-        together = together.index_put((sequence, place), frames)
-        return self.whole.step(together, contexts, self._there)[sequence, place]
+        together = together.index_put((sequence, position), frames)
+        return self.whole.step(together, contexts, self._there)[sequence, position]
 
 
 @dataclass(frozen=True, eq=False)

@@ -196,13 +196,13 @@ class CnSource:
         rule: Callable[[int, Sequence[int]], SlotRule] | None = None,
     ) -> None:
         pairs = enumerate(zip(operands, shapes, strict=True))
-        uses = [self._operand(name, place, *pair, value, rule is not None) for place, pair in pairs]
+        uses = [self._operand(name, position, *pair, value, rule is not None) for position, pair in pairs]
         self._nodes[number] = SourceNode(name, NodeKind.KERNEL, value.rows, tuple(uses), num_rows=value.num_cols)
         self._kernels[number] = operation, operation.info(name, shapes, value, wanted)
         if rule is not None:
             self._rules[number] = rule(self.clock, [use.node for use in uses])
 
-    def _operand(self, name: str, place: int, number: int, shape: Shape, value: Shape, is_indexed: bool) -> Operand:
+    def _operand(self, name: str, position: int, number: int, shape: Shape, value: Shape, is_indexed: bool) -> Operand:
         if not shape.has_samples:
             return Operand(number, Use.WHOLE)
         if value.has_samples and not is_indexed:
@@ -210,7 +210,7 @@ class CnSource:
         # A gathered node of its own holds all samples, or those looked at: zeros where there is no frame.
         gathered = self._reserve()
         part = GatherPart(shape.rows, int(is_indexed), 1)
-        self._nodes[gathered] = SourceNode(f"{name}{OPERAND}{place}", NodeKind.GATHERED, shape.rows, parts=(part,))
+        self._nodes[gathered] = SourceNode(f"{name}{OPERAND}{position}", NodeKind.GATHERED, shape.rows, parts=(part,))
         self._rules[gathered] = PaddedRule(self.clock, number) if is_indexed else StackRule([number])
         return Operand(gathered, Use.INDEXED if is_indexed else Use.ALL_SAMPLES)
 

@@ -14,7 +14,7 @@ from nnet3.model.components.base import Component, Properties
 
 
 class SlotRule(abc.ABC):
-    """The places at which the slots of a node look: `moves` (slots,) in time, at `sources` (slots,)."""
+    """The positions at which the slots of a node look: `moves` (slots,) in time, at `sources` (slots,)."""
 
     #: The frames of time after which the rule is the same again; None if that is not known.
     period: int | None = 1
@@ -108,7 +108,7 @@ class DelayRule(SlotRule):
 class NodeForm:
     """The kind of source node made of an operation, and the needs of this kind (see `SourceNode`).
 
-    `rule`: the slots' places of a GATHERED node and of a KERNEL with an INDEXED operand: made of the number of the
+    `rule`: the slots' positions of a GATHERED node and of a KERNEL with an INDEXED operand: made of the number of the
     clock, an input that has all frames, and of the numbers of the operands. `clock_for`: the reason to have a clock, ""
     if none is needed.
     """

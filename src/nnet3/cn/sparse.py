@@ -58,13 +58,13 @@ class SparseColumns:
             return value
         if isinstance(value, Tensor) and value.layout != torch.strided and value.ndim == 2:
             coo = value.to_sparse_coo().coalesce()
-            places, values = coo.indices().cpu().numpy(), as_array(coo.values(), what)
+            positions, values = coo.indices().cpu().numpy(), as_array(coo.values(), what)
         elif hasattr(value, "tocsc") and len(value.shape) == 2:
             coo = value.tocsc().tocoo()  # as columns, in which what stands twice is added up
-            places, values = np.stack([coo.row, coo.col]), as_array(coo.data, what)
+            positions, values = np.stack([coo.row, coo.col]), as_array(coo.data, what)
         else:
             return None
-        (rows, columns), (row, column) = value.shape, places
+        (rows, columns), (row, column) = value.shape, positions
         if turned:
             rows, columns, row, column = columns, rows, column, row
         return cls((int(rows), int(columns)), *_ordered(row, column, values))
@@ -76,9 +76,9 @@ class SparseColumns:
         """Some columns: `matrix[:, columns]`."""
         chosen = np.arange(self.shape[1])[key[1]]
         starts, ends = np.searchsorted(self.column, chosen), np.searchsorted(self.column, chosen, "right")
-        places = np.repeat(ends - np.cumsum(ends - starts), ends - starts) + np.arange((ends - starts).sum())
+        positions = np.repeat(ends - np.cumsum(ends - starts), ends - starts) + np.arange((ends - starts).sum())
         column = np.repeat(np.arange(len(chosen)), ends - starts)
-        return SparseColumns((self.shape[0], len(chosen)), self.row[places], column, self.values[places])
+        return SparseColumns((self.shape[0], len(chosen)), self.row[positions], column, self.values[positions])
 
     def toarray(self) -> np.ndarray:
         """All elements, (rows, columns)."""
@@ -93,10 +93,10 @@ class SparseColumns:
 def sparse_rows(parts: Sequence[Any], order: np.ndarray | slice, dtype: torch.dtype) -> Tensor:
     """The columns of matrices, sparse or not, side by side, then in this order, as a sparse tensor (columns, rows)."""
     columns = np.cumsum([0, *(part.shape[1] for part in parts)])
-    place = np.empty(columns[-1], np.int64)  # at which a column comes
-    place[order] = np.arange(columns[-1])
+    position = np.empty(columns[-1], np.int64)  # at which a column comes
+    position[order] = np.arange(columns[-1])
     found = [part if isinstance(part, SparseColumns) else _sparse(part) for part in parts]
-    column = place[np.concatenate([part.column + start for part, start in zip(found, columns, strict=False)])]
+    column = position[np.concatenate([part.column + start for part, start in zip(found, columns, strict=False)])]
     row, values = (np.concatenate([getattr(part, name) for part in found]) for name in ("row", "values"))
     row, column, values = _ordered(row, column, values)
     return torch.sparse_coo_tensor(
@@ -127,10 +127,10 @@ def bags(lists: Sequence[Sequence[int]], rows: int) -> SparseColumns:
 def _ordered(row: np.ndarray, column: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The same elements, by column and then by row."""
     row, column = row.astype(np.int64, copy=False), column.astype(np.int64, copy=False)
-    place = column * (row.max(initial=0) + 1) + row
-    if (place[1:] >= place[:-1]).all():
+    position = column * (row.max(initial=0) + 1) + row
+    if (position[1:] >= position[:-1]).all():
         return row, column, values
-    order = np.argsort(place)
+    order = np.argsort(position)
     return row[order], column[order], values[order]
 
 

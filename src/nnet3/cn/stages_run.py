@@ -212,7 +212,7 @@ class StagesRun:
         for stage in self.graph.stages:
             nodes = [node for node in stage.nodes if node in waiting]
             if nodes:
-                yield self._part(stage, nodes, exported) if stage.place.is_program else nodes[0]
+                yield self._part(stage, nodes, exported) if stage.key.is_program else nodes[0]
 
     def _exported(self) -> set[Node]:
         """Nodes with wanted values, and nodes used by other stages."""
@@ -283,4 +283,4 @@ class StagesRun:
 
     def _layout_of_stage(self, stage: Stage, nodes: Sequence[Node]) -> SampleLayout | None:
         """The samples of a program; None for a program without samples."""
-        return self.layouts.of(stage.place.axis) if any(node.shape.has_samples for node in nodes) else None
+        return self.layouts.of(stage.key.axis) if any(node.shape.has_samples for node in nodes) else None

@@ -99,8 +99,8 @@ class Stepper:
             network._check_names(self._leaves, inputs)
             if network._nodes.variants(False) != self._variants:
                 raise NetworkError("settings of the network's nodes have changed: make another stepper")
-            place = self._steps.place(self._frames)
-            step = self._steps.steps[place]
+            index = self._steps.step_index(self._frames)
+            step = self._steps.steps[index]
             values = {leaf.node: self._rows(leaf, inputs[leaf.name]) for leaf in self._leaves}
             values |= {node: self._found(node, values) for node in self._looked_up}
             new = {source.number[node]: rows for node, rows in values.items() if node in source.number}
@@ -108,7 +108,7 @@ class Stepper:
             given = {node: self._given(step, node, new) for node in step.given}
             names = source.nodes
             accepted = {names[node].name: rows for node, rows in given.items()}
-            found = self._runner(place).computer.compute(accepted, anew=True)
+            found = self._runner(index).computer.compute(accepted, anew=True)
             computed = {node: found[names[node].name] for node in step.computed}
             self._state = {node: self._kept(step, node, given, computed) for node in step.after}
             self._frames += 1
@@ -141,28 +141,28 @@ class Stepper:
 
     def _kept(self, step: FrameStep, node: int, given: Mapping[int, Tensor], computed: Mapping[int, Tensor]) -> Tensor:
         """Returns the rows of a node that are state after a step."""
-        first, last, places = step.kept[node]
+        first, last, positions = step.kept[node]
         old = len(step.given[node]) if node in step.given else 0
-        if places is None and first >= old:
+        if positions is None and first >= old:
             rows, first, last = computed[node], first - old, last - old
         else:
             rows = torch.cat([given[node], computed[node]]) if node in computed else given[node]
-        if places is None:
+        if positions is None:
             return rows[first * self._sequences : (last + 1) * self._sequences]
-        return rows.unflatten(0, (-1, self._sequences))[places.to(rows.device)].flatten(0, 1)
+        return rows.unflatten(0, (-1, self._sequences))[positions.to(rows.device)].flatten(0, 1)
 
     def _shown(self, step: FrameStep, node: int, computed: Mapping[int, Tensor]) -> np.ndarray:
         first = step.shown[node] * self._sequences
         array = computed[node][first : first + self._sequences].detach().cpu().numpy()
         return array.copy() if self._network.layout == "rows" else array.T.copy()
 
-    def _runner(self, place: int) -> Runner:
+    def _runner(self, index: int) -> Runner:
         network, question = self._network, self._steps.question
-        key = (place, self._sequences, *network._state_of_runners(question))
+        key = (index, self._sequences, *network._state_of_runners(question))
         runner = self._runners.get(key)
         if runner is None or not runner.is_current():
             how = {"options": network.compile_options, "cache": network.cache, "source": self._steps.source}
-            program = StepProgram(question, self._steps.steps[place], self._sequences, **how)
+            program = StepProgram(question, self._steps.steps[index], self._sequences, **how)
             runner = self._runners[key] = network._runner_of(program)
             runner.give(self._values)
             while len(self._runners) > _MOST_RUNNERS:

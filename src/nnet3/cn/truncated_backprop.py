@@ -43,9 +43,9 @@ def truncated(
     if max(lengths) > frames:
         _warn_of_cut_contexts(network, frames)
     waiting = [n for n, length in enumerate(lengths) if length]
-    places = at_once or len(waiting)
-    starts = dict.fromkeys(waiting[:places], 0)  # of the next piece of each sequence that is gone through
-    waiting = waiting[places:]
+    num_going_on = at_once or len(waiting)
+    starts = dict.fromkeys(waiting[:num_going_on], 0)  # of the next piece of each sequence that is gone through
+    waiting = waiting[num_going_on:]
     while starts:
         piece = {name: value for name, value in batch.items() if name not in with_samples}
         for name, value in cut.items():
@@ -57,7 +57,7 @@ def truncated(
         for name, values in (network.final_states(piece) if starts else {}).items():
             for n, value in zip(here, network.turned(values), strict=True):
                 carried[name][n] = np.concatenate([carried[name][n], value], 1)[:, -carried[name][n].shape[1] :]
-        while waiting and len(starts) < places:
+        while waiting and len(starts) < num_going_on:
             starts[waiting.pop(0)] = 0
 
 

@@ -64,7 +64,7 @@ def find_units(composites: Sequence[Composite], needed: Collection[Node], roots:
             if others == {number} and not any(node in roots for node in members[unit]):
                 unit_of[number] = unit
         members.setdefault(unit_of[number], []).extend(composite.nodes)
-    numbers = {unit: place for place, unit in enumerate(members)}
+    numbers = {unit: position for position, unit in enumerate(members)}
     owner = {node: numbers[unit] for unit, nodes in members.items() for node in nodes}
     return [_unit(nodes, owner, numbers[unit], users, unit_of, numbers, roots) for unit, nodes in members.items()]
 

@@ -90,7 +90,7 @@ def _component(nnet: Nnet, name: str) -> dict[str, Any]:
 def cn_data(network: Network) -> dict[str, Any]:
     """Returns `layers`, `nodes`, `arcs`, `components` (of nodes with numbers of their own) and `facts`."""
     names = network.names
-    number = {node: place for place, node in enumerate(network.nodes)}
+    number = {node: position for position, node in enumerate(network.nodes)}
     components: list[dict[str, Any]] = []
     nodes = []
     for node in network.nodes:

@@ -56,18 +56,18 @@ class Rectangle(NamedTuple):
             yield Rectangle(other.top, other.bottom, other.right, self.right)
 
 
-def not_in(places: Sequence[Rectangle], covered: Sequence[Rectangle]) -> list[Rectangle]:
+def not_in(areas: Sequence[Rectangle], covered: Sequence[Rectangle]) -> list[Rectangle]:
     """Returns the parts of rectangles that rectangles in `covered` do not cover."""
-    left = list(places)
+    left = list(areas)
     for hole in covered:
-        left = [part for place in left for part in place.cut(hole)]
+        left = [part for area in left for part in area.cut(hole)]
     return left
 
 
 class WrittenPiece(NamedTuple):
-    """A part of a value, at `place`; row `top`, column `left` of the matrix is the value's first row and column."""
+    """A part of a value, at `area`; row `top`, column `left` of the matrix is the value's first row and column."""
 
-    place: Rectangle
+    area: Rectangle
     top: Extent
     left: int
     value: OnnxValue
@@ -83,52 +83,52 @@ class Blocks:
     def forget(self, matrix: int) -> None:
         self._pieces.pop(matrix, None)
 
-    def write(self, matrix: int, place: Rectangle, value: OnnxValue) -> None:
+    def write(self, matrix: int, area: Rectangle, value: OnnxValue) -> None:
         pieces = []
         for piece in self._pieces.get(matrix, []):
-            pieces += [piece._replace(place=part) for part in piece.place.cut(place)]
-        self._pieces[matrix] = [*pieces, WrittenPiece(place, place.top, place.left, value)]
+            pieces += [piece._replace(area=part) for part in piece.area.cut(area)]
+        self._pieces[matrix] = [*pieces, WrittenPiece(area, area.top, area.left, value)]
 
-    def read(self, matrix: int, place: Rectangle) -> OnnxValue:
+    def read(self, matrix: int, area: Rectangle) -> OnnxValue:
         """Returns the contents of a rectangle, which must have been written to."""
         found = [
-            piece._replace(place=part)
+            piece._replace(area=part)
             for piece in self._pieces.get(matrix, [])
-            if (part := piece.place.overlap(place)) is not None
+            if (part := piece.area.overlap(area)) is not None
         ]
-        for part in self.unwritten(matrix, place):
+        for part in self.unwritten(matrix, area):
             found.append(WrittenPiece(part, part.top, part.left, self.missing(matrix, part)))
-        return self._joined(place, found)
+        return self._joined(area, found)
 
-    def unwritten(self, matrix: int, place: Rectangle) -> list[Rectangle]:
+    def unwritten(self, matrix: int, area: Rectangle) -> list[Rectangle]:
         """Returns the parts of a rectangle that nothing was written to."""
-        return not_in([place], [piece.place for piece in self._pieces.get(matrix, [])])
+        return not_in([area], [piece.area for piece in self._pieces.get(matrix, [])])
 
-    def missing(self, matrix: int, place: Rectangle) -> OnnxValue:
+    def missing(self, matrix: int, area: Rectangle) -> OnnxValue:
         """Returns what lies where nothing was written."""
-        raise ExportError(f"rows {place.top} to {place.bottom} of matrix m{matrix} are read before they are written")
+        raise ExportError(f"rows {area.top} to {area.bottom} of matrix m{matrix} are read before they are written")
 
-    def _joined(self, place: Rectangle, pieces: list[WrittenPiece]) -> OnnxValue:
-        if len(pieces) == 1 and pieces[0].place == place:
+    def _joined(self, area: Rectangle, pieces: list[WrittenPiece]) -> OnnxValue:
+        if len(pieces) == 1 and pieces[0].area == area:
             return self._cut(pieces[0])
-        columns = _cuts(place.left, place.right, [(p.place.left, p.place.right) for p in pieces])
+        columns = _cuts(area.left, area.right, [(p.area.left, p.area.right) for p in pieces])
         if len(columns) > 1:
-            bands = [place._replace(left=left, right=right) for left, right in columns]
+            bands = [area._replace(left=left, right=right) for left, right in columns]
             return self._graph.side_by_side([self._joined(band, _within(band, pieces)) for band in bands])
-        rows = _cuts(place.top, place.bottom, [(p.place.top, p.place.bottom) for p in pieces])
+        rows = _cuts(area.top, area.bottom, [(p.area.top, p.area.bottom) for p in pieces])
         if len(rows) > 1:
-            bands = [place._replace(top=top, bottom=bottom) for top, bottom in rows]
+            bands = [area._replace(top=top, bottom=bottom) for top, bottom in rows]
             return self._graph.below_each_other([self._joined(band, _within(band, pieces)) for band in bands])
         raise ExportError("a block was written in pieces that lie round each other: export a fixed chunk")
 
     def _cut(self, piece: WrittenPiece) -> OnnxValue:
-        place = piece.place
-        columns = self._graph.columns_of(piece.value, place.left - piece.left, place.right - place.left)
-        return self._graph.rows_of(columns, place.top - piece.top, place.rows)
+        area = piece.area
+        columns = self._graph.columns_of(piece.value, area.left - piece.left, area.right - area.left)
+        return self._graph.rows_of(columns, area.top - piece.top, area.rows)
 
 
 def _cuts(first: E, end: E, ranges: list[tuple[E, E]]) -> list[tuple[E, E]]:
-    """Returns the parts of [first, end) between the places that no range goes across."""
+    """Returns the parts of [first, end) between the areas that no range goes across."""
     parts = []
     while first < end:
         stop: E | None = None
@@ -149,4 +149,4 @@ def _cuts(first: E, end: E, ranges: list[tuple[E, E]]) -> list[tuple[E, E]]:
 
 
 def _within(band: Rectangle, pieces: list[WrittenPiece]) -> list[WrittenPiece]:
-    return [piece for piece in pieces if piece.place.overlap(band) is not None]
+    return [piece for piece in pieces if piece.area.overlap(band) is not None]

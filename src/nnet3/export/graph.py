@@ -94,7 +94,7 @@ class GraphBuilder:
         return number if by == 1 else self.op("Div", number, self.integers(by))
 
     def cut(self, tensor: ir.Value, axis: int, first: int, end: int = TO_END) -> ir.Value:
-        """Returns the places [first, end) of an axis; negative places count from the end."""
+        """Returns the positions [first, end) of an axis; negative positions count from the end."""
         return self.op("Slice", tensor, self.integers(first), self.integers(end), self.integers(axis))
 
     def scalar(self, number: float) -> ir.Value:
@@ -235,12 +235,12 @@ class GraphBuilder:
     def _slice(self, tensor: ir.Value, axis: int, first: Extent, stop: Extent, size: Extent, step: int = 1) -> ir.Value:
         """Returns a slice; what grows is said from the end where that is a plain number."""
         if step > 0:
-            end = self.integers(TO_END) if stop == size else self._place(stop, size)
+            end = self.integers(TO_END) if stop == size else self._position(stop, size)
         else:
-            end = self.integers(-TO_END) if stop == -1 else self._place(stop, size)
-        return self.op("Slice", tensor, self._place(first, size), end, self.integers(axis), self.integers(step))
+            end = self.integers(-TO_END) if stop == -1 else self._position(stop, size)
+        return self.op("Slice", tensor, self._position(first, size), end, self.integers(axis), self.integers(step))
 
-    def _place(self, row: Extent, size: Extent) -> ir.Value:
+    def _position(self, row: Extent, size: Extent) -> ir.Value:
         from_end = 0 if isinstance(row, int) else row - size
         return self.integers(from_end) if isinstance(from_end, int) and from_end < 0 else self.number(row)
 

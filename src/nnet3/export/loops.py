@@ -41,20 +41,20 @@ class _BodyBlocks(Blocks):
         super().__init__(graph)
         self._before, self._steps, self._iteration, self._iterations = before, steps, iteration, iterations
 
-    def missing(self, matrix: int, place: Rectangle) -> OnnxValue:
+    def missing(self, matrix: int, area: Rectangle) -> OnnxValue:
         """Returns rows from before the loop."""
         graph, step = self._graph, self._steps.get(matrix, 0)
         if step == 0:
-            return self._before.read(matrix, place)
-        hull = place.swept(step, self._iterations)
+            return self._before.read(matrix, area)
+        hull = area.swept(step, self._iterations)
         whole = self._before.read(matrix, hull)
         if whole.is_repeated:
-            return graph.rows_of(whole, 0, place.rows)
+            return graph.rows_of(whole, 0, area.rows)
         moved = graph.op("Mul", self._iteration, graph.integers(step))
-        first = graph.op("Add", moved, graph.number(place.top - hull.top))
-        end = graph.op("Add", first, graph.number(place.rows))
+        first = graph.op("Add", moved, graph.number(area.top - hull.top))
+        end = graph.op("Add", first, graph.number(area.rows))
         rows = graph.op("Slice", graph.whole(whole), first, end, graph.integers(1))
-        return graph.value(rows, place.rows, whole.columns)
+        return graph.value(rows, area.rows, whole.columns)
 
 
 def add_loop(
@@ -70,24 +70,24 @@ def add_loop(
     matrices, steps = _survey(program, body)
     iteration, condition = graph.tensor("iteration", [], ir.DataType.INT64), graph.tensor("go_on", [], ir.DataType.BOOL)
     carried = [
-        (number, place, ir.Value(name=graph.new_name("carried"), type=ir.TensorType(ir.DataType.FLOAT)))
+        (number, area, ir.Value(name=graph.new_name("carried"), type=ir.TensorType(ir.DataType.FLOAT)))
         for number, matrix in matrices.items()
-        for place in _carried(matrix, number in read_later)
+        for area in _carried(matrix, number in read_later)
     ]
     inner = GraphBuilder(graph, [iteration, *(value for *_, value in carried)])
     blocks = _BodyBlocks(inner, before, steps, inner.op("Reshape", iteration, inner.integers(1)), iterations)
-    for number, place, value in carried:
-        blocks.write(number, place, inner.value(value, place.rows, place.right - place.left))
+    for number, area, value in carried:
+        blocks.write(number, area, inner.value(value, area.rows, area.right - area.left))
     translate_body(inner, blocks)
-    given = [_start(graph, before, number, place) for number, place, _ in carried]
+    given = [_start(graph, before, number, area) for number, area, _ in carried]
     handed_out = [
-        (number, place)
+        (number, area)
         for number, matrix in matrices.items()
         if matrix.step and number in read_later
-        for place in _tiles(matrix)
+        for area in _tiles(matrix)
     ]
-    after = [(number, place.moved(steps[number])) for number, place, _ in carried]
-    results = [inner.result(inner.whole(blocks.read(number, place))) for number, place in [*after, *handed_out]]
+    after = [(number, area.moved(steps[number])) for number, area, _ in carried]
+    results = [inner.result(inner.whole(blocks.read(number, area))) for number, area in [*after, *handed_out]]
     go_on = inner.tape.op("Identity", [condition])
     go_on.name = graph.new_name("go_on")
     made = ir.Graph(
@@ -96,19 +96,19 @@ def add_loop(
     )  # fmt: skip
     count = graph.op("Squeeze", graph.number(iterations))
     outputs = graph.several("Loop", [count, None, *given], {"body": made}, len(results))
-    for (number, place), output in zip(handed_out, outputs[len(carried) :], strict=True):
-        step, columns = steps[number], place.right - place.left
+    for (number, area), output in zip(handed_out, outputs[len(carried) :], strict=True):
+        step, columns = steps[number], area.right - area.left
         if step < 0:  # later iterations come first
             last, end = graph.integers(-1), graph.integers(-(2**63) + 1)
             output = graph.op("Slice", output, last, end, graph.integers(0), graph.integers(-1))
         rows = graph.op("Reshape", graph.op("Transpose", output, perm=[1, 0, 2, 3]), graph.integers(0, -1, columns))
-        hull = place.swept(step, iterations)
+        hull = area.swept(step, iterations)
         before.write(number, hull, graph.value(rows, hull.rows, columns))
     unfinished = {number for number, _ in handed_out if _left_by_the_last_iterations(matrices[number])}
-    for (number, place, _), output in zip(carried, outputs, strict=False):
+    for (number, area, _), output in zip(carried, outputs, strict=False):
         if not steps[number] or number in unfinished:
-            until = place.moved(steps[number] * iterations)
-            before.write(number, until, graph.value(output, place.rows, place.right - place.left))
+            until = area.moved(steps[number] * iterations)
+            before.write(number, until, graph.value(output, area.rows, area.right - area.left))
 
 
 def _survey(program: ExportProgram, body: Sequence[Command]) -> tuple[dict[int, _Matrix], dict[int, int]]:
@@ -122,9 +122,9 @@ def _survey(program: ExportProgram, body: Sequence[Command]) -> tuple[dict[int, 
             steps.setdefault(block.matrix, set()).add(block.row_step)
             matrix = matrices.setdefault(block.matrix, _Matrix(block.row_step))
             if access.kind & AccessKind.READ:
-                matrix.read_first += not_in([block.place], matrix.written)
+                matrix.read_first += not_in([block.area], matrix.written)
             if access.kind & AccessKind.WRITE:
-                matrix.written.append(block.place)
+                matrix.written.append(block.area)
     if any(len(found) > 1 and matrices[number].written for number, found in steps.items()):
         raise ExportError("blocks of one matrix move on in different steps: export a fixed chunk")
     written = {number: matrix for number, matrix in matrices.items() if matrix.written}
@@ -138,31 +138,31 @@ def _carried(matrix: _Matrix, is_read_later: bool) -> list[Rectangle]:
     if is_read_later:
         wanted += _left_by_the_last_iterations(matrix) if matrix.step else matrix.written
     while wanted:
-        place = wanted.pop()
-        for part in not_in([place], found):
+        area = wanted.pop()
+        for part in not_in([area], found):
             if _was_written(matrix, part):
                 found.append(part)
                 wanted += not_in([part.moved(matrix.step)], matrix.written)
     return found
 
 
-def _was_written(matrix: _Matrix, place: Rectangle) -> bool:
+def _was_written(matrix: _Matrix, area: Rectangle) -> bool:
     """Tells whether an earlier iteration has written to a block."""
     if matrix.step == 0:
-        return any(place.overlap(written) is not None for written in matrix.written)
+        return any(area.overlap(written) is not None for written in matrix.written)
     for _ in range(_MOST_TURNS_BACK):
-        place = place.moved(matrix.step)
-        if any(place.overlap(written) is not None for written in matrix.written):
+        area = area.moved(matrix.step)
+        if any(area.overlap(written) is not None for written in matrix.written):
             return True
-        if all(_is_beyond(place, written, matrix.step) for written in matrix.written):
+        if all(_is_beyond(area, written, matrix.step) for written in matrix.written):
             return False
     raise ExportError(
         f"an iteration of a recurrence looks back more than {_MOST_TURNS_BACK} iterations: export a fixed chunk"
     )
 
 
-def _is_beyond(place: Rectangle, written: Rectangle, step: int) -> bool:
-    return written.bottom <= place.top if step > 0 else place.bottom <= written.top
+def _is_beyond(area: Rectangle, written: Rectangle, step: int) -> bool:
+    return written.bottom <= area.top if step > 0 else area.bottom <= written.top
 
 
 def _tiles(matrix: _Matrix) -> list[Rectangle]:
@@ -171,14 +171,14 @@ def _tiles(matrix: _Matrix) -> list[Rectangle]:
     The rows of all iterations of a tile make one block. A row in several such blocks is the row of the last iteration:
     blocks come in the order of iterations."""
     size, found = abs(matrix.step), list[Rectangle]()
-    for left, right in {(place.left, place.right) for place in matrix.written}:
-        places = [place for place in matrix.written if (place.left, place.right) == (left, right)]
+    for left, right in {(area.left, area.right) for area in matrix.written}:
+        areas = [area for area in matrix.written if (area.left, area.right) == (left, right)]
         if matrix.step > 0:
-            top = min((place.top for place in places), key=_base)
+            top = min((area.top for area in areas), key=_base)
         else:
-            top = max((place.bottom for place in places), key=_base) - size
+            top = max((area.bottom for area in areas), key=_base) - size
         tile = Rectangle(top, top + size, left, right)
-        if not_in([tile], places):
+        if not_in([tile], areas):
             raise ExportError("the iterations of a recurrence leave out rows: export a fixed chunk")
         found.append(tile)
     return sorted(found, key=lambda tile: _base(tile.top), reverse=matrix.step > 0)
@@ -190,7 +190,7 @@ def _left_by_the_last_iterations(matrix: _Matrix) -> list[Rectangle]:
     tiles = _tiles(matrix)
     waiting, found = not_in(matrix.written, tiles), list[Rectangle]()
     while waiting:
-        moved = [place.moved(-matrix.step) for place in waiting]
+        moved = [area.moved(-matrix.step) for area in waiting]
         found += moved
         waiting = not_in(moved, tiles)
     return found
@@ -200,8 +200,8 @@ def _base(row: Extent) -> int:
     return base_and_slope(row)[0]
 
 
-def _start(graph: GraphBuilder, before: Blocks, matrix: int, place: Rectangle) -> ir.Value:
+def _start(graph: GraphBuilder, before: Blocks, matrix: int, area: Rectangle) -> ir.Value:
     """Returns the contents of a block before the loop; unwritten rows, which nobody reads, are zeros."""
-    for part in before.unwritten(matrix, place):
+    for part in before.unwritten(matrix, area):
         before.write(matrix, part, graph.filled(0.0, part.rows, part.right - part.left))
-    return graph.whole(before.read(matrix, place))
+    return graph.whole(before.read(matrix, area))

@@ -1,4 +1,4 @@
-"""Programs as the translation sees them: commands, places of blocks, rows named by tables."""
+"""Programs as the translation sees them: commands, areas of blocks, rows named by tables."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class Block(NamedTuple):
     """A sub-matrix; in iteration i of a loop it lies i * row_step rows further down."""
 
     matrix: int
-    place: Rectangle
+    area: Rectangle
     row_step: int = 0
 
     @property
     def rows(self) -> Extent:
-        return self.place.rows
+        return self.area.rows
 
     @property
     def columns(self) -> int:
-        return self.place.right - self.place.left
+        return self.area.right - self.area.left
 
 
 class TablePattern(NamedTuple):

@@ -94,11 +94,11 @@ class _Translation:
         return self._read_block(self.program.block(submatrix))
 
     def _read_block(self, block: Block) -> OnnxValue:
-        return self.blocks.read(block.matrix, block.place)
+        return self.blocks.read(block.matrix, block.area)
 
     def write(self, submatrix: int, value: OnnxValue) -> None:
         block = self.program.block(submatrix)
-        self.blocks.write(block.matrix, block.place, value)
+        self.blocks.write(block.matrix, block.area, value)
 
     # ---- commands ----
 

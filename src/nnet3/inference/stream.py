@@ -93,7 +93,7 @@ class StreamComputer:
         has_merged = not self.nnet.components.keys() <= nnet.components.keys()
         watched = nnet.components.values() if has_merged and self.device == own else ()
         self._watched = [(weakref.ref(component), _versions(component)) for component in watched]
-        self._open: weakref.WeakSet[Stream] = weakref.WeakSet()  # who forgets a stream gives its place back
+        self._open: weakref.WeakSet[Stream] = weakref.WeakSet()  # a stream that is forgotten counts no more
 
     @property
     def nnet(self) -> Nnet:
@@ -109,8 +109,8 @@ class StreamComputer:
         """Compile the programs for up to so many streams at once (default: all), so that no chunk has to wait."""
         widths = {self._width(number) for number in range(1, (at_once or self.options.num_streams) + 1)}
         with self._lock:
-            for place, width in itertools.product(range(len(self.program.chunks)), sorted(widths)):
-                self._computer(place, width)
+            for chunk_index, width in itertools.product(range(len(self.program.chunks)), sorted(widths)):
+                self._computer(chunk_index, width)
 
     # ---- streams come and go ----
 
@@ -306,21 +306,21 @@ class StreamComputer:
         waiting = [stream._progress for stream in streams]
         while ready := [each for each in waiting if each.runs_with(0)]:
             ready.sort(key=lambda each: each.order)
-            for place, group in groupby(ready, key=lambda each: each.place):
-                self._run(place, list(group))
+            for chunk_index, group in groupby(ready, key=lambda each: each.chunk_index):
+                self._run(chunk_index, list(group))
         for each in waiting:
             each.frames = each.frames.clone()  # not a view of all that was given
 
-    def _run(self, place: int, streams: Sequence[StreamProgress]) -> None:
-        """Runs the chunk at this place of the program for several streams at once."""
-        chunk, width = self.program.chunks[place], self._width(len(streams))
+    def _run(self, chunk_index: int, streams: Sequence[StreamProgress]) -> None:
+        """Runs a chunk of the program for several streams at once."""
+        chunk, width = self.program.chunks[chunk_index], self._width(len(streams))
         inputs = gathered(streams, width) if chunk.before else {}
         for name, table in chunk.new.items():
             values = [each.new(name, len(table)) for each in streams]
             values += values[:1] * (width - len(values))
             new = (values[0] if width == 1 else torch.stack(values, dim=1).flatten(0, 1)).to(self.device)
             inputs[name] = torch.cat([inputs[name], new]) if name in inputs else new
-        after = self._computer(place, width).compute(inputs)
+        after = self._computer(chunk_index, width).compute(inputs)
         rows = after.pop("output")
         after |= {name: chunk.kept_of(name, inputs[name], width) for name in chunk.kept}
         batch, left = Batch(after, width), {each.batch for each in streams if each.batch is not None}
@@ -330,14 +330,14 @@ class StreamComputer:
         for other in left:
             other.shrink()
 
-    def _computer(self, place: int, width: int) -> NnetComputer:
-        """Returns the computer of the chunk at `place` for so many streams."""
+    def _computer(self, chunk_index: int, width: int) -> NnetComputer:
+        """Returns the computer of a chunk for so many streams."""
 
         def make() -> NnetComputer:
-            computation = self.program.computation(self.program.chunks[place], width, self._compile_options)
+            computation = self.program.computation(self.program.chunks[chunk_index], width, self._compile_options)
             return NnetComputer(computation, self._kernels, device=self.device, debug=self._debug, check_finite=False)
 
-        return self._computers.get((place, width), make)
+        return self._computers.get((chunk_index, width), make)
 
     def _width(self, number: int) -> int:
         """Returns for how many streams a program is run; see `few_widths`."""
@@ -373,7 +373,7 @@ class Stream:
         return self._computer.accept({self: features}, None if ivector is None else {self: ivector})[self]
 
     def finish(self) -> Tensor:
-        """Ends the stream and frees its place; returns the last rows, as if its last frame were repeated.
+        """Ends the stream and makes room for another one; returns the last rows, as if its last frame were repeated.
 
         Raises ExecutionError if the stream has ended already, or got no frames.
         """

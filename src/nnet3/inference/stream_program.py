@@ -138,7 +138,7 @@ class StreamProgram:
             cycle = [head.pop(), *cycle[:-1]]
         return cls(nnet, frames, factor, left, right, head, cycle)
 
-    def place(self, number: int) -> int:
+    def chunk_index(self, number: int) -> int:
         """Returns the position in `chunks` of chunk `number` = 0, 1, ... of a stream."""
         head = len(self.head)
         return number if number < head else head + (number - head) % len(self.cycle)

@@ -81,14 +81,14 @@ class StreamProgress:
         self.column = 0
 
     @property
-    def place(self) -> int:
+    def chunk_index(self) -> int:
         """The position of the next chunk among those of the program."""
-        return self.program.place(self.number)
+        return self.program.chunk_index(self.number)
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """A sorting key: streams at one place, and streams in one batch, stand together."""
-        return self.place, -1 if self.batch is None else self.batch.serial, self.column
+        """A sorting key: streams at one chunk, and streams in one batch, stand together."""
+        return self.chunk_index, -1 if self.batch is None else self.batch.serial, self.column
 
     def runs_with(self, more: int) -> bool:
         """True if the next chunk can be run when so many more frames are there."""
@@ -127,7 +127,7 @@ class StreamProgress:
 
     def go_on(self, batch: Batch, column: int, rows: Tensor) -> None:
         """Takes the results of a chunk and drops the chunk's frames."""
-        self.frames = self.frames[len(self.program.chunks[self.place].new["input"]) :]
+        self.frames = self.frames[len(self.program.chunks[self.chunk_index].new["input"]) :]
         self.go_to(batch, column)
         self.rows.append(rows)
         self.number += 1

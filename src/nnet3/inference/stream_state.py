@@ -101,7 +101,7 @@ def _check_tensors(stream: StreamProgress, tensors: Mapping[str, Tensor]) -> Non
     if rows > stream.num_rows:
         shapes["rows"] = (rows - stream.num_rows, dims("output"))
     if number:
-        before = program.chunks[stream.place].before
+        before = program.chunks[stream.chunk_index].before
         shapes |= {f"{_STATE}{name}": (len(table), dims(name)) for name, table in before.items()}
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if found != shapes:

@@ -4,4 +4,4 @@ Graphviz arranges and paints them: the program `dot` of the machine, or what the
 """
 
 from nnet3.base.drawing.dot import Arc, Box, Graph, to_dot
-from nnet3.base.drawing.graphviz import FORMS, MOST_SHOWN_BOXES, Picture, can_paint, draw, to_svg
+from nnet3.base.drawing.graphviz import FORMATS, MOST_SHOWN_BOXES, Picture, can_paint, draw, to_svg

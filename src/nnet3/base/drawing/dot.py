@@ -13,7 +13,7 @@ from nnet3.errors import DrawingError
 class Box:
     """A box with lines of text, the first in bold. `kind` decides its colour; see `nnet3.base.drawing.dot`.
 
-    `rank` and `column` are for pictures whose places are known: given for all boxes, they are a grid (ranks from the
+    `rank` and `column` are for pictures whose positions are known: given for all boxes, they are a grid (ranks from the
     top down, columns from the left), and nothing is arranged. `tooltip` is shown by browsers that point at the box.
     """
 
@@ -50,7 +50,7 @@ class Graph:
 
     @property
     def is_grid(self) -> bool:
-        """True if the places of all boxes are given."""
+        """True if the positions of all boxes are given."""
         return bool(self.nodes) and all(box.rank is not None and box.column is not None for box in self.nodes)
 
 
@@ -149,14 +149,14 @@ def to_dot(graph: Graph) -> str:
     lines.append(f'  node [shape=box, style="rounded,filled", fontname="{FONT}", fontsize={TEXT_SIZE}, height=0.1];')
     lines.append(f'  edge [fontname="{FONT}", fontsize={LABEL_SIZE}, arrowsize=0.6];')
     names = {box.id: f"n{number}" for number, box in enumerate(graph.nodes)}
-    places = _places(graph) if graph.is_grid else {}
-    lines += [f"  {names[box.id]} {_box(box, places.get(box.id, ''))};" for box in graph.nodes]
+    positions = _positions(graph) if graph.is_grid else {}
+    lines += [f"  {names[box.id]} {_box(box, positions.get(box.id, ''))};" for box in graph.nodes]
     _, upwards = (None, set[Arc]()) if graph.is_grid else rank_boxes(graph)
     lines += [f"  {_arc(arc, names, is_upwards=arc in upwards)};" for arc in graph.arcs]
     return "\n".join([*lines, "}", ""])
 
 
-def _places(graph: Graph) -> dict[str, str]:
+def _positions(graph: Graph) -> dict[str, str]:
     """Returns the attribute with the middle of each box of a grid, by its id: points to the right and upwards."""
     sizes = [box_size(box) for box in graph.nodes]
     pitch_x, pitch_y = max(width for width, _ in sizes) + _GAP_X, max(height for _, height in sizes) + _GAP_Y
@@ -169,7 +169,7 @@ def box_size(box: Box) -> tuple[float, float]:
     return max(widths, default=0.0) + 16, len(box.lines) * 15.0 + 14
 
 
-def _box(box: Box, place: str) -> str:
+def _box(box: Box, position: str) -> str:
     look = KINDS.get(box.kind, KINDS["plain"])
     parts = [
         f'<FONT POINT-SIZE="{TEXT_SIZE if number else TITLE_SIZE}" COLOR="{FAINT if number else TEXT}">'
@@ -178,7 +178,7 @@ def _box(box: Box, place: str) -> str:
     ]
     label = "<BR/>".join(parts)
     tooltip = f", tooltip={_quoted(box.tooltip)}" if box.tooltip else ""
-    return f'[label=<{label}>, fillcolor="{look.fill}", color="{look.stroke}"{tooltip}{place}]'
+    return f'[label=<{label}>, fillcolor="{look.fill}", color="{look.stroke}"{tooltip}{position}]'
 
 
 def _arc(arc: Arc, names: dict[str, str], *, is_upwards: bool) -> str:

@@ -21,11 +21,11 @@ _PNG_DPI = 160
 _SCRIPT = """
 import sys
 sys.path[:1] = []
-engine, form, *options = sys.argv[1:]
+engine, format, *options = sys.argv[1:]
 try:
     import pygraphviz
     graph = pygraphviz.AGraph(string=sys.stdin.buffer.read().decode())
-    sys.stdout.buffer.write(graph.draw(prog=engine, format=form, args=" ".join(options)))
+    sys.stdout.buffer.write(graph.draw(prog=engine, format=format, args=" ".join(options)))
 except Exception as error:
     sys.exit(f"{type(error).__name__}: {error}")
 """
@@ -36,22 +36,22 @@ def can_paint() -> bool:
     return shutil.which("dot") is not None or find_spec("pygraphviz") is not None
 
 
-def render(graph: Graph, form: str, use_program: bool | None = None) -> bytes:
-    """Returns a picture in a form of Graphviz, such as svg or png.
+def render(graph: Graph, format: str, use_program: bool | None = None) -> bytes:
+    """Returns a picture in a format of Graphviz, such as svg or png.
 
     `use_program`: the program `dot` (True) or pygraphviz (False); by default the program if available, else pygraphviz.
     Raises DrawingError if the painter is missing, fails, or takes more than two minutes.
     """
     engine = "nop" if graph.is_grid else "dot"
-    options = [f"-Gdpi={_PNG_DPI}"] if form == "png" else []
+    options = [f"-Gdpi={_PNG_DPI}"] if format == "png" else []
     has_program = shutil.which("dot") is not None
     if has_program if use_program is None else use_program:
-        command = ["dot", f"-K{engine}", f"-T{form}", *options]
+        command = ["dot", f"-K{engine}", f"-T{format}", *options]
     elif find_spec("pygraphviz") is not None:
-        command = [sys.executable, "-c", _SCRIPT, engine, form, *options]
+        command = [sys.executable, "-c", _SCRIPT, engine, format, *options]
     else:
         raise DrawingError(
-            f"a picture as .{form} needs Graphviz: pip install 'nnet3[drawing]', or install the program dot; "
+            f"a picture as .{format} needs Graphviz: pip install 'nnet3[drawing]', or install the program dot; "
             "a .dot file needs neither"
         )
     try:
@@ -65,7 +65,7 @@ def render(graph: Graph, form: str, use_program: bool | None = None) -> bytes:
     return done.stdout
 
 
-FORMS = ("svg", "png", "dot")
+FORMATS = ("svg", "png", "dot")
 
 
 def to_svg(graph: Graph, *, use_graphviz: bool | None = None) -> str:
@@ -74,17 +74,17 @@ def to_svg(graph: Graph, *, use_graphviz: bool | None = None) -> str:
     return text[text.index("<svg") :]
 
 
-def draw(graph: Graph, form: str, *, use_graphviz: bool | None = None) -> bytes:
-    """Returns the contents of a file of a form: svg, png or dot.
+def draw(graph: Graph, format: str, *, use_graphviz: bool | None = None) -> bytes:
+    """Returns the contents of a file of a format: svg, png or dot.
 
     `use_graphviz`: whether the program `dot` of this machine paints, or else the library in pygraphviz; by
-    default the program if installed. Raises DrawingError without a painter, and for other forms.
+    default the program if installed. Raises DrawingError without a painter, and for other formats.
     """
-    if form not in FORMS:
-        raise DrawingError(f"a picture can be written as {', '.join(FORMS)}, not as '{form}'")
-    if form == "svg":
+    if format not in FORMATS:
+        raise DrawingError(f"a picture can be written as {', '.join(FORMATS)}, not as '{format}'")
+    if format == "svg":
         return to_svg(graph, use_graphviz=use_graphviz).encode()
-    return to_dot(graph).encode() if form == "dot" else render(graph, form, use_graphviz)
+    return to_dot(graph).encode() if format == "dot" else render(graph, format, use_graphviz)
 
 
 MOST_SHOWN_BOXES = 60  # of a network that a notebook shows without being asked for a picture

@@ -123,7 +123,7 @@ def sort_order(table: IndexTable, order: str = "txn") -> npt.NDArray[np.intp]:
 
 
 def unique_rows(table: IndexTable, order: str = "txn") -> tuple[IndexTable, npt.NDArray[np.intp]]:
-    """Returns the distinct rows, sorted in `order`, and the place of each row of the table among them, (rows,).
+    """Returns the distinct rows, sorted in `order`, and the position of each row of the table among them, (rows,).
 
     The first indexed with the second is the table again.
     """

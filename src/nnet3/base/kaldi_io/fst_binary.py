@@ -46,7 +46,7 @@ def read_vector(reader: Reader, header: FstHeader) -> Fst:
         total += count
         offsets[state + 1] = total
     words = reader.raw_array((position - start) // 4, "<i4", "an FST")
-    state_at, arc_at = _word_places(offsets)
+    state_at, arc_at = _word_positions(offsets)
     final = words[state_at].view("<f4").astype(np.float32)
     ilabel, olabel, cost, dst = (np.ascontiguousarray(words[arc_at + word]) for word in range(_ARC_WORDS))
     if np.array_equal(ilabel, olabel):
@@ -54,7 +54,7 @@ def read_vector(reader: Reader, header: FstHeader) -> Fst:
     return Fst(header.start, final, offsets, ilabel, olabel, cost.view("<f4"), dst, header.properties)
 
 
-def _word_places(offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _word_positions(offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns where states (states,) and arcs (arcs,) begin in the body, in words of 4 bytes."""
     states, counts = len(offsets) - 1, np.diff(offsets)
     state_at = _STATE_WORDS * np.arange(states) + _ARC_WORDS * offsets[:-1]
@@ -90,7 +90,7 @@ def write_vector_fst(writer: Writer, fst: Fst, symbols: SymbolTable | None = Non
     properties = EXPANDED | MUTABLE if fst.properties is None else fst.properties
     write_fst_header(writer, VECTOR, properties, fst, arcs=0, symbols=symbols)
     words = np.empty(_STATE_WORDS * fst.num_states + _ARC_WORDS * fst.num_arcs, "<i4")
-    state_at, arc_at = _word_places(fst.offsets)
+    state_at, arc_at = _word_positions(fst.offsets)
     words[state_at] = np.asarray(fst.final, "<f4").view("<i4")
     words[state_at + 1], words[state_at + 2] = np.diff(fst.offsets), 0
     for word, values in enumerate((fst.ilabel, fst.olabel, np.asarray(fst.cost, "<f4").view("<i4"), fst.dst)):

@@ -110,8 +110,8 @@ def _read_intervals(reader: Reader, states: int) -> tuple[Integers, Integers, In
     if counts.min(initial=0) < 0 or (words[at + 1] != 0).any() or ends.max(initial=0) > len(words):
         raise reader.truncated(f"{what} are not there")
     offsets = np.append(0, np.cumsum(counts))
-    places = np.repeat(at + 2 - 2 * offsets[:-1], counts) + 2 * np.arange(offsets[-1])
-    begin, end = words[places].astype(np.int32), words[places + 1].astype(np.int32)
+    positions = np.repeat(at + 2 - 2 * offsets[:-1], counts) + 2 * np.arange(offsets[-1])
+    begin, end = words[positions].astype(np.int32), words[positions + 1].astype(np.int32)
     labels_before = np.append(0, np.cumsum(end.astype(np.int64) - begin))
     points = labels_before[offsets[1:]] - labels_before[offsets[:-1]]
     if begin.min(initial=0) < 0 or (end < begin).any() or not np.array_equal(points, words[ends - 1]):
@@ -121,32 +121,33 @@ def _read_intervals(reader: Reader, states: int) -> tuple[Integers, Integers, In
 
 
 def _record_starts(words: Integers, records: int) -> Integers:
-    """Returns the places (records,) where records begin; the end behind damage.
+    """Returns the positions (records,) where records begin; the end behind damage.
 
     Each record tells where the next begins. Blocks of words come one after the other, which takes little memory.
     """
     found: list[Integers] = [np.zeros(0, np.int64)]
-    place, left = 0, records
-    while left > 0 and place < len(words):
-        starts = _starts_in_block(words[place : place + _BLOCK_WORDS + 1])[:left]
+    position, left = 0, records
+    while left > 0 and position < len(words):
+        starts = _starts_in_block(words[position : position + _BLOCK_WORDS + 1])[:left]
         if not len(starts):
             break
-        found.append(place + starts)
+        found.append(position + starts)
         left -= len(starts)
-        place = int(found[-1][-1] + _RECORD_WORDS + 2 * words[found[-1][-1]].astype(np.int64))
+        position = int(found[-1][-1] + _RECORD_WORDS + 2 * words[found[-1][-1]].astype(np.int64))
     return np.concatenate([*found, np.full(left, len(words), np.int64)])
 
 
 def _starts_in_block(words: Integers) -> Integers:
-    """Returns the places where records begin, the first one at 0, except at the last word; none without a record at 0.
+    """Returns the positions where records begin, the first one at 0, except at the last word; none without a record at
+    0.
 
-    A record can begin where a count of 64 bits has no upper half. The steps from all such places to the next record are
-    squared: they lead to the second record, to the fourth, and so on. A long chain is then a few long steps, and short
-    steps between.
+    A record can begin where a count of 64 bits has no upper half. The steps from all such positions to the next record
+    are squared: they lead to the second record, to the fourth, and so on. A long chain is then a few long steps, and
+    short steps between.
     """
     begins = np.flatnonzero((words[1:] == 0) & (words[:-1] >= 0))
     size, last = len(words), len(begins)
-    number = np.full(size + 1, last)  # of the beginning at each place; the last one is of no record
+    number = np.full(size + 1, last)  # of the beginning at each position; the last one is of no record
     number[begins] = np.arange(last)
     follow = np.append(number[np.minimum(begins + _RECORD_WORDS + 2 * words[begins].astype(np.int64), size)], last)
     far, stride = follow, 1

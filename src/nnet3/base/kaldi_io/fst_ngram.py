@@ -108,5 +108,5 @@ class _Histories:
             child = np.zeros(keys[-1] - keys[0] + 3, np.int64)
             child[keys - keys[0] + 1] = np.arange(first + 1, last + 1)
             return child[np.clip(key - keys[0] + 1, 0, len(child) - 1)]
-        place = np.searchsorted(keys, key)
-        return np.where(np.append(keys, -1)[place] == key, first + place + 1, 0)
+        position = np.searchsorted(keys, key)
+        return np.where(np.append(keys, -1)[position] == key, first + position + 1, 0)

@@ -14,16 +14,16 @@ Integers = npt.NDArray[np.integer]
 
 def breadth_first(fst: Fst, states: Integers) -> Integers:
     """All states that can be reached from `states`, in breadth-first order, arcs taken in order: (reached,) int64."""
-    place = np.full(fst.num_states, -1)
+    position = np.full(fst.num_states, -1)
     front = np.asarray(states, np.int64)
-    place[front] = 0
+    position[front] = 0
     fronts = []
     while len(front):
         fronts.append(front)
         found = fst.dst[entries_of_rows(fst.offsets, front)]
-        found = found[place[found] < 0]
-        place[found[::-1]] = np.arange(len(found))[::-1]  # the first occurrence stays
-        front = found[place[found] == np.arange(len(found))].astype(np.int64)
+        found = found[position[found] < 0]
+        position[found[::-1]] = np.arange(len(found))[::-1]  # the first occurrence stays
+        front = found[position[found] == np.arange(len(found))].astype(np.int64)
     return np.concatenate(fronts) if fronts else np.empty(0, np.int64)
 
 

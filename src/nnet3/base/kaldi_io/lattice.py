@@ -68,14 +68,14 @@ class Stretched(NamedTuple):
         """
         parts = np.maximum(lengths, 1)
         arc, begin = np.repeat(np.arange(len(parts)), parts), np.cumsum(parts) - parts
-        place = np.arange(len(arc)) - begin[arc]
+        part = np.arange(len(arc)) - begin[arc]
         states = parts - (dst >= 0)
         inner = first + np.cumsum(states) - states  # the first state within each arc
-        is_first, is_last = place == 0, place == parts[arc] - 1
+        is_first, is_last = part == 0, part == parts[arc] - 1
         return cls(
             arc,
-            np.where(is_first, src[arc], inner[arc] + place - 1),
-            np.where(is_last & (dst[arc] >= 0), dst[arc], inner[arc] + place),
+            np.where(is_first, src[arc], inner[arc] + part - 1),
+            np.where(is_last & (dst[arc] >= 0), dst[arc], inner[arc] + part),
             is_first,
         )
 
@@ -185,7 +185,7 @@ def open_lattice_table(rspecifier: str) -> TableReader[Lattice]:
 
 
 class _Walk:
-    """Walks over raw data whose records tell the place of the next record."""
+    """Walks over raw data whose records tell the position of the next record."""
 
     def __init__(self, reader: Reader):
         self.reader, self.start, self.position = reader, reader.position, reader.position
@@ -194,9 +194,9 @@ class _Walk:
         """Skips `count` things of `unit` bytes; returns where they begin, in words of 4 bytes."""
         if count < 0 or self.position + count * unit > self.start + self.reader.left:
             raise self.reader.truncated(f"{what} cannot have {count} elements")
-        place = (self.position - self.start) // 4
+        word = (self.position - self.start) // 4
         self.position += count * unit
-        return place
+        return word
 
     def number(self, layout: struct.Struct, what: str) -> int:
         self.skip(1, layout.size, what)
@@ -273,7 +273,7 @@ def _lattice(
     strings: Strings,
     final_strings: Strings,
 ) -> Lattice:
-    """Makes a lattice of words and the places in them: of final weights, of labels before two costs, of next states."""
+    """Makes a lattice of words and positions in it: final weights, labels before two costs, next states."""
     reals = words.view("<f4")
     label, dst = words[label_at].astype(np.int32), words[dst_at].astype(np.int32)
     final, final_acoustic = reals[state_at].astype(np.float32), reals[state_at + 1].astype(np.float32)

@@ -16,16 +16,16 @@ def factored(lattice: Lattice) -> Lattice:
     """
     fst, ids = lattice.fst, lattice.transition_ids
     inner = _inside_chains(fst)
-    head, place = _chains(fst, inner)
+    head, position = _chains(fst, inner)
     cost, acoustic, dst = fst.cost.copy(), lattice.acoustic_cost.copy(), fst.dst.copy()
-    by_place = np.split(np.argsort(place, kind="stable"), np.cumsum(np.bincount(place)))
-    for arcs in by_place[1:]:  # from left to right, as Kaldi adds and rounds
+    by_position = np.split(np.argsort(position, kind="stable"), np.cumsum(np.bincount(position)))
+    for arcs in by_position[1:]:  # from left to right, as Kaldi adds and rounds
         cost[head[arcs]] += fst.cost[arcs]
         acoustic[head[arcs]] += lattice.acoustic_cost[arcs]
         dst[head[arcs]] = fst.dst[arcs]
-    kept = np.flatnonzero(place == 0)
+    kept = np.flatnonzero(position == 0)
     lengths = np.bincount(head, weights=ids.lengths, minlength=fst.num_arcs).astype(np.int64)
-    strings = Strings.of(lengths[kept], ids[np.lexsort((place, head))].values)
+    strings = Strings.of(lengths[kept], ids[np.lexsort((position, head))].values)
     chained = Fst.from_arcs(fst.start, fst.final, fst.src[kept], dst[kept], fst.ilabel[kept], cost[kept])
     states = topological_order(chained)
     states = states[~inner[states]]
@@ -51,11 +51,11 @@ def _inside_chains(fst: Fst) -> npt.NDArray[np.bool_]:
 
 
 def _chains(fst: Fst, inside: npt.NDArray[np.bool_]) -> tuple[Integers, Integers]:
-    """Returns for each arc the first arc of its chain, and its place in the chain, from 0; both (arcs,)."""
+    """Returns for each arc the first arc of its chain, and its position in the chain, from 0; both (arcs,)."""
     into = np.zeros(fst.num_states, np.int64)
     into[fst.dst] = np.arange(fst.num_arcs)
     head = np.where(inside[fst.src], into[fst.src], np.arange(fst.num_arcs))
-    place = inside[fst.src].astype(np.int64)
+    position = inside[fst.src].astype(np.int64)
     while (head[head] != head).any():
-        head, place = head[head], place + place[head]
-    return head, place
+        head, position = head[head], position + position[head]
+    return head, position

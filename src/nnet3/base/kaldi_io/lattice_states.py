@@ -47,8 +47,8 @@ def topologically_sorted(lattice: Lattice) -> Lattice:
     """Numbers the states in OpenFst's topological order. Raises ModelFormatError for a lattice with a cycle."""
     fst = lattice.fst
     order = topological_order(fst)
-    place = np.argsort(order)
-    if (place[fst.src] >= place[fst.dst]).any():
+    rank = np.argsort(order)
+    if (rank[fst.src] >= rank[fst.dst]).any():
         raise ModelFormatError("a lattice has a cycle")
     return lattice if np.array_equal(order, np.arange(len(order))) else with_states(lattice, order)
 

@@ -51,7 +51,7 @@ class ReadSpecifier:
 
 @dataclass(frozen=True)
 class WriteSpecifier:
-    """The target of a table: an archive, maybe with a script of places in it, or files named by a script."""
+    """The target of a table: an archive, maybe with a script of offsets in it, or files named by a script."""
 
     text: str
     archive: str | None = None
@@ -173,8 +173,8 @@ def check_different(*outputs: str) -> None:
     for output in filter(None, outputs):
         specifier = parse_wspecifier(output)
         for name in filter(None, (specifier.archive, specifier.script)):
-            place = parse_wxfilename(name)
-            path = os.path.realpath(place.name) if place.kind == "file" else name
-            if path in seen and place.kind != "pipe" and path != os.devnull:
+            target = parse_wxfilename(name)
+            path = os.path.realpath(target.name) if target.kind == "file" else name
+            if path in seen and target.kind != "pipe" and path != os.devnull:
                 raise TableError(f"{seen[path]} and {output} are one file: give each output a name of its own")
             seen[path] = output

@@ -67,40 +67,40 @@ def symbol_bytes(symbols: SymbolTable) -> bytes:
 
 
 def _starts(reader: Reader, count: int) -> tuple[npt.NDArray[np.int64], int]:
-    """Returns the places of the symbols in the data, and the end of the last symbol, as a last number and alone.
+    """Returns the offsets of the symbols in the data, and the end of the last symbol, as a last number and alone.
 
-    A symbol's place is known only after the symbol before. Lengths are therefore first taken to fit in one byte, which
+    A symbol's offset is known only after the symbol before. Lengths are therefore first taken to fit in one byte, which
     is fast; all lengths are checked together then.
     """
-    data, place = reader.data, reader.position
-    starts = [place]
+    data, offset = reader.data, reader.position
+    starts = [offset]
     try:
         for _ in range(count):
-            place += data[place] + _LEAST_SYMBOL
-            starts.append(place)
+            offset += data[offset] + _LEAST_SYMBOL
+            starts.append(offset)
     except IndexError:
         return _starts_of_long(reader, count)
     found = np.array(starts)
-    if place > reader.position + reader.left:
+    if offset > reader.position + reader.left:
         return _starts_of_long(reader, count)
     lengths = np.frombuffer(data, np.uint8)[found[:-1, np.newaxis] + np.arange(1, _LENGTH.size)]
-    return _starts_of_long(reader, count) if lengths.any() else (found, place)
+    return _starts_of_long(reader, count) if lengths.any() else (found, offset)
 
 
 def _starts_of_long(reader: Reader, count: int) -> tuple[npt.NDArray[np.int64], int]:
     """Does what `_starts` does for symbols of any length, or finds the damage."""
-    data, size, place = reader.data, reader.position + reader.left, reader.position
-    starts, length = [place], _LENGTH.unpack_from
+    data, size, offset = reader.data, reader.position + reader.left, reader.position
+    starts, length = [offset], _LENGTH.unpack_from
     for _ in range(count):
-        behind = place + _LEAST_SYMBOL
+        behind = offset + _LEAST_SYMBOL
         if behind <= size:
-            behind += length(data, place)[0]
-        if not place + _LEAST_SYMBOL <= behind <= size:
-            reader.position = place
+            behind += length(data, offset)[0]
+        if not offset + _LEAST_SYMBOL <= behind <= size:
+            reader.position = offset
             raise reader.truncated(f"{_WHAT} of {count} symbols is not there")
-        place = behind
-        starts.append(place)
-    return np.array(starts), place
+        offset = behind
+        starts.append(offset)
+    return np.array(starts), offset
 
 
 class _PackedNames(Mapping[int, str]):
@@ -113,19 +113,19 @@ class _PackedNames(Mapping[int, str]):
     def __init__(self, contents: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]):
         self._contents, self._starts = contents, starts
         keys = contents[starts[1:, np.newaxis] + np.arange(-_KEY.size, 0)].view("<i8").reshape(-1)
-        self._labels, self._places = np.unique(keys, return_index=True)  # of several names of a label the first one
+        self._labels, self._offsets = np.unique(keys, return_index=True)  # of several names of a label the first one
 
     @cached_property
     def _in_order(self) -> npt.NDArray[np.int64]:
         """The labels as they stand in the file."""
-        return np.asarray(self._labels[np.argsort(self._places)])
+        return np.asarray(self._labels[np.argsort(self._offsets)])
 
     def __getitem__(self, label: int) -> str:
         at = int(np.searchsorted(self._labels, label))
         if at == len(self._labels) or self._labels[at] != label:
             raise KeyError(label)
-        place = self._places[at]
-        begin, end = self._starts[place] + _LENGTH.size, self._starts[place + 1] - _KEY.size
+        offset = self._offsets[at]
+        begin, end = self._starts[offset] + _LENGTH.size, self._starts[offset + 1] - _KEY.size
         return self._contents[begin:end].tobytes().decode("utf-8", "replace")
 
     def __iter__(self) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""The C functions of this room, built at the first use and kept in the user's cache folder.
+"""The C functions of this folder, built at the first use and kept in the user's cache folder.
 
 Without a compiler, or without a folder to write to, PyTorch computes all, and a warning says so once; NNET3_NATIVE=0 in
 the environment asks for PyTorch alone.
@@ -146,9 +146,9 @@ def _digest(compiler: list[str], program: str) -> str:
 
 
 def _compiled(compiler: list[str]) -> bytes:
-    with tempfile.TemporaryDirectory() as place:
-        target = Path(place) / "library.so"
-        environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": place, "ZIG_LOCAL_CACHE_DIR": place}
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "library.so"
+        environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": folder, "ZIG_LOCAL_CACHE_DIR": folder}
         for flags in _FLAGS_OF_CPU:
             command = [*compiler, *_FLAGS, *flags, "-o", str(target), *map(str, _SOURCES), "-lm"]
             done = subprocess.run(
@@ -172,17 +172,30 @@ def _load(contents: bytes) -> ctypes.CDLL:
     try:
         found.nnet3_run.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int64] * 4 + [ctypes.c_void_p, ctypes.c_int64]
         found.nnet3_run.restype = None
-        size, place = ctypes.c_int64, ctypes.c_void_p
+        size, pointer = ctypes.c_int64, ctypes.c_void_p
         # Rows, columns, inner size; y, x, a and panels, and the number that stands behind each.
-        found.nnet3_panel_product.argtypes = [size, size, size, place, size, place, size, place, size, place, size]
+        found.nnet3_panel_product.argtypes = [
+            size,
+            size,
+            size,
+            pointer,
+            size,
+            pointer,
+            size,
+            pointer,
+            size,
+            pointer,
+            size,
+        ]
         found.nnet3_panel_product.restype = None
         # Rows, columns, inner size; y, x, weights and addend, and the numbers that stand behind each; the factor.
         found.nnet3_product.argtypes = [
-            size, size, size, place, size, place, size, size, place, size, size, place, size, ctypes.c_float, size
+            size, size, size, pointer, size, pointer, size, size, pointer, size, size, pointer, size, ctypes.c_float,
+            size
         ]  # fmt: skip
         found.nnet3_product.restype = None
-        # Spaces, instructions, templates, their places, calls and how long these are, tables.
-        found.nnet3_run_elements.argtypes = [place] * 5 + [size, place]
+        # Spaces, instructions, templates, their spaces, calls and how long these are, tables.
+        found.nnet3_run_elements.argtypes = [pointer] * 5 + [size, pointer]
         found.nnet3_run_elements.restype = None
         found.nnet3_columns_of_panel.restype = ctypes.c_int64
         found.nnet3_size_of_operation.restype = ctypes.c_int64

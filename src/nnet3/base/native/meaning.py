@@ -30,15 +30,15 @@ def meanings(operations: Iterable[Row]) -> list[Meaning]:
 
 def _by_rows(row: Row) -> Meaning:
     code, rows, columns, inner, bits = row[:5]
-    places, strides = row[ADDRESSES], row[STRIDES]
+    addresses, strides = row[ADDRESSES], row[STRIDES]
     if rows == 1:
         strides = (0,) * NUM_MATRICES
         if code == Code.SUM_ROWS:
-            dest, one, other, addend, *rest = places
+            dest, one, other, addend, *rest = addresses
             code = Code.MULTIPLY if other else Code.ADD if addend else Code.SCALE
-            places = (dest, one, *((other, addend) if other else (addend, 0)), *rest)
-    strides = tuple([stride if place else 0 for place, stride in zip(places, strides, strict=True)])
-    return code, rows, columns, inner, bits, places, strides
+            addresses = (dest, one, *((other, addend) if other else (addend, 0)), *rest)
+    strides = tuple([stride if address else 0 for address, stride in zip(addresses, strides, strict=True)])
+    return code, rows, columns, inner, bits, addresses, strides
 
 
 def _product(row: Row, packed: Row, before: list[Meaning]) -> Meaning:

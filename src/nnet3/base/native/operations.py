@@ -186,10 +186,10 @@ def _by_element(code: Code, dest: Tensor, *sources: Tensor | None, number: float
     shape = dest.shape
     if len(shape) != 2 or dest.numel() > _MOST_ELEMENTS:
         return None
-    places = [source if source is None or source.shape == shape else _row_for_all(source) for source in sources]
-    if any(place is not None and place.shape not in (shape, shape[1:]) for place in places):
+    operands = [source if source is None or source.shape == shape else _row_for_all(source) for source in sources]
+    if any(operand is not None and operand.shape not in (shape, shape[1:]) for operand in operands):
         return None
-    return _operation(code, *shape, (dest, *places), number=number)
+    return _operation(code, *shape, (dest, *operands), number=number)
 
 
 def _row_for_all(matrix: Tensor) -> Tensor:
@@ -206,15 +206,15 @@ def _operation(
     number: float = 0.0,
     strides: Mapping[int, int] | None = None,
 ) -> Operations | None:
-    places = [0] * (2 * NUM_MATRICES)
+    numbers = [0] * (2 * NUM_MATRICES)
     for at, matrix in enumerate(matrices):
         if matrix is None:
             continue
         *outer, unit = matrix.stride()
         if (unit != 1 and matrix.shape[-1] != 1) or matrix.dtype != float32 or not matrix.is_cpu or len(outer) > 1:
             return None
-        places[at], places[NUM_MATRICES + at] = matrix.data_ptr(), outer[0] if outer else 0
+        numbers[at], numbers[NUM_MATRICES + at] = matrix.data_ptr(), outer[0] if outer else 0
     for at, stride in (strides or {}).items():
-        places[NUM_MATRICES + at] = stride
+        numbers[NUM_MATRICES + at] = stride
     bits = struct.unpack("q", struct.pack("d", number))[0]
-    return ((int(code), rows, columns, inner, bits, *places),)
+    return ((int(code), rows, columns, inner, bits, *numbers),)

@@ -90,8 +90,8 @@ def private_path(contents: bytes) -> Iterator[str]:
             os.close(in_memory)
             raise
         return
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place) / "contents"
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "contents"
         path.write_bytes(contents)
         yield str(path)
 

@@ -43,8 +43,8 @@ _WRITTEN = {(Code.GRU, 5)}
 _shapes = np.array([_SHAPES.get(code, _BY_ELEMENT) for code in Code])  # (codes, matrices, 2)
 _is_written = np.zeros(_shapes.shape[:2], bool)
 _is_written[:, 0] = True
-for _place in _WRITTEN:
-    _is_written[_place] = True
+for _index in _WRITTEN:
+    _is_written[_index] = True
 
 
 def forms_of(operations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -55,8 +55,8 @@ def forms_of(operations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     code = operations[:, 0]
     strides = np.stack([operations[:, STRIDES], np.ones((len(operations), NUM_MATRICES), np.int64)], axis=2)
-    for (kind, matrix), place in _COLUMN_STRIDES.items():
-        strides[code == kind, matrix, 1] = operations[code == kind, STRIDES][:, place]
+    for (kind, matrix), index in _COLUMN_STRIDES.items():
+        strides[code == kind, matrix, 1] = operations[code == kind, STRIDES][:, index]
     return _shapes[code], strides
 
 
@@ -70,10 +70,10 @@ class Ranges:
         #: Operation and matrix, of those that there are, (matrices,) each.
         self._number, self._matrix = np.nonzero(operations[:, ADDRESSES])
         self._kinds = operations[self._number, 0]
-        place = self._number, self._matrix
-        self._shapes, self._strides = (each[place] for each in forms_of(operations))
+        index = self._number, self._matrix
+        self._shapes, self._strides = (each[index] for each in forms_of(operations))
         self.is_written = _is_written[self._kinds, self._matrix]
-        self._of_iteration, self._of_row, self._table = (moves[:, part][place] for part in (OF_TURN, OF_ROW, TABLE))
+        self._of_iteration, self._of_row, self._table = (moves[:, part][index] for part in (OF_TURN, OF_ROW, TABLE))
         self._counted, self._sizes = moves[self._number, COUNTED], operations[self._number, SIZES]
         found = np.unique(moves[:, TABLE.start :])
         self.tables: list[int] = found[found >= 0].tolist()
@@ -106,15 +106,15 @@ class Ranges:
         """Returns the bytes of each matrix from its first number to its last; sizes (matrices, ..., 3)."""
         rows, columns, inner = np.moveaxis(sizes, -1, 0)
         made = [np.ones_like(rows), rows, columns, inner, 2 * columns, 3 * columns, 5 * columns + 3 * inner]
-        one_of, places = np.stack(made, axis=-1), self._shapes.reshape(-1, *[1] * (sizes.ndim - 2), 2)
-        shapes = np.take_along_axis(one_of, np.broadcast_to(places, (*sizes.shape[:-1], 2)), axis=-1)
-        strides = self._strides.reshape(places.shape)
+        one_of, indexes = np.stack(made, axis=-1), self._shapes.reshape(-1, *[1] * (sizes.ndim - 2), 2)
+        shapes = np.take_along_axis(one_of, np.broadcast_to(indexes, (*sizes.shape[:-1], 2)), axis=-1)
+        strides = self._strides.reshape(indexes.shape)
         floats = ((shapes - 1) * strides).sum(axis=-1) + 1
         return FLOAT_BYTES * np.where((shapes > 0).all(axis=-1), floats, 0)
 
-    def name_of(self, place: int) -> str:
-        """Returns a name for the matrix at a place: its number, its operation and the operation's kind."""
-        return f"matrix {self._matrix[place]} of operation {self._number[place]} (kind {self._kinds[place]})"
+    def name_of(self, index: int) -> str:
+        """Returns a name for the matrix at an index: its number, its operation and the operation's kind."""
+        return f"matrix {self._matrix[index]} of operation {self._number[index]} (kind {self._kinds[index]})"
 
 
 class ReachableMemory:
@@ -138,9 +138,9 @@ class ReachableMemory:
         is_right &= ~ranges.is_written | _are_inside(self._written, begin, end)
         is_right |= end == begin
         if not is_right.all():
-            place = int(np.argmin(is_right))
+            index = int(np.argmin(is_right))
             raise ExecutionError(
-                f"native code would use {end[place] - begin[place]} bytes for {ranges.name_of(place)} in "
+                f"native code would use {end[index] - begin[index]} bytes for {ranges.name_of(index)} in "
                 f"{num_iterations} iterations that are none of this program{_NOT_YOURS}"
             )
 
@@ -173,6 +173,6 @@ def _sorted_stretches(tensors: Sequence[Tensor]) -> tuple[np.ndarray, np.ndarray
 
 def _are_inside(stretches: tuple[np.ndarray, np.ndarray], begin: np.ndarray, end: np.ndarray) -> np.ndarray:
     starts, ends = stretches
-    place = np.searchsorted(starts, begin, side="right") - 1
-    is_inside: np.ndarray = (place >= 0) & (end <= ends[place])
+    index = np.searchsorted(starts, begin, side="right") - 1
+    is_inside: np.ndarray = (index >= 0) & (end <= ends[index])
     return is_inside

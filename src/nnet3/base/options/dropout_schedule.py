@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from nnet3.errors import TrainingError
 
-_MIDDLE = 0.5  # where a value stands that says no other place
+_MIDDLE = 0.5  # where a value stands without `@`
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,15 @@ def _points(text: str) -> tuple[tuple[float, float], ...]:
         raise TrainingError(f"dropout schedule '{text}' needs at least a value at the beginning and one at the end")
     points = []
     for number, word in enumerate(words):
-        value, at, place = word.partition("@")
+        value, at, share = word.partition("@")
         is_end = number in (0, len(words) - 1)
         if is_end and at:
             raise TrainingError(f"dropout schedule '{text}': the first and the last value take no @, got '{word}'")
         default = (0.0 if number == 0 else 1.0) if is_end else _MIDDLE
-        points.append((_share(place, word, text) if at else default, _share(value, word, text)))
-    places = [place for place, _ in points]
-    if places != sorted(places):
-        raise TrainingError(f"dropout schedule '{text}': the shares of the data must not fall, got {places}")
+        points.append((_share(share, word, text) if at else default, _share(value, word, text)))
+    shares = [share for share, _ in points]
+    if shares != sorted(shares):
+        raise TrainingError(f"dropout schedule '{text}': the shares of the data must not fall, got {shares}")
     return tuple(points)
 
 
@@ -68,8 +68,8 @@ def _share(text: str, word: str, schedule: str) -> float:
 
 
 def _value_at(points: Sequence[tuple[float, float]], done: float) -> float:
-    """Returns the proportion at a place; where two points stand at one place, the later point counts from there on."""
-    before = max((number for number, (place, _) in enumerate(points) if place <= done))
+    """Returns the proportion at a share of training; from two points at one share on the later point counts."""
+    before = max((number for number, (share, _) in enumerate(points) if share <= done))
     if before == len(points) - 1:
         return points[-1][1]
     (start, first), (end, last) = points[before], points[before + 1]

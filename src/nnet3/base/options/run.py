@@ -37,7 +37,7 @@ class TrainingSection(StepOptions):
     final_learning_rate: float = option(0.001, _POSITIVE, "at the end")
     dropout_schedule: str = option(
         "",
-        Text(form="a schedule", parse=parse_dropout),
+        Text(description="a schedule", parse=parse_dropout),
         "such as 0,0@0.20,0.5@0.50,0; several as pattern=schedule, blanks between",
     )
     deriv_truncate_margin: int = option(

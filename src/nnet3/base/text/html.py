@@ -29,5 +29,5 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], num_left: int = 1
 
 def _cells(tag: str, texts: Sequence[str], num_left: int) -> str:
     return "".join(
-        f"<{tag}{_LEFT if place < num_left else _RIGHT}>{escape(text)}</{tag}>" for place, text in enumerate(texts)
+        f"<{tag}{_LEFT if column < num_left else _RIGHT}>{escape(text)}</{tag}>" for column, text in enumerate(texts)
     )

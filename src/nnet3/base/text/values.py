@@ -190,14 +190,14 @@ class Boolean(Value):
 
 @dataclass(frozen=True)
 class _OfText(Value):
-    """Base of kinds of text described by `form`; `parse`, if given, reads the text."""
+    """Base of kinds of text described by `description`; `parse`, if given, reads the text."""
 
-    form: str = ""
+    description: str = ""
     parse: Callable[[str], object] | None = None
 
     @property
     def expected(self) -> str:
-        return self.form or super().expected
+        return self.description or super().expected
 
 
 @dataclass(frozen=True)
@@ -287,7 +287,7 @@ _INTEGER_OF_32_BITS = Integer()
 def choice(*words: str) -> Text:
     """Text, one of the given words."""
     rule = one_of(*words)
-    return Text(rule, form=rule.words)
+    return Text(rule, description=rule.words)
 
 
 def whole_number(text: str | bytes) -> int | None:

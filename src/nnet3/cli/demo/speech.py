@@ -117,25 +117,23 @@ def mfcc(samples: np.ndarray, rate: int) -> np.ndarray:
 
 def _train_minibatches(train: Sequence[Recording], rng: np.random.Generator) -> list[Minibatch]:
     """Chunks with random beginnings, every second stretch of each utterance."""
-    places = [
+    cuts = [
         (utterance, start)
         for utterance in train
         for start in range(int(rng.integers(-_TRAIN_FRAMES // 2, 1)), len(utterance.features), 2 * _TRAIN_FRAMES)
     ]
-    order = rng.permutation(len(places))
+    order = rng.permutation(len(cuts))
     batches = [order[start : start + _BATCH] for start in range(0, len(order) - _BATCH + 1, _BATCH)]
-    return [
-        _minibatch([places[i] for i in batch], _TRAIN_FRAMES, _TRAIN_STEP) for batch in batches[:_BATCHES_PER_EPOCH]
-    ]
+    return [_minibatch([cuts[i] for i in batch], _TRAIN_FRAMES, _TRAIN_STEP) for batch in batches[:_BATCHES_PER_EPOCH]]
 
 
-def _minibatch(places: Sequence[tuple[Recording, int]], num_frames: int, step: int) -> Minibatch:
+def _minibatch(cuts: Sequence[tuple[Recording, int]], num_frames: int, step: int) -> Minibatch:
     """A sequence for each chunk; outside the utterance its first or last frame is repeated."""
     times = np.arange(-_CONTEXT, num_frames + _CONTEXT)
-    frames = [u.features[np.clip(times + start, 0, len(u.features) - 1)] for u, start in places]
+    frames = [u.features[np.clip(times + start, 0, len(u.features) - 1)] for u, start in cuts]
     outputs = np.arange(0, num_frames, step)
-    labels = np.repeat([u.digit for u, _ in places], len(outputs))
+    labels = np.repeat([u.digit for u, _ in cuts], len(outputs))
     return Minibatch(
-        [NetworkInput("input", grid(len(places), times.tolist()), torch.from_numpy(np.concatenate(frames)))],
-        [MatrixTarget("output", grid(len(places), outputs.tolist()), one_hot(labels, 10))],
+        [NetworkInput("input", grid(len(cuts), times.tolist()), torch.from_numpy(np.concatenate(frames)))],
+        [MatrixTarget("output", grid(len(cuts), outputs.tolist()), one_hot(labels, 10))],
     )

@@ -131,7 +131,7 @@ def describe(network: str) -> None:
     click.echo(found.xconfig, nl=False)
 
 
-_FORMS = ("svg", "png", "dot")
+_FORMATS = ("svg", "png", "dot")
 _RANGE = re.compile(r"(-?\d{1,6})(?::(-?\d{1,6}))?")
 
 
@@ -152,9 +152,9 @@ def draw(
     nnet3 draw final.mdl final.svg
     nnet3 draw --unroll=0:2 network.config unrolled.png
     """
-    form = "svg" if output == "-" else Path(output).suffix.removeprefix(".").lower()
-    if form not in _FORMS:
-        raise click.UsageError(f"the name of the picture must end in .{', .'.join(_FORMS)}, got '{output}'")
+    format = "svg" if output == "-" else Path(output).suffix.removeprefix(".").lower()
+    if format not in _FORMATS:
+        raise click.UsageError(f"the name of the picture must end in .{', .'.join(_FORMATS)}, got '{output}'")
     if given is not None and unroll is None:
         raise click.UsageError("--input says what --unroll may use: give both")
     nnet = later.files.read_network_or_config(source)
@@ -164,7 +164,7 @@ def draw(
         graph = later.picture.network_graph(nnet.parts, title, every_node=every_node)
     else:
         graph = later.unrolled.unrolled_graph(nnet, _frames(nnet, unroll, given), title)
-    contents = later.drawing.draw(graph, form, use_graphviz=graphviz)
+    contents = later.drawing.draw(graph, format, use_graphviz=graphviz)
     if output == "-":
         sys.stdout.buffer.write(contents)
     else:

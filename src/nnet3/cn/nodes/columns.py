@@ -171,17 +171,17 @@ class RowStep(Operation):
             raise ShapeError(f"row_step: expected rows from 0 on, got {self.rows} from {self.first} by {self.step}")
 
     @property
-    def places(self) -> range:
+    def rows_read(self) -> range:
         return range(self.first, self.first + self.rows * self.step, self.step)
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
-        if max(self.places) >= operands[0].rows:
-            raise ShapeError(f"row_step to row {max(self.places)} needs more rows than there are")
+        if max(self.rows_read) >= operands[0].rows:
+            raise ShapeError(f"row_step to row {max(self.rows_read)} needs more rows than there are")
         return Shape(self.rows, operands[0].cols)
 
     def evaluate(self, inputs: Matrices, output: Tensor) -> None:
         # v_ij = x_(first + i step)j
-        output.copy_(inputs[0][:, list(self.places)])
+        output.copy_(inputs[0][:, list(self.rows_read)])
 
     def compute_partial_gradient(
         self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
@@ -189,7 +189,7 @@ class RowStep(Operation):
         # dx_(first + i step)j += dv_ij
         if not accumulate:
             dx.zero_()
-        dx[:, list(self.places)] += gradient
+        dx[:, list(self.rows_read)] += gradient
 
 
 @dataclass(frozen=True)

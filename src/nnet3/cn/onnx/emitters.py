@@ -100,7 +100,7 @@ _FORMULAS: dict[str, TensorEmitter] = {
     ),
     "cross_entropy": lambda about, node, x, y: _cross_entropy(about, x, about.op("Log", y)),
     "cross_entropy_with_softmax": lambda about, node, x, y: _cross_entropy(about, x, about.op("LogSoftmax", y, axis=2)),
-    "row_step": lambda about, node, x: about.op("Gather", x, about.graph.integers(*node.operation.places), axis=2),
+    "row_step": lambda about, node, x: about.op("Gather", x, about.graph.integers(*node.operation.rows_read), axis=2),
     "max_pooling": lambda about, node, images: _of_windows(about, node, "MaxPool", images),
     "average_pooling": lambda about, node, images: _of_windows(about, node, "AveragePool", images, count_include_pad=1),
 }
@@ -247,8 +247,8 @@ def _of_windows(
 def embedding(about: Emission, node: Any, table: ir.Value, classes: ir.Value) -> ir.Value:
     numbers = about.op("Cast", classes, to=_INTEGER)  # (batch, frames, 1)
     zero = about.graph.integers(0)
-    places = about.op("Squeeze", about.op("Max", numbers, zero), about.graph.integers(2))
-    found = about.op("Gather", _matrix(about, table), places, axis=0)
+    rows = about.op("Squeeze", about.op("Max", numbers, zero), about.graph.integers(2))
+    found = about.op("Gather", _matrix(about, table), rows, axis=0)
     return about.op("Where", about.op("Less", numbers, zero), about.number(0.0), found)
 
 
@@ -270,8 +270,8 @@ def reverse_sequence(about: Emission, node: Any, x: ir.Value) -> ir.Value:
 
 @tensor_emitter("broadcast_as")
 def broadcast_as(about: Emission, node: Any, x: ir.Value, like: ir.Value) -> ir.Value:
-    places = about.op("Shape", like, start=0, end=2)
-    return about.op("Expand", x, about.op("Concat", places, about.graph.integers(about.columns), axis=0))
+    samples = about.op("Shape", like, start=0, end=2)
+    return about.op("Expand", x, about.op("Concat", samples, about.graph.integers(about.columns), axis=0))
 
 
 @tensor_emitter("gather_frames")
@@ -279,10 +279,10 @@ def gather_frames(about: Emission, node: Any, x: ir.Value, frames: ir.Value) -> 
     numbers = about.op("Cast", about.op("Round", frames), to=_INTEGER)  # (batch, frames, 1)
     zero = about.graph.integers(0)
     last = about.op("Sub", about.op("Shape", x, start=1, end=2), about.graph.integers(1))
-    places = about.op("Min", about.op("Max", numbers, zero), last)
+    rows = about.op("Min", about.op("Max", numbers, zero), last)
     shape = about.op("Concat", about.op("Shape", numbers, start=0, end=2), about.graph.integers(about.columns), axis=0)
-    found = about.op("GatherElements", x, about.op("Expand", places, shape), axis=1)
-    return about.op("Where", about.op("Equal", places, numbers), found, about.number(0.0))
+    found = about.op("GatherElements", x, about.op("Expand", rows, shape), axis=1)
+    return about.op("Where", about.op("Equal", rows, numbers), found, about.number(0.0))
 
 
 @tensor_emitter("attention")

@@ -90,14 +90,14 @@ class Wave(Source):
     def _utterance(self, graph: GraphBuilder) -> Fed:
         wave = graph.tensor(WAVE, ["batch", "samples"])
         count = graph.op("Shape", wave, start=1, end=2)
-        places = graph.op("Sub", self._places(graph, self._frames_of(graph, count)), graph.integers(self._pad))
-        return Fed(self._features(graph, wave, _mirrored(graph, places, count)), [wave], {})
+        positions = graph.op("Sub", self._positions(graph, self._frames_of(graph, count)), graph.integers(self._pad))
+        return Fed(self._features(graph, wave, _mirrored(graph, positions, count)), [wave], {})
 
     def _chunk(self, graph: GraphBuilder, form: FrameRange) -> Fed:
         """Frames before the first real frame and behind the last are copies of the first and the last."""
         wave = graph.tensor(WAVE, ["batch", self._samples_of(form.frames)])
         frames = graph.tensor(FRAMES, ["batch", 2], ir.DataType.INT64)
-        features = self._features(graph, wave, self._places(graph, graph.integers(form.frames)))
+        features = self._features(graph, wave, self._positions(graph, graph.integers(form.frames)))
         first, last = (graph.cut(frames, 1, number, number + 1) for number in range(2))
         numbers = graph.op("Max", graph.constant(np.arange(form.frames)), first)
         return Fed(_rows(graph, features, graph.op("Min", numbers, last)), [wave, frames], {})
@@ -119,11 +119,11 @@ class Wave(Source):
         moved = op("Mul", frames, integers(self._shift))
         before = op("Where", is_first, integers(pad), op("Cast", state[END], to=ir.DataType.INT64))
         end = op("Add", before, op("Unsqueeze", count, integers(1)))  # of the stream, from where its next frame begins
-        places = op("Sub", _range(graph, op("Add", moved, integers(rest))), either(pad, 0))
-        places = _mirrored(graph, places, op("Sub", end, either(pad, 0)))
+        positions = op("Sub", _range(graph, op("Add", moved, integers(rest))), either(pad, 0))
+        positions = _mirrored(graph, positions, op("Sub", end, either(pad, 0)))
         known = op("Concat", state[REST], sized, axis=1)
-        samples = op("GatherElements", known, op("Add", places, either(rest, 0)), axis=1)
-        computed = self._features(graph, samples, self._places(graph, frames))
+        samples = op("GatherElements", known, op("Add", positions, either(rest, 0)), axis=1)
+        computed = self._features(graph, samples, self._positions(graph, frames))
         given = self._frames_of(graph, op("Sub", end, integers(pad)))
         numbers = op("Min", op("Add", _range(graph, frames), integers(1)), given)
         features = _rows(graph, op("Concat", state[LAST_FRAME], computed, axis=1), numbers)
@@ -143,15 +143,15 @@ class Wave(Source):
         enough = graph.op("Max", graph.op("Add", count, graph.integers(more)), graph.integers(0))
         return graph.op("Div", enough, graph.integers(self._shift))
 
-    def _places(self, graph: GraphBuilder, frames: ir.Value) -> ir.Value:
-        """Returns the places of samples, (frames, frame_samples)."""
+    def _positions(self, graph: GraphBuilder, frames: ir.Value) -> ir.Value:
+        """Returns the positions of samples, (frames, frame_samples)."""
         starts = graph.op("Mul", _range(graph, frames), graph.integers(self._shift))
         return graph.op(
             "Add", graph.op("Unsqueeze", starts, graph.integers(1)), graph.constant(np.arange(self._length))
         )
 
-    def _features(self, graph: GraphBuilder, samples: ir.Value, places: ir.Value) -> ir.Value:
-        return add_features(graph, graph.op("Gather", samples, places, axis=1), self.options)
+    def _features(self, graph: GraphBuilder, samples: ir.Value, positions: ir.Value) -> ir.Value:
+        return add_features(graph, graph.op("Gather", samples, positions, axis=1), self.options)
 
     # ---- random input ----
 
@@ -222,10 +222,10 @@ def _range(graph: GraphBuilder, count: ir.Value) -> ir.Value:
     return graph.op("Range", zero, graph.op("Squeeze", count), one)
 
 
-def _mirrored(graph: GraphBuilder, places: ir.Value, count: ir.Value) -> ir.Value:
-    """Returns places between 0 and a count; places beyond are mirrored at either end: -1 is 0, -2 is 1."""
+def _mirrored(graph: GraphBuilder, positions: ir.Value, count: ir.Value) -> ir.Value:
+    """Returns positions between 0 and a count; positions beyond are mirrored at either end: -1 is 0, -2 is 1."""
     twice = graph.op("Mul", graph.op("Max", count, graph.integers(1)), graph.integers(2))
-    turned = graph.op("Mod", places, twice)
+    turned = graph.op("Mod", positions, twice)
     return graph.op("Min", turned, graph.op("Sub", graph.op("Sub", twice, graph.integers(1)), turned))
 
 

@@ -55,7 +55,7 @@ class PatchLayout:
     filt_y_dim: int
     filt_x_step: int
     filt_y_step: int
-    input_vectorization: int  # place in _ORDERS
+    input_vectorization: int  # number in _ORDERS
 
     @property
     def input_dim(self) -> int:

@@ -86,7 +86,7 @@ class MaxpoolingComponent(Component):
     def _disjoint_parts(self, matrix: Tensor) -> Iterator[Tensor]:
         """Cut all boxes into parts no longer than the step, so that parts of different boxes do not overlap.
 
-        Yields one view (rows, *num_pools, x, y, z) for each place of a part in the box.
+        Yields one view (rows, *num_pools, x, y, z) for each position of a part in the box.
         """
         image = matrix.unflatten(1, self.input_dims)
         for begins in product(*(range(0, size, step) for size, step in zip(self.sizes, self.steps, strict=True))):

@@ -45,16 +45,16 @@ _MOST_QUERIES = 64  # in a window; larger ones waste arithmetic outside the band
 @dataclass(frozen=True)
 class AttentionWindows:
     """Each window has `num_queries` queries and `num_positions` positions; the context of query m begins at position
-    m query_step. Places count windows, heads in them, and positions or queries in these; rows count rows and heads.
+    m query_step. Positions are counted through windows and heads; rows count rows and heads.
     """
 
     num_queries: int
     query_step: int
     num_positions: int
     row_of_position: Tensor  # (windows * heads * positions,): row * heads + head of the input, anything if missing
-    missing: Tensor  # places of positions that have no input row
+    missing: Tensor  # positions of the matrices that have no input row
     is_permutation: bool  # whether each input row is at exactly one position and none is missing
-    query_of_row: Tensor  # (output rows * heads,): place of its query
+    query_of_row: Tensor  # (output rows * heads,): number of its query
 
 
 def attention_windows(
@@ -263,7 +263,7 @@ class RestrictedAttentionComponent(Component):
         return super().from_values(packed(values, AttentionSizes, "sizes"))
 
     def _steps(self) -> np.ndarray:
-        """The places of the inputs wanted, in units of time_stride from the output."""
+        """The times of the inputs wanted, in units of time_stride from the output."""
         return np.arange(-self.sizes.num_left, self.sizes.num_right + 1)
 
     def wanted_inputs(self, outputs: np.ndarray) -> np.ndarray:
@@ -333,7 +333,7 @@ class RestrictedAttentionComponent(Component):
         return gathered.unflatten(0, (-1, windows.num_positions))
 
     def _scatter(self, derivs: Tensor, x_deriv: Tensor, windows: AttentionWindows) -> None:
-        """The sum over all places where an input was gathered."""
+        """The sum over all positions where an input was gathered."""
         derivs = derivs.flatten(0, 1)
         target = (
             x_deriv if x_deriv.is_contiguous() else torch.empty_like(x_deriv, memory_format=torch.contiguous_format)

@@ -23,7 +23,7 @@ from nnet3.model.components.value_kinds import FLAG, PROPORTION, SIZE, IntegerKi
 
 @dataclass(frozen=True)
 class SpecAugmentTimeMaskIndexes:
-    """The number of each row's sequence, and its place by time in that sequence (rows)."""
+    """The number of each row's sequence, and its position by time in that sequence (rows)."""
 
     sequence_of_row: Tensor
     place_of_row: Tensor

@@ -46,9 +46,9 @@ def row_groups(rows: np.ndarray) -> IndexArrays:
 
 def transposed_groups(rows: np.ndarray, num_rows: int) -> IndexArrays:
     """The fields of RowGroups for the transposed table: for each of `num_rows` rows, the groups that contain it."""
-    place = np.flatnonzero(rows >= 0)
-    member = rows.reshape(-1)[place]
-    group = place // rows.shape[1]
+    element = np.flatnonzero(rows >= 0)
+    member = rows.reshape(-1)[element]
+    group = element // rows.shape[1]
     return _groups(group[_stable_order(member, num_rows)], np.bincount(member, minlength=num_rows))
 
 

@@ -34,7 +34,7 @@ class RowBlock(NamedTuple):
     Ends are rows from the last one, 0 or negative: so most blocks are the same for all lengths.
     """
 
-    offset: int  # its place in the list of offsets
+    offset: int  # its position in the list of offsets
     output_start: int
     output_end: int
     input_start: int
@@ -123,17 +123,17 @@ def time_blocks(inputs: IndexTable, outputs: IndexTable, offsets: Sequence[int])
     num_images = len(grid.images)
     assert len(outputs) == grid.num_times * num_images, "rows are not in the order of order_rows"
     assert len(inputs) == len(read.times) * num_images, "rows are not in the order of order_rows"
-    place_of_time = np.empty_like(read.order)
-    place_of_time[read.order] = np.arange(len(read.order))
+    position_of_time = np.empty_like(read.order)
+    position_of_time[read.order] = np.arange(len(read.order))
     blocks = []
     for number, (found, rank) in enumerate(read.found):
         if len(found) == 0:
             continue
-        place = place_of_time[rank]
-        step = int(place[1] - place[0]) if len(place) > 1 else 1
+        position = position_of_time[rank]
+        step = int(position[1] - position[0]) if len(position) > 1 else 1
         assert found[-1] - found[0] + 1 == len(found)
         assert step == 1 or num_images == 1
-        start, source, count = (int(each) * num_images for each in (found[0], place[0], len(found)))
+        start, source, count = (int(each) * num_images for each in (found[0], position[0], len(found)))
         ends = start + count - len(outputs), source + (count - 1) * step + 1 - len(inputs)
         blocks.append(RowBlock(number, start, ends[0], source, ends[1], step))
     blocks, num_fresh, uncovered = _fresh_first(blocks, len(inputs))
@@ -230,7 +230,7 @@ def _grid(outputs: IndexTable) -> tuple[_Grid, bool]:
 class _InputTimes(NamedTuple):
     """The times of the input rows, sorted, and the rows' order of times.
 
-    `is_full`: no row is padding. `found`: for each offset the output times with an input, and the input's place.
+    `is_full`: no row is padding. `found`: for each offset the output times with an input, and the input's position.
     """
 
     times: np.ndarray
@@ -255,22 +255,22 @@ def _input_times(grid: _Grid, inputs: IndexTable, offsets: Sequence[int]) -> _In
         found = [_find(times, outputs + offset) for offset in offsets]
     phase = (times - grid.start) % grid.step
     # Rows of one sequence can be read in constant steps.
-    in_order = not phase.any() or (len(grid.images) == 1 and all(_is_regular(places) for _, places in found))
+    in_order = not phase.any() or (len(grid.images) == 1 and all(_is_regular(positions) for _, positions in found))
     order = np.arange(len(times)) if in_order else np.lexsort((times, phase))
     return _InputTimes(times, order, same_images and complete, found)
 
 
 def _find(times: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns a mask of the `wanted` times among the sorted times, and their places there."""
-    place = times.searchsorted(wanted)
-    np.minimum(place, len(times) - 1, out=place)
-    (found,) = (times[place] == wanted).nonzero()
-    return found, place[found]
+    """Returns a mask of the `wanted` times among the sorted times, and their positions there."""
+    position = times.searchsorted(wanted)
+    np.minimum(position, len(times) - 1, out=position)
+    (found,) = (times[position] == wanted).nonzero()
+    return found, position[found]
 
 
-def _is_regular(places: np.ndarray) -> bool:
+def _is_regular(positions: np.ndarray) -> bool:
     """Returns True if the times go up in constant steps."""
-    steps = places[1:] - places[:-1]
+    steps = positions[1:] - positions[:-1]
     return len(steps) == 0 or bool((steps == steps[0]).all())
 
 

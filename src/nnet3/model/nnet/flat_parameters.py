@@ -111,14 +111,14 @@ def sent_by_value(kind: type[K]) -> type[K]:
 
 def _is_flat(tensors: list[Tensor], buffer: Tensor) -> bool:
     """Returns True if the tensors fill the buffer in order."""
-    place, size = buffer.data_ptr(), buffer.element_size()
+    address, size = buffer.data_ptr(), buffer.element_size()
     for tensor in tensors:
         if tensor.numel() == 0:
             continue
-        if tensor.data_ptr() != place or not tensor.is_contiguous() or tensor.dtype != buffer.dtype:
+        if tensor.data_ptr() != address or not tensor.is_contiguous() or tensor.dtype != buffer.dtype:
             return False
-        place += tensor.numel() * size
-    return place == buffer.data_ptr() + buffer.numel() * size
+        address += tensor.numel() * size
+    return address == buffer.data_ptr() + buffer.numel() * size
 
 
 def _into_one_buffer(tensors: list[Tensor]) -> Tensor:

@@ -42,8 +42,8 @@ def unrolled_graph(nnet: Nnet, frames: Frames, title: str = "") -> Graph:
     static = groups_graph(nnet.parts, groups)
     ranks, _ = rank_boxes(static)
     owner = {node.name: number for number, group in enumerate(groups) for node in group.nodes}
-    places = {cell: (owner[nnet.nodes[cell[0]].name], *cell[1:]) for cell in uses}
-    shown = sorted(set(places.values()))
+    drawn_at = {cell: (owner[nnet.nodes[cell[0]].name], *cell[1:]) for cell in uses}
+    shown = sorted(set(drawn_at.values()))
     if len(shown) > _MOST_BOXES:
         raise DrawingError(f"{len(shown)} boxes would not be readable: ask for fewer frames or a smaller network")
     columns = {time: position for position, time in enumerate(sorted({(t, x) for _, t, x in shown}))}
@@ -59,7 +59,7 @@ def unrolled_graph(nnet: Nnet, frames: Frames, title: str = "") -> Graph:
         )
         for group, t, x in shown
     ]
-    pairs = {(places[source], places[cell]) for cell, sources in uses.items() for source in sources}
+    pairs = {(drawn_at[source], drawn_at[cell]) for cell, sources in uses.items() for source in sources}
     arcs = [
         Arc(f"{a[0]},{a[1]},{a[2]}", f"{b[0]},{b[1]},{b[2]}", "", a[1:] != b[1:] and (str(a[0]), str(b[0])) in delays)
         for a, b in sorted(pairs)
@@ -81,13 +81,13 @@ def _without_hidden_inputs(nnet: Nnet, uses: dict[Cell, list[Cell]]) -> dict[Cel
 
 def _side_by_side(boxes: list[Box]) -> list[Box]:
     """Puts boxes of one row and time side by side within the width of the column."""
-    at_place: dict[tuple[int | None, float | None], list[Box]] = {}
+    boxes_at: dict[tuple[int | None, float | None], list[Box]] = {}
     for box in boxes:
-        at_place.setdefault((box.rank, box.column), []).append(box)
-    widest = max((len(group) for group in at_place.values()), default=1)
+        boxes_at.setdefault((box.rank, box.column), []).append(box)
+    widest = max((len(group) for group in boxes_at.values()), default=1)
     return [
         Box(box.id, box.lines, box.kind, box.rank, (column or 0.0) * widest + position + (widest - len(group)) / 2)
-        for (_, column), group in at_place.items()
+        for (_, column), group in boxes_at.items()
         for position, box in enumerate(group)
     ]
 

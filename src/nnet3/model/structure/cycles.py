@@ -22,7 +22,7 @@ _PROBED_TIMES = np.array([0, 1, 7, -3, 1001])
 _MOST_PROBED = 500
 
 _UNIT = 2**31
-_MOST_PLACES = 2000  # of the search for a cycle to show, from each node
+_MOST_POINTS = 2000  # of the search for a cycle to show, from each node
 _ORDERS = ((_UNIT, 1), (_UNIT, -1), (1, _UNIT), (1, -_UNIT))
 """Weights of t and x that make a move (t, x) one number: t counts first and then x, or x and then t, either sign.
 
@@ -87,12 +87,12 @@ def _complain(parts: NetworkParts, arcs: list[_Arc]) -> None:
     path = _some_cycle(arcs if _all_cycles_move(standing) else standing) if walk is None else [a.user for a in walk]
     nodes = [parts.nodes[number] for number in path]
     names = [node.name for node in nodes if not node.is_hidden]
-    place = next((node.span for node in nodes if isinstance(node, DescriptorNode)), nodes[0].span)
+    span = next((node.span for node in nodes if isinstance(node, DescriptorNode)), nodes[0].span)
     hint = "give one reference on it an Offset, such as IfDefined(Offset(x, -1))"
     if walk is not None:
         taken = ", ".join(_taken(parts, arc) for arc in walk if arc.offset != (0, 0))
         hint = f"its offsets cancel ({taken}): let every Offset on it point the same way"
-    raise ConfigError(f"a cycle that never moves in time: {' <- '.join([*names, names[0]])}", place, hint)
+    raise ConfigError(f"a cycle that never moves in time: {' <- '.join([*names, names[0]])}", span, hint)
 
 
 def _taken(parts: NetworkParts, arc: _Arc) -> str:
@@ -112,28 +112,28 @@ def _closed_walk(arcs: list[_Arc]) -> list[_Arc] | None:
         begin = (start, 0, 0)
         came: dict[tuple[int, int, int], tuple[tuple[int, int, int], _Arc] | None] = {begin: None}
         waiting = [begin]
-        for place in waiting:
-            for arc in arcs_of.get(place[0], ()):
-                reached = (arc.source, place[1] + arc.offset[0], place[2] + arc.offset[1])
+        for point in waiting:
+            for arc in arcs_of.get(point[0], ()):
+                reached = (arc.source, point[1] + arc.offset[0], point[2] + arc.offset[1])
                 if reached == begin:
-                    return _walk_to(place, came, arc)
-                if reached not in came and len(came) < _MOST_PLACES:
-                    came[reached] = (place, arc)
+                    return _walk_to(point, came, arc)
+                if reached not in came and len(came) < _MOST_POINTS:
+                    came[reached] = (point, arc)
                     waiting.append(reached)
     return None
 
 
 def _walk_to(
-    place: tuple[int, int, int],
+    point: tuple[int, int, int],
     came: dict[tuple[int, int, int], tuple[tuple[int, int, int], _Arc] | None],
     last: _Arc,
 ) -> list[_Arc]:
     walk = [last]
-    step = came[place]
+    step = came[point]
     while step is not None:
-        place, arc = step
+        point, arc = step
         walk.append(arc)
-        step = came[place]
+        step = came[point]
     return walk[::-1]
 
 
@@ -181,21 +181,26 @@ def _some_cycle(arcs: list[_Arc]) -> list[int]:
     """Returns the nodes of some cycle; in a strongly connected component every walk comes back, so a cycle exists."""
     inside = _on_cycles(arcs)[0]
     source_of = {arc.user: arc.source for arc in reversed(inside)}
-    place: dict[int, int] = {}
+    position: dict[int, int] = {}
     node = inside[0].user
-    while node not in place:
-        place[node] = len(place)
+    while node not in position:
+        position[node] = len(position)
         node = source_of[node]
-    return list(place)[place[node] :]
+    return list(position)[position[node] :]
 
 
 def startless_warnings(parts: NetworkParts) -> list[str]:
-    """Returns a line for each recurrence without a possible start, with place and hint."""
+    """Returns a line for each recurrence without a possible start, with its location and a hint."""
     stuck = sorted(never_computable(parts))
     if not stuck:
         return []
-    rules, place = NodeRules(parts), {number: position for position, number in enumerate(stuck)}
-    pairs = [(place[source], place[user]) for user in stuck for source in rules.needs(user) if source in place]
+    rules, position_of = NodeRules(parts), {number: position for position, number in enumerate(stuck)}
+    pairs = [
+        (position_of[source], position_of[user])
+        for user in stuck
+        for source in rules.needs(user)
+        if source in position_of
+    ]
     sources, users = np.array(pairs, int).T
     group_of, _ = strongly_connected_components(DirectedGraph.from_edges(len(stuck), sources, users))
     inside = group_of[sources] == group_of[users]

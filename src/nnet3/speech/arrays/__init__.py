@@ -1,1 +1,1 @@
-"""Names of array types, and what arrays of several rooms need."""
+"""Names of array types, and what arrays of several folders need."""

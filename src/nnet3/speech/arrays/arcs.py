@@ -10,10 +10,10 @@ from nnet3.speech.arrays.aliases import Integers
 
 
 class ArcsOfStates(NamedTuple):
-    """Arcs out of a list of states: the arcs' numbers, and the place in the list of each arc's source state."""
+    """Arcs out of a list of states: the arcs' numbers, and the position in the list of each arc's source state."""
 
     arc: Integers
-    place: Integers
+    position: Integers
 
 
 def arcs_leaving(offsets: Integers, states: Integers) -> ArcsOfStates:
@@ -22,8 +22,8 @@ def arcs_leaving(offsets: Integers, states: Integers) -> ArcsOfStates:
 
 
 def arcs_between(starts: Integers, ends: Integers) -> ArcsOfStates:
-    """Returns arcs starts[i] .. ends[i] - 1 for each place i of a list, in its order."""
+    """Returns arcs starts[i] .. ends[i] - 1 for each position i of a list, in its order."""
     counts = ends - starts
     behind = np.cumsum(counts)
-    place = np.repeat(np.arange(len(starts)), counts)
-    return ArcsOfStates(np.arange(behind[-1] if len(behind) else 0) + (ends - behind)[place], place)
+    position = np.repeat(np.arange(len(starts)), counts)
+    return ArcsOfStates(np.arange(behind[-1] if len(behind) else 0) + (ends - behind)[position], position)

@@ -24,7 +24,7 @@ class NumberOfKey:
         return self._count
 
     def find_or_add(self, keys: Keys) -> tuple[Integers, Integers]:
-        """Returns the number of each key, (n,), and the places of the new keys, one for each new number."""
+        """Returns the number of each key, (n,), and the positions of the new keys, one for each new number."""
         self._make_room(self._count + len(keys))
         number = np.full(len(keys), _NONE, np.int64)
         slot = self._first_slot(keys)
@@ -34,9 +34,9 @@ class NumberOfKey:
             found = self._number_of_slot[slot[open_ones]]
             free = open_ones[found == _NONE]
             if len(free):  # of those who want a slot the first one gets it
-                places = slot[free]
-                self._number_of_slot[places[::-1]] = np.arange(self._count, self._count + len(free))[::-1]
-                first = free[self._number_of_slot[places] == np.arange(self._count, self._count + len(free))]
+                positions = slot[free]
+                self._number_of_slot[positions[::-1]] = np.arange(self._count, self._count + len(free))[::-1]
+                first = free[self._number_of_slot[positions] == np.arange(self._count, self._count + len(free))]
                 self._number_of_slot[slot[first]] = np.arange(self._count, self._count + len(first))
                 self._keys[self._count : self._count + len(first)] = keys[first]
                 self._count += len(first)

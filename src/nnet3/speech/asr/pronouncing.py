@@ -153,7 +153,7 @@ class Lexicon:
         return spans[::-1]
 
     def _in_position(self, entries: list[Pronunciation]) -> list[Pronunciation]:
-        """Returns the entries with phones such as AH_B, by the place in the word, where the model has such phones.
+        """Returns the entries with phones such as AH_B, by the position in the word, where the model has such phones.
 
         Raises ArgumentError for a phone unknown to the model in any form.
         """

@@ -142,4 +142,4 @@ class _Client:
         if unknown:
             _LOG.warning("the symbol table has no word for %s", ", ".join(map(str, unknown)))
         numbered = enumerate(labels.tolist())
-        return "".join(f"{self._words.get(label, f'<#{place}>')} " for place, label in numbered)
+        return "".join(f"{self._words.get(label, f'<#{position}>')} " for position, label in numbered)

@@ -24,8 +24,8 @@ def textgrid(tiers: Mapping[str, Sequence[TierInterval]], seconds: float) -> str
         whole = _without_gaps(intervals, seconds)
         lines += [f"    item [{number}]:", '        class = "IntervalTier" ', f"        name = {_quoted(name)} "]
         lines += [*_times("        ", 0.0, seconds), f"        intervals: size = {len(whole)} "]
-        for place, each in enumerate(whole, 1):
-            lines += [f"        intervals [{place}]:", *_times("            ", each.start, each.end)]
+        for position, each in enumerate(whole, 1):
+            lines += [f"        intervals [{position}]:", *_times("            ", each.start, each.end)]
             lines.append(f"            text = {_quoted(each.text)} ")
     return "\n".join(lines) + "\n"
 

@@ -55,9 +55,9 @@ def phone_loop(model: TransitionModel, phone_cost: float = 0.0) -> Fst:
     width = int(flat.num_states.max())
     source, target = phone * width + state, phone * width + target
     source[state == 0] = target[target - phone * width == flat.num_states[entry] - 1] = 0
-    _, place = np.unique(np.concatenate([[0], source, target]), return_inverse=True)
-    source, target = np.split(place.reshape(-1)[1:], 2)
-    behind = int(place.max()) + 1 + np.arange(len(ids))
+    _, position = np.unique(np.concatenate([[0], source, target]), return_inverse=True)
+    source, target = np.split(position.reshape(-1)[1:], 2)
+    behind = int(position.max()) + 1 + np.arange(len(ids))
     loop_of_state = np.zeros(model.num_transition_states + 1, np.int64)
     loop_of_state[model.transition_state(loops)] = loops
     loop = loop_of_state[model.transition_state(ids)]

@@ -62,7 +62,7 @@ class IvectorStatistics:
         self.count = 0.0
         self.linear = np.zeros(size)
         self.quadratic = np.zeros(size * (size + 1) // 2)
-        self._diagonal = np.arange(1, size + 1).cumsum() - 1  # places in `quadratic`
+        self._diagonal = np.arange(1, size + 1).cumsum() - 1  # positions in `quadratic`
         self._add_prior(1.0)
 
     def copy(self) -> IvectorStatistics:
@@ -76,9 +76,9 @@ class IvectorStatistics:
 
     def add(self, rows: Singles, gaussians: Integers, posteriors: Doubles) -> None:
         """Adds frames: `rows` is (frames, dim), the posteriors of some Gaussians (frames, any)."""
-        used, places = np.unique(gaussians[posteriors != 0], return_inverse=True)
+        used, positions = np.unique(gaussians[posteriors != 0], return_inverse=True)
         weights = np.zeros((len(rows), len(used)))
-        weights[np.nonzero(posteriors)[0], places] = posteriors[posteriors != 0]  # a frame names a Gaussian once
+        weights[np.nonzero(posteriors)[0], positions] = posteriors[posteriors != 0]  # a frame names a Gaussian once
         first_order = weights.T @ rows  # (used, dim)
         self.linear += first_order.reshape(-1) @ self.extractor.weighted[used].reshape(-1, len(self.linear))
         self.quadratic += weights.sum(axis=0) @ self.extractor.quadratic[used]

@@ -150,8 +150,8 @@ class PitchTracker:
         """Returns the samples of frames, (frames, samples); zeros where there are none."""
         numbers = self._starts(frames)[:, np.newaxis] + np.arange(self._full_length)
         is_there = (numbers >= 0) & (numbers < self._given)
-        places = np.where(is_there, numbers - (self._given - len(self._samples)), 0)
-        windows = np.where(is_there, self._samples[places], np.float32(0)).astype(np.float64)
+        positions = np.where(is_there, numbers - (self._given - len(self._samples)), 0)
+        windows = np.where(is_there, self._samples[positions], np.float32(0)).astype(np.float64)
         coefficient = self.options.preemphasis_coefficient
         if coefficient:
             earlier = np.concatenate([windows[:, :1], windows[:, :-1]], axis=1)

@@ -30,8 +30,10 @@ def with_silence(samples: Samples, rate: float, options: TrailingSilenceOptions)
     added = longer[len(samples) - half :]
     added[:half] *= window[half : 2 * half]
     first = half * np.arange(-(-(len(added) - size) // half) if len(added) > size else 0)
-    places = first[:, np.newaxis] + np.arange(size)
-    np.add.at(added, places, np.broadcast_to(piece, places.shape))  # NumPy 2.4 reads beyond a value that it broadcasts
+    positions = first[:, np.newaxis] + np.arange(size)
+    np.add.at(
+        added, positions, np.broadcast_to(piece, positions.shape)
+    )  # NumPy 2.4 reads beyond a value that it broadcasts
     rest = added[half * len(first) :]
     rest += piece[: len(rest)]
     return longer

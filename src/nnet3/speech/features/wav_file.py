@@ -39,7 +39,7 @@ class WavHeader(NamedTuple):
     `said`: the file's size in bytes, less 8, as the file says; `read`: the bytes read behind the first 8.
     """
 
-    form: WavFormat
+    format: WavFormat
     size: int | None
     said: int
     read: int
@@ -56,7 +56,7 @@ def read_header(file: BytesInOrder, may_pad: bool = True) -> WavHeader | None:
     if order is None or begin[8:] != b"WAVE":
         return None
     (said,) = struct.unpack_from(f"{order}I", begin, 4)
-    form: WavFormat | None = None
+    format: WavFormat | None = None
     read, is_odd = 4, False
     while len(chunk := file.read(8)) == 8:
         read += 8
@@ -67,13 +67,13 @@ def read_header(file: BytesInOrder, may_pad: bool = True) -> WavHeader | None:
         name, size = struct.unpack(f"{order}4sI", chunk)
         if name == b"data":
             is_known = 0 < size < _UNKNOWN_SIZE and 0 < said < 0xFFFFFFFF
-            return None if form is None else WavHeader(form, size if is_known else None, said, read)
+            return None if format is None else WavHeader(format, size if is_known else None, said, read)
         left = size
         if name == b"fmt ":
             contents = file.read(min(left, _MOST_OF_FORMAT))
             if len(contents) < 16:
                 return None
-            form = _format(contents, order)
+            format = _format(contents, order)
             left -= len(contents)
         while left and (skipped := file.read(min(left, _SKIPPED))):
             left -= len(skipped)
@@ -82,12 +82,12 @@ def read_header(file: BytesInOrder, may_pad: bool = True) -> WavHeader | None:
 
 
 def _format(contents: bytes, order: str) -> WavFormat:
-    form = WavFormat._make((*struct.unpack_from(f"{order}HHIIHH", contents), order))
-    if form.tag == _EXTENSIBLE and len(contents) >= 40:
+    format = WavFormat._make((*struct.unpack_from(f"{order}HHIIHH", contents), order))
+    if format.tag == _EXTENSIBLE and len(contents) >= 40:
         tag, *guid = struct.unpack_from(f"{order}4I", contents, 24)
         if tuple(guid) == _GUID:
-            return form._replace(tag=tag)
-    return form
+            return format._replace(tag=tag)
+    return format
 
 
 def read_wav(file: BytesInOrder, source: str, close: Callable[[], None] = lambda: None) -> AudioSource | None:
@@ -96,21 +96,21 @@ def read_wav(file: BytesInOrder, source: str, close: Callable[[], None] = lambda
     Raises ModelFormatError for an impossible header.
     """
     header = read_header(file)
-    if header is None or header.form.tag != _INTEGERS:
+    if header is None or header.format.tag != _INTEGERS:
         return None
-    return _opened(file, header.form, header.size, source, close)
+    return _opened(file, header.format, header.size, source, close)
 
 
 def _opened(
-    file: BytesInOrder, form: WavFormat, size: int | None, source: str, close: Callable[[], None]
+    file: BytesInOrder, format: WavFormat, size: int | None, source: str, close: Callable[[], None]
 ) -> AudioSource:
-    width = (form.bits + 7) // 8
-    frame = form.channels * width
-    if form.rate < 1 or form.channels < 1 or width not in _TYPE_OF_WIDTH or form.block not in (0, frame):
+    width = (format.bits + 7) // 8
+    frame = format.channels * width
+    if format.rate < 1 or format.channels < 1 or width not in _TYPE_OF_WIDTH or format.block not in (0, frame):
         raise ModelFormatError(
-            f"its header says {form.rate} Hz, {form.channels} channel(s) of {form.bits} bits and {form.block} bytes "
-            "for a sample of each: expected a rate above 0, a channel or more, 8, 16, 24 or 32 bits, and as many bytes "
-            "as these make",
+            f"its header says {format.rate} Hz, {format.channels} channel(s) of {format.bits} bits and {format.block} "
+            "bytes for a sample of each: expected a rate above 0, a channel or more, 8, 16, 24 or 32 bits, and as many "
+            "bytes as these make",
             source,
         )
     left = size or 0
@@ -119,10 +119,10 @@ def _opened(
         nonlocal left
         contents = file.read(frames * frame if size is None else min(frames * frame, left))
         left -= len(contents)
-        return contents if width != 3 else _widened(contents, form.order)
+        return contents if width != 3 else _widened(contents, format.order)
 
     said = None if size is None else size // frame
-    return AudioSource(source, form.rate, form.channels, form.order + _TYPE_OF_WIDTH[width], read, said, close)
+    return AudioSource(source, format.rate, format.channels, format.order + _TYPE_OF_WIDTH[width], read, said, close)
 
 
 def _widened(contents: bytes, order: str) -> bytes:

@@ -56,20 +56,20 @@ def read_wave(reader: Reader) -> WaveData:
             "expected a WAV file: RIFF or RIFX, WAVE, a chunk 'fmt ' and a chunk 'data', without padding bytes between "
             "chunks",
         )
-    if fault := _fault(header.form):
+    if fault := _fault(header.format):
         raise reader.error_at(start, f"expected a WAV file of PCM with 16 bits, {fault}")
     _warn_of_size(reader.source, header)
-    form = header.form
-    wanted = reader.left if header.size is None else header.size - header.size % form.block
+    format = header.format
+    wanted = reader.left if header.size is None else header.size - header.size % format.block
     contents = rest.read(wanted)
     reader.ran_out |= header.size is None
     if not contents:
         raise reader.error_at(start, "this WAV file has no samples")
     if len(contents) < wanted:
         _LOG.warning("%s: the file is cut: %d of %d bytes of samples are there", reader.source, len(contents), wanted)
-    whole = contents[: len(contents) - len(contents) % form.block]
-    samples = np.frombuffer(whole, f"{form.order}i2").reshape(-1, form.channels)
-    return WaveData(form.rate, samples.astype(np.int16))
+    whole = contents[: len(contents) - len(contents) % format.block]
+    samples = np.frombuffer(whole, f"{format.order}i2").reshape(-1, format.channels)
+    return WaveData(format.rate, samples.astype(np.int16))
 
 
 def write_wave(writer: Writer, wave: WaveData) -> None:
@@ -78,23 +78,25 @@ def write_wave(writer: Writer, wave: WaveData) -> None:
     if channels == 0:
         raise ModelFormatError("cannot write a recording without channels")
     size, block = _WIDTH * frames * channels, _WIDTH * channels
-    form = struct.pack("<HHIIHH", _INTEGERS, channels, wave.rate, wave.rate * block, block, _BITS)
-    writer.raw(b"RIFF" + struct.pack("<I", _HEADER_BYTES + size) + b"WAVEfmt " + struct.pack("<I", len(form)) + form)
+    format = struct.pack("<HHIIHH", _INTEGERS, channels, wave.rate, wave.rate * block, block, _BITS)
+    writer.raw(
+        b"RIFF" + struct.pack("<I", _HEADER_BYTES + size) + b"WAVEfmt " + struct.pack("<I", len(format)) + format
+    )
     writer.raw(b"data" + struct.pack("<I", size) + wave.samples.astype("<i2").tobytes())
 
 
-def _fault(form: WavFormat) -> str:
+def _fault(format: WavFormat) -> str:
     """Returns what keeps Kaldi's reader from a file; "" for nothing."""
-    if form.tag != _INTEGERS:
-        return f"got format {form.tag}"
-    if form.bits != _BITS:
-        return f"got {form.bits} bits for a sample"
-    if form.channels == 0:
+    if format.tag != _INTEGERS:
+        return f"got format {format.tag}"
+    if format.bits != _BITS:
+        return f"got {format.bits} bits for a sample"
+    if format.channels == 0:
         return "got none of its channels"
-    if form.block != _WIDTH * form.channels or form.bytes_per_second != form.rate * form.block:
+    if format.block != _WIDTH * format.channels or format.bytes_per_second != format.rate * format.block:
         return (
-            f"got a header that says {form.rate} Hz, {form.channels} channel(s), {form.block} bytes for a sample of "
-            f"each and {form.bytes_per_second} bytes a second"
+            f"got a header that says {format.rate} Hz, {format.channels} channel(s), {format.block} bytes for a "
+            f"sample of each and {format.bytes_per_second} bytes a second"
         )
     return ""
 

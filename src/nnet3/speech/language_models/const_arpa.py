@@ -35,11 +35,11 @@ class ConstArpa:
     log-probability of the history's own n-gram and the weight of backing off, both float32 by their bits; the number of
     children; and for each child, sorted by word, the word and a number. An even number has the bits of the
     log-probability of a child without a state; an odd one tells where the child's state is. unigrams: (words,) int64,
-    one more than the place of the state of each word, 0 for a word without a unigram. overflow: int64, one more than
-    the places of states far away from the state of the history. Facts: rescoring.md, section 1.
+    one more than the offset of the state of each word, 0 for a word without a unigram. overflow: int64, one more than
+    the offsets of states far away from the state of the history. Facts: rescoring.md, section 1.
 
-    The arrays may be views of a mapped file that nobody has checked: a look-up raises ModelFormatError for a place that
-    does not lie within them.
+    The arrays may be views of a mapped file that nobody has checked: a look-up raises ModelFormatError for an offset
+    that does not lie within them.
     """
 
     bos: int
@@ -114,7 +114,7 @@ class ConstArpa:
         return found
 
     def find(self, histories: Integers) -> Integers:
-        """Returns the places of the states of histories, (n, length) -> (n,); NO_STATE where there is none."""
+        """Returns the offsets of the states of histories, (n, length) -> (n,); NO_STATE where there is none."""
         state, before = np.full(len(histories), NO_STATE), np.zeros(len(histories), np.int64)
         for words in histories.T:
             begins = (before == 0) & (words > 0)
@@ -136,20 +136,20 @@ class ConstArpa:
             less[active] = self.states[first[active] + 2 * middle[active]] < words[active]
             low, high = np.where(less, middle + 1, low), np.where(active & ~less, middle, high)
         found = low < size
-        place = first[found] + 2 * low[found]
-        found[found] = self.states[place] == words[found]
+        offset = first[found] + 2 * low[found]
+        found[found] = self.states[offset] == words[found]
         info = self.states[first[found] + 2 * low[found] + 1].astype(np.int64)
         log_prob, state = np.zeros(len(states), np.float32), np.full(len(states), NO_STATE)
         is_leaf = info % 2 == 0
-        place = np.flatnonzero(found)
-        log_prob[place[is_leaf]] = self._checked(info[is_leaf].astype(np.int32).view(np.float32))
-        inner = place[~is_leaf]
+        offset = np.flatnonzero(found)
+        log_prob[offset[is_leaf]] = self._checked(info[is_leaf].astype(np.int32).view(np.float32))
+        inner = offset[~is_leaf]
         state[inner] = self._child_states(states[inner], info[~is_leaf])
         log_prob[inner] = self._real(state[inner])
         return _Children(found, log_prob, state)
 
     def _child_states(self, states: Integers, info: Integers) -> Integers:
-        """Returns the places of children's states, by what their states of histories say of them."""
+        """Returns the offsets of children's states, by what their states of histories say of them."""
         near = info > 1
         far = -np.sign(info) * (np.abs(info) // 2)  # towards zero
         if (far[~near] >= len(self.overflow)).any():
@@ -167,11 +167,11 @@ class ConstArpa:
             raise self._damaged("the children of a state go beyond the states")
         return sizes
 
-    def _real(self, places: Integers) -> Singles:
-        """Returns the real numbers at places."""
-        if ((places < 0) | (places >= len(self.states))).any():
+    def _real(self, offsets: Integers) -> Singles:
+        """Returns the real numbers at offsets."""
+        if ((offsets < 0) | (offsets >= len(self.states))).any():
             raise self._damaged("a state begins outside of the states")
-        return self._checked(self.states[places].view(np.float32))
+        return self._checked(self.states[offsets].view(np.float32))
 
     def _checked(self, numbers: Singles) -> Singles:
         if not (numbers < np.inf).all():
@@ -192,12 +192,12 @@ class ConstArpa:
         """The bits of states as real numbers."""
         return self.states.view(np.float32)
 
-    def real(self, place: int) -> float:
-        """Returns the real number at a place: a state's log-probability, or one behind it its weight of backing off."""
-        if not 0 <= place < len(self.states):
+    def real(self, offset: int) -> float:
+        """Returns the number at an offset: a state's log-probability, or one behind it its back-off weight."""
+        if not 0 <= offset < len(self.states):
             raise self._damaged("a state begins outside of the states")
-        found = float(self._reals[place])
-        return found if found < np.inf else float(self._checked(self._reals[place : place + 1])[0])
+        found = float(self._reals[offset])
+        return found if found < np.inf else float(self._checked(self._reals[offset : offset + 1])[0])
 
     def size(self, state: int) -> int:
         """Returns the number of children of one state."""
@@ -211,11 +211,11 @@ class ConstArpa:
         """Returns the log-probability of a state's child for a word, and the child's state or NO_STATE."""
         first, size = state + _HEAD, self.size(state)
         at = bisect_left(self.states[first : first + 2 * size : 2], word)
-        place = first + 2 * at
-        if at == size or self.states[place] != word:
+        offset = first + 2 * at
+        if at == size or self.states[offset] != word:
             return None
-        info = int(self.states[place + 1])
+        info = int(self.states[offset + 1])
         if info % 2 == 0:
-            return self.real(place + 1), NO_STATE
+            return self.real(offset + 1), NO_STATE
         inner = state + info // 2 if info > 1 else int(self._child_states(np.array([state]), np.array([info]))[0])
         return self.real(inner), inner

@@ -10,7 +10,7 @@ from nnet3.speech.arrays.aliases import Integers, Singles
 from nnet3.speech.language_models.const_arpa import NO_STATE, NO_UNK, ConstArpa
 from nnet3.speech.language_models.word_acceptor import NO_ARC, StateNumbers, WordAcceptor, WordArcs, arcs_of_pairs
 
-_EMPTY, _START = 0, -1  # keys; the keys of histories that exist are one more than the places of their states
+_EMPTY, _START = 0, -1  # keys; the keys of histories that exist are one more than the offsets of their states
 _MANY = 300  # pairs
 _History = tuple[int, ...]
 
@@ -24,7 +24,7 @@ class ConstArpaAcceptor(WordAcceptor):
     def __init__(self, model: ConstArpa):
         self._model, self._width = model, model.order - 1
         self._numbers, self._histories = StateNumbers(), list[_History]()  # all with `width` words, 0 before the first
-        self._place_of, self._arc_of = cache(self._place), cache(self._made_arc)
+        self._offset_of, self._arc_of = cache(self._offset), cache(self._made_arc)
         start = np.zeros((1, self._width), np.int64)
         start[:, self._width - 1 :] = model.bos
         exists = self._width > 0 and bool(model.exist(start)[0])
@@ -52,27 +52,27 @@ class ConstArpaAcceptor(WordAcceptor):
         return -self._model.log_probs(np.full(len(states), self._model.eos), self._histories_of(states))
 
     def _histories_of(self, states: Integers) -> Integers:
-        distinct, place = np.unique(states, return_inverse=True)
+        distinct, offset = np.unique(states, return_inverse=True)
         histories = [self._histories[state] for state in distinct.tolist()]
-        return np.array(histories, np.int64).reshape(len(distinct), self._width)[place]
+        return np.array(histories, np.int64).reshape(len(distinct), self._width)[offset]
 
     def _behind(self, histories: Integers) -> Integers:
         """Returns the states of the longest ends of histories that exist, (n, width) -> (n,)."""
         key, histories = np.full(len(histories), _EMPTY), histories.copy()
         left = np.arange(len(histories))
         for first in range(self._width):
-            place = self._model.find(histories[left, first:])
-            there = (place != NO_STATE) & (histories[left, first] > 0)
-            there[there] = self._model.num_children(place[there]) > 0
-            key[left[there]] = place[there] + 1
+            offset = self._model.find(histories[left, first:])
+            there = (offset != NO_STATE) & (histories[left, first] > 0)
+            there[there] = self._model.num_children(offset[there]) > 0
+            key[left[there]] = offset[there] + 1
             left = left[~there]
             histories[left, first] = 0
         return self._enter(key, histories)
 
     def _enter(self, keys: Integers, histories: Integers) -> Integers:
         number = self._numbers.of_all(keys)
-        new, place = np.unique(number, return_index=True)
-        added = histories[place[new >= len(self._histories)]].tolist()
+        new, offset = np.unique(number, return_index=True)
+        added = histories[offset[new >= len(self._histories)]].tolist()
         self._histories += map(tuple, added)
         return number
 
@@ -99,37 +99,37 @@ class ConstArpaAcceptor(WordAcceptor):
         behind = (*history, word)[-self._width :] if self._width else ()
         while behind and not self._exists(behind):
             behind = behind[1:]
-        number = self._numbers.of(self._place_of(behind) + 1 if behind else _EMPTY)
+        number = self._numbers.of(self._offset_of(behind) + 1 if behind else _EMPTY)
         if number == len(self._histories):
             self._histories.append((0,) * (self._width - len(behind)) + behind)
         return number, -log_prob
 
     def _exists(self, history: _History) -> bool:
-        place = self._place_of(history)
-        return place != NO_STATE and self._model.size(place) > 0
+        offset = self._offset_of(history)
+        return offset != NO_STATE and self._model.size(offset) > 0
 
-    def _place(self, history: _History) -> int:
+    def _offset(self, history: _History) -> int:
         """Returns the model's state of a history of one word or more, or NO_STATE."""
         if len(history) == 1:
             return self._model.unigram_state(history[0])
-        before = self._place_of(history[:-1])
+        before = self._offset_of(history[:-1])
         child = None if before == NO_STATE else self._model.child(before, history[-1])
         return NO_STATE if child is None else child[1]
 
     def _log_prob(self, word: int, history: _History) -> float:
         known = [self._known(each) for each in (*history, word)]
         back_offs = list[float]()
-        log_prob, place = -np.inf, self._model.unigram_state(known[-1])
-        if place != NO_STATE:
-            log_prob = self._model.real(place)
+        log_prob, offset = -np.inf, self._model.unigram_state(known[-1])
+        if offset != NO_STATE:
+            log_prob = self._model.real(offset)
         for first in range(len(history)):
-            place = self._place_of(tuple(known[first:-1]))
-            child = None if place == NO_STATE else self._model.child(place, known[-1])
+            offset = self._offset_of(tuple(known[first:-1]))
+            child = None if offset == NO_STATE else self._model.child(offset, known[-1])
             if child is not None:
                 log_prob = child[0]
                 break
-            if place != NO_STATE:
-                back_offs.append(self._model.real(place + 1))
+            if offset != NO_STATE:
+                back_offs.append(self._model.real(offset + 1))
         for back_off in reversed(back_offs):
             log_prob = float(np.float32(back_off) + np.float32(log_prob))
         return log_prob

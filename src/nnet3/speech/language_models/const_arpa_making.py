@@ -46,21 +46,21 @@ def make_const_arpa(
     has_state[0][:] = True
     if len(levels) > 1:
         has_state[-1][:] = False
-    places = _places(levels, children, has_state)
+    offsets = _offsets(levels, children, has_state)
     size = sum(int((_HEAD + 2 * count[there]).sum()) for count, there in zip(children, has_state, strict=True))
     states = np.zeros(size, np.int32)
-    far: list[tuple[Integers, Integers]] = []  # places of numbers that tell where states are, and these states
-    for number, (level, count, there, place) in enumerate(zip(levels, children, has_state, places, strict=True)):
-        at = place[there]
+    far: list[tuple[Integers, Integers]] = []  # offsets of numbers that tell where states are, and these states
+    for number, (level, count, there, offset) in enumerate(zip(levels, children, has_state, offsets, strict=True)):
+        at = offset[there]
         states[at], states[at + 1] = level.log_prob[there].view(np.int32), level.back_off[there].view(np.int32)
         states[at + 2] = count[there]
         if number:
-            far.append(_enter_children(states, level, places[number - 1], there, place, most_distance))
+            far.append(_enter_children(states, level, offsets[number - 1], there, offset, most_distance))
     where, overflow = (np.concatenate(columns) for columns in zip((np.zeros(0, np.int64),) * 2, *far, strict=True))
     order = np.argsort(where)
     states[where[order]] = -(2 * np.arange(len(order)) + 1)
     unigrams = np.zeros(int(levels[0].word.max()) + 1, np.int64)
-    unigrams[levels[0].word] = places[0] + 1
+    unigrams[levels[0].word] = offsets[0] + 1
     return ConstArpa(bos, eos, unk, len(levels), states, unigrams, overflow[order] + 1)
 
 
@@ -94,8 +94,8 @@ def _shown(words: npt.NDArray[np.int32]) -> str:
     return " ".join(map(str, words.tolist()))
 
 
-def _places(levels: Sequence[_Level], children: Sequence[Integers], has_state: Sequence[Flags]) -> list[Integers]:
-    """Returns the place of each n-gram's state: states are sorted by their words, a history before what follows it."""
+def _offsets(levels: Sequence[_Level], children: Sequence[Integers], has_state: Sequence[Flags]) -> list[Integers]:
+    """Returns the offset of each n-gram's state: states are sorted by their words, a history before what follows it."""
     sizes = [np.where(there, _HEAD + 2 * count, 0) for count, there in zip(children, has_state, strict=True)]
     whole = [size.astype(np.int64) for size in sizes]  # with the states of all longer n-grams
     for number in range(len(levels) - 1, 0, -1):
@@ -103,30 +103,30 @@ def _places(levels: Sequence[_Level], children: Sequence[Integers], has_state: S
         edges = np.append(0, np.cumsum(children[number - 1]))
         whole[number - 1] += sums[edges[1:]] - sums[edges[:-1]]
     before = np.cumsum(whole[0]) - whole[0]
-    places: list[Integers] = [before]
+    offsets: list[Integers] = [before]
     for number in range(1, len(levels)):
         parent = levels[number].parent
         sums = np.cumsum(whole[number]) - whole[number]
         first = np.append(0, np.cumsum(children[number - 1]))[parent]
-        places.append(places[-1][parent] + sizes[number - 1][parent] + sums - sums[first])
-    return places
+        offsets.append(offsets[-1][parent] + sizes[number - 1][parent] + sums - sums[first])
+    return offsets
 
 
 def _enter_children(
     states: npt.NDArray[np.int32],
     level: _Level,
-    parent_places: Integers,
+    parent_offsets: Integers,
     has_state: Flags,
-    places: Integers,
+    offsets: Integers,
     most_distance: int,
 ) -> tuple[Integers, Integers]:
-    """Enters n-grams as children of their histories; returns places of the numbers of far states, and these states."""
+    """Enters n-grams as children of their histories; returns offsets of the numbers of far states, and these states."""
     parent = level.parent
     rank = np.arange(len(parent)) - np.searchsorted(parent, parent)
-    at = parent_places[parent] + _HEAD + 2 * rank
+    at = parent_offsets[parent] + _HEAD + 2 * rank
     states[at] = level.word
-    distance = places - parent_places[parent]
+    distance = offsets - parent_offsets[parent]
     leaf = level.log_prob.view(np.int32) & ~np.int32(1)
     states[at + 1] = np.where(has_state, np.where(distance <= most_distance, 2 * distance + 1, 0), leaf)
     is_far = has_state & (distance > most_distance)
-    return at[is_far] + 1, places[is_far]
+    return at[is_far] + 1, offsets[is_far]

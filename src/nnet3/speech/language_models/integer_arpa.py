@@ -98,9 +98,9 @@ def _ngrams(reader: Reader, begin: int, end: int, order: int, is_last: bool, mos
     if count > most:
         raise reader.error_at(begin, f"expected {most} {order}-grams at most, as the file says, found {count}")
     first = rows.offsets[:-1][lengths > 0]
-    place = first[:, None] + np.arange(1, order + 1)
-    words, row = rows.values[place], np.flatnonzero(lengths > 0)
-    bad = np.argwhere(~rows.is_digits[place] | (words < 1) | (words > _MOST_WORD))
+    position = first[:, None] + np.arange(1, order + 1)
+    words, row = rows.values[position], np.flatnonzero(lengths > 0)
+    bad = np.argwhere(~rows.is_digits[position] | (words < 1) | (words > _MOST_WORD))
     if len(bad):
         shown = reader.data[rows.begins[row[bad[0][0]]] : rows.begins[row[bad[0][0]] + 1]][:60].strip()
         raise reader.error_at(

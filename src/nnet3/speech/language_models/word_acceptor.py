@@ -141,9 +141,9 @@ class JointAcceptor(WordAcceptor):
 
     def _of_pairs(self, first: Integers, second: Integers) -> Integers:
         number = self._numbers.of_all(_key(first.astype(np.int64), second.astype(np.int64)))
-        new, place = np.unique(number, return_index=True)
-        place = place[new >= len(self._pairs)]
-        self._pairs += zip(first[place].tolist(), second[place].tolist(), strict=True)
+        new, position = np.unique(number, return_index=True)
+        position = position[new >= len(self._pairs)]
+        self._pairs += zip(first[position].tolist(), second[position].tolist(), strict=True)
         return number
 
 

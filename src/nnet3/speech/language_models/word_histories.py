@@ -41,14 +41,14 @@ class HistoryPrograms:
         self._kernels, self._device = NetworkKernels.of(program.nnet), device_of(program.nnet)
         self._computers = RecentComputers(64)
 
-    def run(self, place: int, width: int, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Returns the outputs of the chunk at a place, for so many histories."""
+    def run(self, chunk_index: int, width: int, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Returns the outputs of a chunk, for so many histories."""
 
         def make() -> NnetComputer:
-            computation = self.program.computation(self.program.chunks[place], width)
+            computation = self.program.computation(self.program.chunks[chunk_index], width)
             return NnetComputer(computation, self._kernels, device=self._device, check_finite=False)
 
-        return self._computers.get((place, width), make).compute(inputs)
+        return self._computers.get((chunk_index, width), make).compute(inputs)
 
 
 class _States:
@@ -89,7 +89,7 @@ class WordHistories:
     def __init__(self, programs: HistoryPrograms, embedding: Tensor, options: RnnlmOptions) -> None:
         self._programs, self._embedding, self._options = programs, embedding, options
         self._parent, self._word, self._length = RowBuffer(1, np.int64), RowBuffer(1, np.int64), RowBuffer(1, np.int64)
-        self._column = np.zeros(0, np.int64)  # of its state, among those of its place
+        self._column = np.zeros(0, np.int64)  # of its state, among those of its chunk
         self._outputs = embedding.new_empty(0, embedding.shape[1])
         self._output_rows, self._embedding_rows = np.zeros((0, 0), np.float32), embedding.cpu().numpy()  # for one pair
         self._totals = embedding.new_empty(0)  # logarithms of the sums over all words
@@ -219,30 +219,30 @@ class WordHistories:
         self._output_rows = self._outputs.cpu().numpy()  # the same memory, if that is the processor's
 
     def _run_all(self, histories: Integers) -> None:
-        """Runs the network for histories whose parents it has read, those at one place of the program together."""
-        place_of = self._programs.program.place
+        """Runs the network for histories whose parents it has read, those of one chunk together."""
+        chunk_index_of = self._programs.program.chunk_index
         lengths = self._length.take(histories)[:, 0]
-        places = np.array([place_of(length) for length in range(int(lengths.max()) + 1)])[lengths]
-        for place in np.unique(places).tolist():
-            group = histories[places == place]
+        chunk_indexes = np.array([chunk_index_of(length) for length in range(int(lengths.max()) + 1)])[lengths]
+        for chunk_index in np.unique(chunk_indexes).tolist():
+            group = histories[chunk_indexes == chunk_index]
             for first in range(0, len(group), self._programs.widest):
-                self._run(place, group[first : first + self._programs.widest])
+                self._run(chunk_index, group[first : first + self._programs.widest])
 
-    def _run(self, place: int, histories: Integers) -> None:
-        """Runs the chunk of one word at a place of the program."""
+    def _run(self, chunk_index: int, histories: Integers) -> None:
+        """Runs the chunk of one word."""
         program, width = self._programs.program, min(few_widths(len(histories)), self._programs.widest)
         padded = np.append(histories, np.repeat(histories[:1], width - len(histories)))
         words = torch.from_numpy(self._word.take(padded)[:, 0]).to(self._embedding.device)
-        chunk, inputs = program.chunks[place], {}
+        chunk, inputs = program.chunks[chunk_index], {}
         if chunk.before:
             columns = self._column[self._parent.take(padded)[:, 0]]
-            inputs = self._states[place].take(torch.from_numpy(columns).to(self._embedding.device))
+            inputs = self._states[chunk_index].take(torch.from_numpy(columns).to(self._embedding.device))
         new = self._embedding[words]
         inputs["input"] = torch.cat([inputs["input"], new]) if "input" in inputs else new
-        after = self._programs.run(place, width, inputs)
+        after = self._programs.run(chunk_index, width, inputs)
         outputs = after.pop("output")
         after |= {name: chunk.kept_of(name, inputs[name], width) for name in chunk.kept}
         self._outputs[torch.from_numpy(histories).to(outputs.device)] = outputs[: len(histories)]
-        states = self._states[program.place(int(self._length.take(histories[:1])[0, 0]) + 1)]
+        states = self._states[program.chunk_index(int(self._length.take(histories[:1])[0, 0]) + 1)]
         first = states.append(after, len(histories))
         self._column[histories] = np.arange(first, first + len(histories))

@@ -43,11 +43,11 @@ def least_risk_words(lattice: TimedLattice) -> list[HeardWord]:
 
 @dataclass(frozen=True, eq=False)
 class Sausages:
-    """Bins, one behind the other: the probabilities of labels at the places of a sequence of words.
+    """Bins, one behind the other: the probabilities of labels at the positions of a sequence of words.
 
-    labels: (labels,), the first one 0, no word. chosen: (bins,), places in `labels`; every second bin, from the first
-    on, is between words. share: (bins, labels). begin, end: (bins, labels), first rows, and rows behind, times share.
-    risk: the expected number of errors of the chosen labels.
+    labels: (labels,), the first one 0, no word. chosen: (bins,), positions in `labels`; every second bin, from the
+    first on, is between words. share: (bins, labels). begin, end: (bins, labels), first rows, and rows behind, times
+    share. risk: the expected number of errors of the chosen labels.
     """
 
     labels: Integers
@@ -99,7 +99,7 @@ def sausages(lattice: TimedLattice, words: Integers | None = None, *, decode: bo
 
 
 def _last_best(share: Doubles) -> Integers:
-    """Returns the place of the largest share of each row, compared in float32 as Kaldi does; of equals the last."""
+    """Returns the position of the largest share of each row, compared in float32 as Kaldi does; of equals the last."""
     return share.shape[1] - 1 - np.argmax(share.astype(np.float32)[:, ::-1], axis=1)
 
 
@@ -167,8 +167,8 @@ class _Recursion:
             if not decode:
                 break
             better = _last_best(share)
-            compared, places = share.astype(np.float32), np.arange(len(chosen))
-            gain = (compared[places, better] - compared[places, chosen]).sum()
+            compared, positions = share.astype(np.float32), np.arange(len(chosen))
+            gain = (compared[positions, better] - compared[positions, chosen]).sum()
             chosen = better
             if gain == 0:
                 break
@@ -176,18 +176,18 @@ class _Recursion:
         return Sausages(self.labels, chosen, share, begin, end, risk)
 
     def _shares(self, chosen: Integers) -> tuple[Doubles, Doubles, Doubles, float]:
-        """Returns the probability of each word at each place of the chosen words, (places, words), two multiples of it,
-        and the expected number of errors.
+        """Returns the probability of each word at each position of the chosen words, (positions, words), two multiples
+        of it, and the expected number of errors.
 
         The factors are the words' first rows, and the rows behind the words.
         """
         edits, risk = self._edits(chosen)
-        places, words = len(chosen), len(self.labels)
-        share, begin, end = np.zeros((3, places, words))
-        mass = np.zeros((self.num_states, places + 1))
+        positions, words = len(chosen), len(self.labels)
+        share, begin, end = np.zeros((3, positions, words))
+        mass = np.zeros((self.num_states, positions + 1))
         mass[-1, -1] = 1
         for arcs in reversed(self.levels):
-            edit = edits[arcs]  # (arcs, places)
+            edit = edits[arcs]  # (arcs, positions)
             whole = _moved_left(self.probability[arcs, None] * mass[self.dst[arcs]], edit == _INSERT)
             matched = np.where(edit == _MATCH, whole[:, 1:], 0)
             sent = np.zeros_like(whole)
@@ -206,42 +206,42 @@ class _Recursion:
         return share, begin, end, risk
 
     def _edits(self, chosen: Integers) -> tuple[npt.NDArray[np.int8], float]:
-        """Returns the chosen edit of each arc's word at each place of the chosen words, (arcs, places), and the
+        """Returns the chosen edit of each arc's word at each position of the chosen words, (arcs, positions), and the
         expected distance of all of them.
 
-        Sums are Kaldi's, in Kaldi's order: where two ways are equally far, the last bits decide. Independent places are
-        computed at once: place q of the arcs of level d - q, for each d.
+        Sums are Kaldi's, in Kaldi's order: where two ways are equally far, the last bits decide. Independent positions
+        are computed at once: position q of the arcs of level d - q, for each d.
         """
-        places, insertion = len(chosen), (chosen != 0).astype(np.float64)
-        edits = np.zeros((len(self.src), places), np.int8)
-        distance = np.zeros((self.num_states, places + 1))
+        positions, insertion = len(chosen), (chosen != 0).astype(np.float64)
+        edits = np.zeros((len(self.src), positions), np.int8)
+        distance = np.zeros((self.num_states, positions + 1))
         distance[self.start, 1:] = np.cumsum(insertion)
         arcs, level = np.concatenate([*self.levels, np.zeros(0, np.int64)]), self.level_of_arc
         src, dst, word, probability = (each[arcs] for each in (self.src, self.dst, self.word, self.probability))
         deletion = np.where(word == 0, 0, _DELETION)
-        behind = np.zeros(len(arcs))  # distance behind each arc at the last place that was reached
-        for step in range(len(self.levels) + places):
-            first, end = np.searchsorted(level, [step - places, step + 1])
-            first_place = step - level[first:end]
-            begun = first + int(np.count_nonzero(first_place))  # arcs from here on are at place 0
-            here, place = slice(first, begun), first_place[: begun - first]
-            deleted = distance[src[here], place] + deletion[here]
-            matched = distance[src[here], place - 1] + (word[here] != chosen[place - 1])
-            inserted = behind[here] + insertion[place - 1]
+        behind = np.zeros(len(arcs))  # distance behind each arc at the last position that was reached
+        for step in range(len(self.levels) + positions):
+            first, end = np.searchsorted(level, [step - positions, step + 1])
+            first_position = step - level[first:end]
+            begun = first + int(np.count_nonzero(first_position))  # arcs from here on are at position 0
+            here, position = slice(first, begun), first_position[: begun - first]
+            deleted = distance[src[here], position] + deletion[here]
+            matched = distance[src[here], position - 1] + (word[here] != chosen[position - 1])
+            inserted = behind[here] + insertion[position - 1]
             least = np.minimum(matched, deleted)
             without = np.where(matched <= deleted, _MATCH, _DELETE)
-            edits[arcs[here], place - 1] = np.where(least <= inserted, without, _INSERT)
+            edits[arcs[here], position - 1] = np.where(least <= inserted, without, _INSERT)
             behind[here] = np.minimum(least, inserted)
             behind[begun:end] = distance[src[begun:end], 0] + deletion[begun:end]
             now = slice(first, end)
-            np.add.at(distance, (dst[now], first_place), probability[now] * behind[now])
+            np.add.at(distance, (dst[now], first_position), probability[now] * behind[now])
         return edits, float(distance[-1, -1])
 
 
 def _with_gaps(words: Integers) -> Integers:
-    places: Integers = np.zeros(2 * len(words) + 1, np.int64)
-    places[1::2] = words
-    return places
+    positions: Integers = np.zeros(2 * len(words) + 1, np.int64)
+    positions[1::2] = words
+    return positions
 
 
 def _moved_left(values: Doubles, moves: npt.NDArray[np.bool_]) -> Doubles:

@@ -17,7 +17,7 @@ from nnet3.speech.lattices.strings import chained, common_lengths, first_values,
 
 _NONE = -1
 _BYTES = 1  # that Kaldi counts for what is a number of 8 bytes here: it holds up to 8 times fewer and shorter ones
-_NUMBERS_OF_SET = 16  # with its place in a dictionary
+_NUMBERS_OF_SET = 16  # with its position in a dictionary
 _NUMBERS_OF_ARC = 5  # without its ids
 _SAME = 2.0**-10  # costs this close are taken for equal
 _ROUNDING = 1e-5  # that costs may have along a path
@@ -129,26 +129,26 @@ class _Sets:
     def _expand(self, members: _Members) -> None:
         """Follows all labels from some sets, to which no further path leads."""
         lattice, leaps = self._lattice, self._leaps
-        arc, place, group = self._ways(members)
+        arc, position, group = self._ways(members)
         if not len(arc):
             return
         self._memory.check(int(np.diff(leaps.offsets)[lattice.dst[arc]].sum()), 2 * len(_Members._fields))
         leap, way = arcs_leaving(leaps.offsets, lattice.dst[arc])
-        arc, place, group, state = arc[way], place[way], group[way], leaps.state[leap]
-        graph = members.graph[place] + lattice.graph_cost[arc] + leaps.graph[leap]
-        acoustic = members.acoustic[place] + lattice.acoustic_cost[arc] + leaps.acoustic[leap]
+        arc, position, group, state = arc[way], position[way], group[way], leaps.state[leap]
+        graph = members.graph[position] + lattice.graph_cost[arc] + leaps.graph[leap]
+        acoustic = members.acoustic[position] + lattice.acoustic_cost[arc] + leaps.acoustic[leap]
         total = graph + acoustic
         order = np.lexsort((total, state, group))
         order = order[changes(group[order], state[order])]
-        arc, place, group, state, leap = arc[order], place[order], group[order], state[order], leap[order]
+        arc, position, group, state, leap = arc[order], position[order], group[order], state[order], leap[order]
         graph, acoustic, total = graph[order], acoustic[order], total[order]
-        whole = chained(members.ids[place], lattice.ids[arc], leaps.ids[leap])
+        whole = chained(members.ids[position], lattice.ids[arc], leaps.ids[leap])
         is_first = changes(group)
         starts, group = np.flatnonzero(is_first), np.cumsum(is_first) - 1
         best = np.lexsort((total, group))[starts]
         common = common_lengths(whole, starts)
         excess = graph - graph[best][group], acoustic - acoustic[best][group]
-        source = members.set[place[best]]
+        source = members.set[position[best]]
         found = _Members(group, state, *excess, without_first(whole, common[group]))
         target = self._enter(found, self._best[source] + total[best])
         self._memory.hold(len(target), _NUMBERS_OF_ARC)
@@ -156,24 +156,24 @@ class _Sets:
         self._arcs.append(LabelledArcs(source, target, label, graph[best], acoustic[best], ids))
 
     def _ways(self, members: _Members) -> tuple[Integers, Integers, Integers]:
-        """Returns the good arcs with labels out of members, and the place of the member and the group of each arc.
+        """Returns the good arcs with labels out of members, and the position of the member and the group of each arc.
 
         A group is one set and one label; groups are numbered in order. An arc is good if its group's best path is
         within the beam.
         """
         lattice = self._lattice
-        number, place = arcs_leaving(self._offsets, members.state)
+        number, position = arcs_leaving(self._offsets, members.state)
         arc = self._labelled[number]
-        order = np.lexsort((lattice.label[arc], members.set[place]))
-        arc, place = arc[order], place[order]
-        is_first = changes(members.set[place], lattice.label[arc])
-        through = self._best[members.set[place]] + members.graph[place] + members.acoustic[place]
+        order = np.lexsort((lattice.label[arc], members.set[position]))
+        arc, position = arc[order], position[order]
+        is_first = changes(members.set[position], lattice.label[arc])
+        through = self._best[members.set[position]] + members.graph[position] + members.acoustic[position]
         through += lattice.cost[arc] + lattice.backward[lattice.dst[arc]]
         group = np.cumsum(is_first) - 1
         least = np.full(int(is_first.sum()), np.inf)
         np.minimum.at(least, group, through)
         good = (least <= self._most)[group]
-        return arc[good], place[good], group[good]
+        return arc[good], position[good], group[good]
 
     def _end(self, members: _Members) -> None:
         """Ends the sets with a final member, at the cost of the best final member."""
@@ -205,14 +205,14 @@ class _Sets:
         np.minimum.at(self._best, number, path_cost)
         if not len(made):
             return number
-        index, place = arcs_leaving(np.append(starts, len(members.set)), made)
+        index, position = arcs_leaving(np.append(starts, len(members.set)), made)
         new = part(members, index)
         self._memory.hold(len(index) + len(new.ids.values) // 2, 1 + len(_Members._fields))
         self._memory.hold(len(made), _NUMBERS_OF_SET)
         first = np.cumsum(sizes[made]) - sizes[made]
         level = np.minimum.reduceat(self._lattice.level[members.state[index]], first)
         self._levels.append(level)
-        self._waiting.add(new._replace(set=number[made][place]), level[place])
+        self._waiting.add(new._replace(set=number[made][position]), level[position])
         return number
 
     def result(self) -> LabelLattice:
@@ -283,10 +283,10 @@ def _pieces(lattice: LabelLattice, memory: Memory) -> _Pieces:
         found.append(here)
         memory.release(len(arrived.entry) - len(here.entry), columns)
         memory.check(int(np.diff(offsets)[here.state].sum()), columns)
-        number, place = arcs_leaving(offsets, here.state)
+        number, position = arcs_leaving(offsets, here.state)
         arc = silent[number]
-        cost = here.cost[place] + lattice.cost[arc]
-        further = _Pieces(here.entry[place], lattice.dst[arc], cost, count + place, arc)
+        cost = here.cost[position] + lattice.cost[arc]
+        further = _Pieces(here.entry[position], lattice.dst[arc], cost, count + position, arc)
         memory.hold(len(arc), columns)
         waiting.add(further, lattice.level[further.state])
         count += len(here.entry)

@@ -41,6 +41,6 @@ class FrameCosts:
         """Returns the lattice with an arc for each transition-id, in topological order, and these costs."""
         plain = topologically_sorted(lattice.plain())
         acoustic = np.zeros(plain.fst.num_arcs, np.float32)
-        place = np.searchsorted(self._keys_known, self._keys(plain))
-        acoustic[plain.transition_ids.lengths > 0] = self._means[place]
+        position = np.searchsorted(self._keys_known, self._keys(plain))
+        acoustic[plain.transition_ids.lengths > 0] = self._means[position]
         return replace(plain, acoustic_cost=acoustic, final_acoustic_cost=np.zeros_like(plain.final_acoustic_cost))

@@ -59,7 +59,7 @@ class GrowingLattice:
         return 0 if self._open[0] == 0 else self.num_rows
 
     def close_start(self) -> None:
-        """Lets a state behind the start take the start's place among the open ones."""
+        """Lets a state behind the start take the start's position among the open ones."""
         if self._open[0] != 0 or not self.num_rows:
             return
         state = len(self._forward)
@@ -123,10 +123,10 @@ class GrowingLattice:
         is_new = state < 0
         is_new[arcs.dst[to_token]] = False
         state[is_new] = len(self._forward) + np.arange(is_new.sum())
-        place = np.full(len(self._forward), -1)
-        place[was_open] = np.arange(len(was_open))
-        entering = part(self._entering, place[self._entering.dst] >= 0)
-        at = place[entering.dst]
+        position = np.full(len(self._forward), -1)
+        position[was_open] = np.arange(len(was_open))
+        entering = part(self._entering, position[self._entering.dst] >= 0)
+        at = position[entering.dst]
         self._entering = entering._replace(
             dst=state[again.dst[at]],
             graph=entering.graph + again.graph[at] - self._forward[entering.dst],
@@ -161,23 +161,23 @@ class GrowingLattice:
     def _before(self, raw: RawLattice, first: int) -> tuple[LabelledArcs, int]:
         """Returns the arcs from the start to the open states, between them, and to tokens of the piece's first row; and
         how many states these are, from `first` on, with those within the arcs."""
-        place = np.full(len(self._forward), -1)
-        place[self._open] = first + np.arange(len(self._open))
+        position = np.full(len(self._forward), -1)
+        position[self._open] = first + np.arange(len(self._open))
         entry = raw.dst[raw.src == 0]
         order = np.argsort(raw.graph_state[entry])
         keys = np.append(raw.graph_state[entry][order], -1)
         at = np.searchsorted(keys[:-1], self._ends.dst)
         ends = part(self._ends, keys[at] == self._ends.dst)
         token = entry[order][at[keys[at] == self._ends.dst]]
-        inside = self._inside._replace(src=place[self._inside.src], dst=place[self._inside.dst])
-        ends = ends._replace(src=place[ends.src], dst=token, label=0 * token)
+        inside = self._inside._replace(src=position[self._inside.src], dst=position[self._inside.dst])
+        ends = ends._replace(src=position[ends.src], dst=token, label=0 * token)
         steps = _linear(joined([inside, ends]), first + len(self._open))
         none = np.zeros(len(self._open))
         start = LabelledArcs(
-            *(none.astype(np.int64), place[self._open], _STATE + self._open),
+            *(none.astype(np.int64), position[self._open], _STATE + self._open),
             *(self._forward[self._open], none, no_strings(len(none))),
         )
-        inner = max(int(steps.src.max(initial=first - 1)), int(place[self._open].max(initial=first - 1))) + 1 - first
+        inner = max(int(steps.src.max(initial=first - 1)), int(position[self._open].max(initial=first - 1))) + 1 - first
         return joined([start, steps]), inner
 
     def lattice(self, final: npt.NDArray[np.float32] | None) -> LabelLattice | None:

@@ -64,12 +64,12 @@ def composed(lattice: Lattice, acceptor: WordAcceptor) -> Lattice:
     while first < len(pairs.states):
         new = np.arange(first, len(pairs.states))
         first = len(pairs.states)
-        arc, place = arcs_leaving(fst.offsets, pairs.states[new])
-        history, word = pairs.histories[new[place]], fst.ilabel[arc].astype(np.int64)
+        arc, position = arcs_leaving(fst.offsets, pairs.states[new])
+        history, word = pairs.histories[new[position]], fst.ilabel[arc].astype(np.int64)
         cost, spoken = np.zeros(len(arc), np.float32), np.flatnonzero(word != _NO_WORD)
         history[spoken], cost[spoken] = acceptor.arcs(history[spoken], word[spoken])
         known = history != NO_ARC
-        arc, src, cost = arc[known], new[place[known]], cost[known]
+        arc, src, cost = arc[known], new[position[known]], cost[known]
         parts.append(_Arcs(src, pairs.of(fst.dst[arc], history[known]), word[known], arc, cost))
     ends = np.flatnonzero(fst.final[pairs.states] < np.inf)
     final = np.full(len(pairs.states), np.inf, np.float32)
@@ -96,7 +96,7 @@ class WordFst:
             raise ModelFormatError("the arcs without words of a grammar have a cycle")
 
     def arcs(self, states: Integers, labels: Integers) -> tuple[Integers, Integers]:
-        """Returns the arcs of pairs of a state and a label, and the place of each arc's pair."""
+        """Returns the arcs of pairs of a state and a label, and the position of each arc's pair."""
         first, end = self.fst.offsets[states], self.fst.offsets[states + 1]
         return arcs_between(self._bound(first, end, labels), self._bound(first, end, labels + 1))
 
@@ -126,15 +126,15 @@ def composed_with_fst(lattice: Lattice, words: WordFst) -> Lattice:
         new = np.arange(first, len(pairs.states))
         first = len(pairs.states)
         state, history = pairs.states[new], pairs.histories[new]
-        arc, place = arcs_leaving(own.offsets, state)
+        arc, position = arcs_leaving(own.offsets, state)
         word = own.ilabel[arc].astype(np.int64)
         silent, spoken = np.flatnonzero(word == _NO_WORD), np.flatnonzero(word != _NO_WORD)
-        found, of = words.arcs(history[place[spoken]], word[spoken])
+        found, of = words.arcs(history[position[spoken]], word[spoken])
         step, at = words.arcs(history, np.zeros(len(new), np.int64))
-        src = np.concatenate([new[place[silent]], new[place[spoken[of]]], new[at]])
+        src = np.concatenate([new[position[silent]], new[position[spoken[of]]], new[at]])
         dst = pairs.of(
             np.concatenate([own.dst[arc[silent]], own.dst[arc[spoken[of]]], state[at]]),
-            np.concatenate([history[place[silent]], fst.dst[found], fst.dst[step]]),
+            np.concatenate([history[position[silent]], fst.dst[found], fst.dst[step]]),
         )
         used = np.concatenate([arc[silent], arc[spoken[of]], np.full(len(step), _STEP)])
         cost = np.concatenate([np.zeros(len(silent), np.float32), fst.cost[found], fst.cost[step]])

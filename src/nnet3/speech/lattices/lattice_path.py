@@ -53,8 +53,8 @@ class LatticePath:
         count = len(self.arcs)
         final, acoustic = np.full((2, count + 1), NOT_FINAL, np.float32)
         final[count], acoustic[count] = fst.final[self.end], self.lattice.final_acoustic_cost[self.end]
-        places = np.arange(count)
-        linear = Fst.from_arcs(0, final, places, places + 1, fst.ilabel[self.arcs], fst.cost[self.arcs])
+        positions = np.arange(count)
+        linear = Fst.from_arcs(0, final, positions, positions + 1, fst.ilabel[self.arcs], fst.cost[self.arcs])
         finals = Strings.joined([no_strings(count), final_ids[np.array([self.end])]])
         costs = self.lattice.acoustic_cost[self.arcs]
         return Lattice(linear, costs, acoustic, ids[self.arcs], finals, self.lattice.is_plain)
@@ -68,8 +68,8 @@ class LatticePath:
         cost = np.concatenate([nothing, path.fst.cost, path.fst.final[-1:]])
         acoustic = np.concatenate([nothing, path.acoustic_cost, path.final_acoustic_cost[-1:]])
         final = np.append(np.full(len(label), NOT_FINAL, np.float32), nothing)
-        places, one = np.arange(len(label)), no_strings(1)
-        linear = Fst.from_arcs(0, final, places, places + 1, label, cost)
+        positions, one = np.arange(len(label)), no_strings(1)
+        linear = Fst.from_arcs(0, final, positions, positions + 1, label, cost)
         strings = Strings.joined([one, path.transition_ids, one])
         return Lattice(linear, acoustic, final, strings, no_strings(len(final)), is_plain=True)
 

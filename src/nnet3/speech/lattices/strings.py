@@ -42,18 +42,18 @@ def common_lengths(strings: Strings, starts: Integers) -> Integers:
     sizes = np.diff(np.append(starts, len(lengths)))
     lead = np.repeat(starts, sizes)
     shared = np.minimum(lengths, lengths[lead])
-    place = np.arange(len(strings.values)) - np.repeat(strings.offsets[:-1], lengths)
+    position = np.arange(len(strings.values)) - np.repeat(strings.offsets[:-1], lengths)
     of = np.repeat(np.arange(len(lengths)), lengths)
-    both = np.flatnonzero(place < shared[of])
-    other = strings.values[strings.offsets[lead[of[both]]] + place[both]]
+    both = np.flatnonzero(position < shared[of])
+    other = strings.values[strings.offsets[lead[of[both]]] + position[both]]
     differs = both[strings.values[both] != other]
-    np.minimum.at(shared, of[differs], place[differs])
+    np.minimum.at(shared, of[differs], position[differs])
     return np.minimum.reduceat(shared, starts)
 
 
 def hashes(strings: Strings) -> npt.NDArray[np.uint64]:
     """Returns a number for each string, which no two share but by an accident of 64 bits."""
-    place = np.arange(len(strings.values)) - np.repeat(strings.offsets[:-1], strings.lengths)
+    position = np.arange(len(strings.values)) - np.repeat(strings.offsets[:-1], strings.lengths)
     with np.errstate(over="ignore"):
-        sums = np.append(np.uint64(0), np.cumsum(mixed(strings.values, place)))
+        sums = np.append(np.uint64(0), np.cumsum(mixed(strings.values, position)))
         return sums[strings.offsets[1:]] - sums[strings.offsets[:-1]] + strings.lengths.astype(np.uint64)

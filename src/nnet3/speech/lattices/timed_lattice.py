@@ -168,7 +168,7 @@ class LatticeAlignment:
                 self._expand(part(Pending(number, *pending), is_new))
 
     def _nodes(self, state: Integers, ids: Strings, words: Strings) -> tuple[Integers, Integers]:
-        """Returns the number of each node, and the places of the new nodes."""
+        """Returns the number of each node, and the positions of the new nodes."""
         key = mixed(state, hashes(ids), hashes(words)).tolist()
         known = len(self._number_of_key)
         number = np.array([self._number_of_key.setdefault(each, len(self._number_of_key)) for each in key], np.int64)
@@ -213,12 +213,12 @@ class LatticeAlignment:
         is_over = self._is_over(nodes)
         self._last.append(nodes.number[at_end & is_over])
         self._last.append(self._break_off(part(nodes, at_end & ~is_over)))
-        arc, place = arcs_leaving(self._offsets, nodes.state)
+        arc, position = arcs_leaving(self._offsets, nodes.state)
         if len(arc):
             steps = part(self._arcs, arc)
-            words = chained(nodes.words[place], Strings.of(steps.label > 0, steps.label[steps.label > 0]))
-            ids = chained(nodes.ids[place], steps.ids)
-            arrivals = _Arrivals(nodes.number[place], steps.graph, steps.acoustic, steps.dst, ids, words)
+            words = chained(nodes.words[position], Strings.of(steps.label > 0, steps.label[steps.label > 0]))
+            ids = chained(nodes.ids[position], steps.ids)
+            arrivals = _Arrivals(nodes.number[position], steps.graph, steps.acoustic, steps.dst, ids, words)
             self._waiting.add(arrivals, self._level[steps.dst])
 
     def _is_over(self, nodes: Pending) -> Flags:
@@ -236,7 +236,7 @@ class LatticeAlignment:
         if count == 0:
             return nodes.number
         kinds = self._boundaries
-        first, last = (nodes.ids.values[places] for places in (nodes.ids.offsets[:-1], nodes.ids.offsets[1:] - 1))
+        first, last = (nodes.ids.values[positions] for positions in (nodes.ids.offsets[:-1], nodes.ids.offsets[1:] - 1))
         is_inside, is_word = kinds.is_inside[first], kinds.is_inside[first] | kinds.begins_word[first]
         is_part = (nodes.words.lengths == 0) & is_word
         is_cut = (is_word & ~kinds.ends_word[last]) | ~kinds.are_over(nodes.ids)
@@ -275,10 +275,10 @@ def _without_silent(nodes: LabelLattice, row: Integers) -> tuple[LabelLattice, I
     finals = final_columns(
         nodes.num_states, entry[ending], leaps.graph[ending], leaps.acoustic[ending], no_strings(len(ending))
     )
-    number, place = arcs_leaving(np.searchsorted(nodes.src[labelled], np.arange(nodes.num_states + 1)), leaps.state)
+    number, position = arcs_leaving(np.searchsorted(nodes.src[labelled], np.arange(nodes.num_states + 1)), leaps.state)
     arc = labelled[number]
-    graph, acoustic = leaps.graph[place] + nodes.graph_cost[arc], leaps.acoustic[place] + nodes.acoustic_cost[arc]
-    arcs = LabelledArcs(entry[place], nodes.dst[arc], nodes.label[arc] - 1, graph, acoustic, nodes.ids[arc])
+    graph, acoustic = leaps.graph[position] + nodes.graph_cost[arc], leaps.acoustic[position] + nodes.acoustic_cost[arc]
+    arcs = LabelledArcs(entry[position], nodes.dst[arc], nodes.label[arc] - 1, graph, acoustic, nodes.ids[arc])
     strings = hashes(arcs.ids)
     order = np.lexsort((graph + acoustic, strings, arcs.label, arcs.dst, arcs.src))
     order = order[changes(arcs.src[order], arcs.dst[order], arcs.label[order], strings[order])]

@@ -76,16 +76,16 @@ class WordBoundaries:
         Sequences of transition-ids, (sequences, rows), begin with a phone. 0 rows: the word or phone may go on behind
         the sequence, or the sequence begins inside a word.
         """
-        place = np.arange(ids.shape[1])
-        starts = self.phone_starts(ids) & (place > 0) & (place < lengths[:, None])
+        position = np.arange(ids.shape[1])
+        starts = self.phone_starts(ids) & (position > 0) & (position < lengths[:, None])
         is_word, is_inside = self.begins_word[ids[:, 0]], self.is_inside[ids[:, 0]]
         ends = starts & ~(self.is_inside[ids] & is_word[:, None]) & ~is_inside[:, None]
         return np.argmax(ends, axis=1), is_word
 
     def are_over(self, ids: Strings) -> Flags:
         """Marks strings of transition-ids, none of them empty, whose last phone has come to its end."""
-        place = np.where(self.is_self_loop[ids.values], -1, np.arange(len(ids.values)))
-        last = np.maximum.accumulate(place)[ids.offsets[1:] - 1]
+        position = np.where(self.is_self_loop[ids.values], -1, np.arange(len(ids.values)))
+        last = np.maximum.accumulate(position)[ids.offsets[1:] - 1]
         return (last >= ids.offsets[:-1]) & self.ends_phone[ids.values[last]]
 
     def words(self, ids: Integers, number: Integers) -> tuple[Integers, Integers]:

@@ -100,8 +100,8 @@ class BeamSearch:
         graph, last = self.graph, self.tokens.last
         cutoff, beam = self._cutoff(last.cost)
         good = np.flatnonzero(last.cost <= cutoff)
-        arc, place = graph.emitting_arcs(last.state[good])
-        src = good[place]
+        arc, position = graph.emitting_arcs(last.state[good])
+        src = good[position]
         weight = graph.cost[arc].astype(np.float64) - scores[graph.column_of_label[graph.ilabel[arc]]]
         cost = last.cost[src] + weight
         best_token = int(np.argmin(last.cost)) if len(last.cost) else _NONE
@@ -147,11 +147,11 @@ class BeamSearch:
         changed = np.arange(len(row.state))
         for _ in range(_MOST_ROUNDS):
             changed = changed[row.cost[changed] < cutoff][::-1]  # what came last is followed first
-            arc, place = graph.epsilon_arcs(row.state[changed])
+            arc, position = graph.epsilon_arcs(row.state[changed])
             if not len(arc):
                 break
             scratch = graph.enlarged(scratch)
-            src = changed[place]
+            src = changed[position]
             cost = row.cost[src] + graph.cost[arc]
             kept = np.flatnonzero(cost < cutoff)
             arc, src, cost = arc[kept], src[kept], cost[kept]
@@ -172,8 +172,8 @@ class BeamSearch:
         else:
             raise ExecutionError("the decoding graph has a cycle of epsilons with a negative cost")
         tokens = np.flatnonzero(row.cost < cutoff)
-        arc, place = graph.epsilon_arcs(row.state[tokens])
-        src, weight = tokens[place], graph.cost[arc].astype(np.float64)
+        arc, position = graph.epsilon_arcs(row.state[tokens])
+        src, weight = tokens[position], graph.cost[arc].astype(np.float64)
         kept = np.flatnonzero(row.cost[src] + weight < cutoff)
         row.epsilons = Links(src[kept], scratch[graph.dst[arc[kept]]].astype(np.int64), arc[kept], weight[kept])
         return scratch
@@ -270,8 +270,8 @@ def _distinct(states: Integers, scratch: Integers, first: int = 0) -> tuple[Inte
 
     `scratch`, which has -1 for all the states, keeps these numbers.
     """
-    places = np.arange(len(states), dtype=scratch.dtype)
-    scratch[states[::-1]] = places[::-1]
-    distinct = states[scratch[states] == places].astype(np.int64)
+    positions = np.arange(len(states), dtype=scratch.dtype)
+    scratch[states[::-1]] = positions[::-1]
+    distinct = states[scratch[states] == positions].astype(np.int64)
     scratch[distinct] = np.arange(first, first + len(distinct))
     return distinct, scratch[states].astype(np.int64)

@@ -69,9 +69,9 @@ class _States(NamedTuple):
 
 
 class _Arcs(NamedTuple):
-    """Arcs out of the states at `place` of a list, to states that are numbered when all of a batch are there."""
+    """Arcs out of the states at `position` of a list, to states that are numbered when all of a batch are there."""
 
-    place: Integers
+    position: Integers
     ilabel: Integers
     olabel: Integers
     cost: Costs
@@ -178,36 +178,36 @@ class Composition(GrowingGraph):
         free = np.flatnonzero(~pushed)
         parts = [arcs(chosen, free) for arcs in (self._back_offs, self._spoken, self._silent)]
         parts.append(self._pushed(chosen, np.flatnonzero(pushed)))
-        place, order, ilabel, olabel, cost = (
+        position, order, ilabel, olabel, cost = (
             np.concatenate([getattr(each, name) for each in parts])
-            for name in ("place", "order", "ilabel", "olabel", "cost")
+            for name in ("position", "order", "ilabel", "olabel", "cost")
         )
         self._keep_arcs(
-            states, place, order, ilabel, olabel, cost, self._numbers(joined([each.target for each in parts]))
+            states, position, order, ilabel, olabel, cost, self._numbers(joined([each.target for each in parts]))
         )
 
     # ---- arcs ----
 
-    def _back_offs(self, states: _States, place: Integers) -> _Arcs:
+    def _back_offs(self, states: _States, position: Integers) -> _Arcs:
         """Returns the back-offs of these states."""
         model = self._model
-        history = states.history[place]
+        history = states.history[position]
         shorter = model.shorter[history]
-        can = np.flatnonzero((shorter >= 0) & ~states.is_past[place])
-        place, history, shorter = place[can], history[can], shorter[can]
-        graph = states.graph[place]
+        can = np.flatnonzero((shorter >= 0) & ~states.is_past[position])
+        position, history, shorter = position[can], history[can], shorter[can]
+        graph = states.graph[position]
         none = np.zeros(len(can), np.int32)
         # OpenFst goes by the arcs of the part that has more of them, the back-off before or behind silent ones
         is_first = self._arcs_of_graph[graph] <= model.num_words(history) + 1
         order = np.where(is_first, -1, self._fst.num_arcs)
         target = _States(graph, shorter, none > 0, none.astype(np.float32), none)
-        return _Arcs(place, none, none, model.back_off_cost[history] - states.ahead[place], target, order)
+        return _Arcs(position, none, none, model.back_off_cost[history] - states.ahead[position], target, order)
 
-    def _spoken(self, states: _States, place: Integers) -> _Arcs:
+    def _spoken(self, states: _States, position: Integers) -> _Arcs:
         """Returns the arcs of words that the model reads without backing off."""
         fst, model = self._fst, self._model
-        arc, of = arcs_leaving(fst.offsets, states.graph[place])
-        of = place[of]
+        arc, of = arcs_leaving(fst.offsets, states.graph[position])
+        of = position[of]
         word = fst.olabel[arc].astype(np.int64)
         spoken = np.flatnonzero(word)
         at = model.find(states.history[of[spoken]].astype(np.int64), word[spoken])
@@ -217,14 +217,14 @@ class Composition(GrowingGraph):
         cost = fst.cost[arc] + (model.cost[at] - states.ahead[of])
         return _Arcs(of, self._ilabel[arc], fst.olabel[arc], cost, target, arc)
 
-    def _silent(self, states: _States, place: Integers) -> _Arcs:
+    def _silent(self, states: _States, position: Integers) -> _Arcs:
         """Returns the arcs of the graph without a word, with the cost of words ahead of them, or with the only word."""
         fst, model = self._fst, self._model
-        history = states.history[place]
-        place = place[(model.num_words(history) > 0) | (model.final[history] < np.inf)]
-        arc, of = arcs_leaving(fst.offsets, states.graph[place])
+        history = states.history[position]
+        position = position[(model.num_words(history) > 0) | (model.final[history] < np.inf)]
+        arc, of = arcs_leaving(fst.offsets, states.graph[position])
         silent = fst.olabel[arc] == 0
-        arc, of = arc[silent], place[of[silent]]
+        arc, of = arc[silent], position[of[silent]]
         history = states.history[of].astype(np.int64)
         found = self._ahead.look(fst.dst[arc].astype(np.int64), history)
         good = np.flatnonzero(found.is_some)
@@ -240,11 +240,11 @@ class Composition(GrowingGraph):
         target = _States(fst.dst[arc], history, is_past, kept, word)
         return _Arcs(of, self._ilabel[arc], word, fst.cost[arc] + change, target, arc)
 
-    def _pushed(self, states: _States, place: Integers) -> _Arcs:
+    def _pushed(self, states: _States, position: Integers) -> _Arcs:
         """Returns the arcs of states whose next word was taken already: arcs with the word, and silent arcs to it."""
         fst = self._fst
-        arc, of = arcs_leaving(fst.offsets, states.graph[place])
-        of = place[of]
+        arc, of = arcs_leaving(fst.offsets, states.graph[position])
+        of = position[of]
         wanted, word = states.word[of], fst.olabel[arc]
         meets = word == wanted
         passes = (word == 0) & (self._arcs_of_graph[states.graph[of]] == 1)

@@ -85,7 +85,7 @@ class _Entries:
 class GrammarGraph(GrowingGraph):
     """A grammar as one graph. A state is a state of one of the graphs, in an instance of it.
 
-    An instance is a graph with the place to return to: the instance that it was entered from, and a state there. So
+    An instance is a graph with a return state: the instance that it was entered from, and a state there. So
     graphs may enter each other and themselves. What phones before do not come in a sum of probabilities that the
     graphs were made for is added to the costs of entering and returning.
     """
@@ -117,7 +117,7 @@ class GrammarGraph(GrowingGraph):
                 "does the graph belong to this model?"
             )
         super().__init__(columns, int(columns[: largest + 1].max(initial=-1)) + 1)
-        self._number, self._instance, self._place = NumberOfKey(), np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self._number, self._instance, self._state = NumberOfKey(), np.zeros(0, np.int64), np.zeros(0, np.int64)
         self._parents, self._returns = np.array([_NOBODY]), np.array([_NOBODY])  # of instances; the first is the top
         self._instances: dict[tuple[int, int, int], int] = {}
         self._numbers(np.array([_TOP]), self._starts[:1])
@@ -141,16 +141,16 @@ class GrammarGraph(GrowingGraph):
 
     # ---- states ----
 
-    def _numbers(self, instance: Integers, place: Integers) -> Integers:
-        key = instance.astype(np.uint64) << np.uint64(32) | place.astype(np.uint64)
+    def _numbers(self, instance: Integers, state: Integers) -> Integers:
+        key = instance.astype(np.uint64) << np.uint64(32) | state.astype(np.uint64)
         with np.errstate(over="ignore"):
             key = (key ^ key >> np.uint64(32)) * _MIX  # one to one
         number, new = self._number.find_or_add(key)
         if len(new):
-            added = instance[new], place[new]
+            added = instance[new], state[new]
             final = np.where(added[0] == _TOP, self._finals[added[1]], np.inf).astype(np.float32)
             first = self._add_states(final)
-            self._instance, self._place = put(self._instance, first, added[0]), put(self._place, first, added[1])
+            self._instance, self._state = put(self._instance, first, added[0]), put(self._state, first, added[1])
         return number
 
     def _child(self, parent: int, nonterminal: int, state: int) -> int:
@@ -164,8 +164,8 @@ class GrammarGraph(GrowingGraph):
     # ---- arcs ----
 
     def _make_arcs(self, states: Integers) -> None:
-        instance, place = self._instance[states], self._place[states]
-        arc, of = arcs_leaving(self._offsets, place)
+        instance, state = self._instance[states], self._state[states]
+        arc, of = arcs_leaving(self._offsets, state)
         symbol = self._symbol[arc]
         inside, back, into = (
             np.flatnonzero(kind) for kind in (symbol < 0, symbol == _END, symbol >= _FIRST_NONTERMINAL)

@@ -92,20 +92,20 @@ class GrowingGraph(ABC):
     def _keep_arcs(
         self,
         states: Integers,
-        place: Integers,
+        position: Integers,
         order: Integers,
         ilabel: Integers,
         olabel: Integers,
         cost: npt.NDArray[np.float32],
         dst: Integers,
     ) -> None:
-        """Adds arcs, (arcs,), out of the states at `place` of `states`.
+        """Adds arcs, (arcs,), out of the states at `position` of `states`.
 
         In a state, arcs that take no row come first, then `order` counts.
         """
-        sorted_by = np.lexsort((order, ilabel > 0, place))
-        offsets = self.num_arcs + np.append(0, np.cumsum(np.bincount(place, minlength=len(states))))
-        epsilons = np.bincount(place[ilabel == 0], minlength=len(states))
+        sorted_by = np.lexsort((order, ilabel > 0, position))
+        offsets = self.num_arcs + np.append(0, np.cumsum(np.bincount(position, minlength=len(states))))
+        epsilons = np.bincount(position[ilabel == 0], minlength=len(states))
         first, self.num_arcs = self.num_arcs, int(offsets[-1])
         for name, values in (("ilabel", ilabel), ("olabel", olabel), ("cost", cost), ("dst", dst)):
             setattr(self, name, put(getattr(self, name), first, values[sorted_by]))

@@ -81,27 +81,27 @@ class WordsAhead:
     def _by_intervals(self, states: Integers, histories: Integers) -> _Found:
         """Looks for the words of each interval."""
         reach = self._reached.reach
-        interval, place = arcs_leaving(reach.offsets, states)
-        key = histories[place] << 32
+        interval, position = arcs_leaving(reach.offsets, states)
+        key = histories[position] << 32
         first = np.searchsorted(self._model.key, key | reach.begin[interval])
         end = np.searchsorted(self._model.key, key | reach.end[interval])
         some = np.flatnonzero(end > first)
-        first, last, place = first[some], end[some] - 1, place[some]
+        first, last, position = first[some], end[some] - 1, position[some]
         mass = self._mass_before[last] + self._mass[last] - self._mass_before[first]
         arc = np.full(len(states), _NONE)
-        arc[place] = last
-        count = np.bincount(place, last + 1 - first, len(states)).astype(np.int64)
-        return _Found(count, np.bincount(place, mass, len(states)).astype(np.float64), arc)
+        arc[position] = last
+        count = np.bincount(position, last + 1 - first, len(states)).astype(np.int64)
+        return _Found(count, np.bincount(position, mass, len(states)).astype(np.float64), arc)
 
     def _by_words(self, states: Integers, histories: Integers) -> _Found:
         """Looks in the intervals for each of a few words."""
-        candidate, place = arcs_leaving(self._model.first_arc, histories)
-        some = np.flatnonzero(self._reached.has(states[place], self._model.word(candidate)))
-        candidate, place = candidate[some], place[some]
+        candidate, position = arcs_leaving(self._model.first_arc, histories)
+        some = np.flatnonzero(self._reached.has(states[position], self._model.word(candidate)))
+        candidate, position = candidate[some], position[some]
         arc = np.full(len(states), _NONE)
-        arc[place] = candidate
-        mass = np.bincount(place, self._mass[candidate], len(states)).astype(np.float64)
-        return _Found(np.bincount(place, minlength=len(states)), mass, arc)
+        arc[position] = candidate
+        mass = np.bincount(position, self._mass[candidate], len(states)).astype(np.float64)
+        return _Found(np.bincount(position, minlength=len(states)), mass, arc)
 
 
 def _sums_before(values: Doubles, offsets: Integers) -> Doubles:
@@ -117,7 +117,7 @@ def _sums_before(values: Doubles, offsets: Integers) -> Doubles:
         np.cumsum(before[first:end], out=before[first:end])
     longest_first = np.flatnonzero(~is_long)[np.argsort(-counts[~is_long], kind="stable")]
     at, left = offsets[longest_first], -counts[longest_first]
-    for place in range(1, int(-left.min(initial=0))):
-        at = at[: np.searchsorted(left, -place)] + 1  # the groups that have a value at this place
+    for position in range(1, int(-left.min(initial=0))):
+        at = at[: np.searchsorted(left, -position)] + 1  # the groups that have a value at this position
         before[at] += before[at - 1]
     return before

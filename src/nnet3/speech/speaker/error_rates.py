@@ -19,8 +19,8 @@ def equal_error_rate(targets: Scores, others: Scores) -> tuple[float, float]:
     """
     _check(targets, others)
     rising, falling = np.sort(targets), np.sort(others)[::-1]
-    place = np.arange(len(rising))
-    opposite = (len(others) * place / len(rising)).astype(np.int64)
+    position = np.arange(len(rising))
+    opposite = (len(others) * position / len(rising)).astype(np.int64)
     is_above = falling[np.minimum(opposite, len(others) - 1)] < rising
     is_above[-1] = True
     found = int(np.argmax(is_above))

@@ -63,8 +63,8 @@ class Tuned:
 
 @dataclass(frozen=True, eq=False)
 class Tuner:
-    """Tunes a model. `graphs`: the graphs of all transcripts; `folder`: the place of intermediate files; `say`: called
-    with lines on the progress; `device`: the place of training.
+    """Tunes a model. `graphs`: the graphs of all transcripts; `folder`: for intermediate files; `say`: called
+    with lines on the progress; `device`: the device to train on.
     """
 
     model: Model
@@ -104,8 +104,8 @@ class Tuner:
         """Returns LF-MMI for a model without priors, as chain models are; else cross-entropy."""
         front, options = self.model.front, self.options
         factor = front.decoding.frame_subsampling_factor
-        room = factor // 2  # for shifting the input from epoch to epoch
-        left, right = original.left_context + options.extra_left_context + room, original.right_context + room
+        margin = factor // 2  # for shifting the input from epoch to epoch
+        left, right = original.left_context + options.extra_left_context + margin, original.right_context + margin
         chunks = ChunkOptions(_CHUNKS, 0, left, right, frame_subsampling_factor=factor)
         period = 1 if front.ivectors is None else front.ivectors.options.ivector_period
         cutting = Cutting(chunks, period, options.seed)

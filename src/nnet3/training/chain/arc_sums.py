@@ -8,7 +8,7 @@ of the three sums of a frame,
     gamma(n)  = sum over transitions with pdf n of p alpha(i) beta+(j), times x(n),
 
 adds, for each transition, the product of two rows of two matrices to a row of the result. Sequences lie
-side by side, so that whole rows are fetched, into `room` (rows, sequences), which the caller keeps for
+side by side, so that whole rows are fetched, into `scratch` (rows, sequences), which the caller keeps for
 all frames: asking the system for memory in every frame takes longer than the arithmetic.
 """
 
@@ -67,8 +67,8 @@ class _Block:
     other_of_group: Tensor
     to_row: SegmentSums
 
-    def add_up(self, one: Tensor, other: Tensor, result: Tensor, room: Tensor) -> None:
-        groups = torch.index_select(other, 0, self.other_of_group, out=room[: len(self.other_of_group)])
+    def add_up(self, one: Tensor, other: Tensor, result: Tensor, scratch: Tensor) -> None:
+        groups = torch.index_select(other, 0, self.other_of_group, out=scratch[: len(self.other_of_group)])
         result[self.rows] = self.to_row(groups.mul_(self.to_group(one)))
 
     def to(self, device: torch.device, dtype: torch.dtype) -> _Block:
@@ -85,15 +85,15 @@ class SumsThenProducts:
     blocks: tuple[_Block, ...]
 
     @property
-    def room(self) -> int:
-        """Rows of room that a call needs."""
+    def scratch(self) -> int:
+        """Rows of scratch that a call needs."""
         return max(len(block.other_of_group) for block in self.blocks)
 
-    def __call__(self, first: Tensor, second: Tensor, room: Tensor) -> Tensor:
+    def __call__(self, first: Tensor, second: Tensor, scratch: Tensor) -> Tensor:
         one, other = (first, second) if self.one_is_first else (second, first)
         result = one.new_empty(self.num_rows, one.shape[1])
         for block in self.blocks:
-            block.add_up(one, other, result, room)
+            block.add_up(one, other, result, scratch)
         return result
 
     def to(self, device: torch.device, dtype: torch.dtype) -> SumsThenProducts:
@@ -111,14 +111,16 @@ class ProductsThenSums:
     to_row: SegmentSums
 
     @property
-    def room(self) -> int:
-        """Rows of room that a call needs."""
+    def scratch(self) -> int:
+        """Rows of scratch that a call needs."""
         return 2 * len(self.first_of_pair)
 
-    def __call__(self, first: Tensor, second: Tensor, room: Tensor) -> Tensor:
+    def __call__(self, first: Tensor, second: Tensor, scratch: Tensor) -> Tensor:
         count = len(self.first_of_pair)
-        pairs = torch.index_select(first, 0, self.first_of_pair, out=room[:count])
-        return self.to_row(pairs.mul_(torch.index_select(second, 0, self.second_of_pair, out=room[count : 2 * count])))
+        pairs = torch.index_select(first, 0, self.first_of_pair, out=scratch[:count])
+        return self.to_row(
+            pairs.mul_(torch.index_select(second, 0, self.second_of_pair, out=scratch[count : 2 * count]))
+        )
 
     def to(self, device: torch.device, dtype: torch.dtype) -> ProductsThenSums:
         return ProductsThenSums(

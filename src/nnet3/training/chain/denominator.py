@@ -31,8 +31,8 @@ class _Tables:
     posteriors: ArcSums  # of alpha and beta, to pdfs
 
     @property
-    def room(self) -> int:
-        return max(sums.room for sums in (self.forward, self.backward, self.posteriors))
+    def scratch(self) -> int:
+        return max(sums.scratch for sums in (self.forward, self.backward, self.posteriors))
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +106,7 @@ class Denominator:
         tables, leak = self._tables(x), self.leaky_hmm_coefficient
         num_frames, _, num_sequences = x.shape
         there = np.searchsorted(-lengths, -np.arange(num_frames + 1), side="left").tolist()  # after so many frames more
-        room = x.new_empty(tables.room, num_sequences)
+        scratch = x.new_empty(tables.scratch, num_sequences)
         sums = x.new_ones(num_frames + 1, num_sequences)
         alpha = tables.initial.unsqueeze(1).repeat(1, num_sequences)
         alphas, totals = [], []
@@ -123,14 +123,14 @@ class Denominator:
                 alpha = alpha[:, :going_on].contiguous()
             if going_on:
                 factors = x[t, :, :going_on].contiguous()
-                alpha = tables.forward(alpha, factors, room[:, :going_on]).div_(sums[t, :going_on])
+                alpha = tables.forward(alpha, factors, scratch[:, :going_on]).div_(sums[t, :going_on])
         total = torch.cat(totals[::-1])
         present = torch.from_numpy(np.arange(num_frames)[:, np.newaxis] < lengths).to(x.device)
         log_sums = torch.where(present, sums[:num_frames].double().log() + offsets, 0.0)
         log_probs = total.double().log() + log_sums.sum(0)
         if not with_posteriors:
             return DenominatorResult(log_probs, None, False)
-        return DenominatorResult(log_probs, *self._backward(tables, alphas, x, sums, total, room, there))
+        return DenominatorResult(log_probs, *self._backward(tables, alphas, x, sums, total, scratch, there))
 
     def _backward(
         self,
@@ -139,7 +139,7 @@ class Denominator:
         x: Tensor,
         sums: Tensor,
         total: Tensor,
-        room: Tensor,
+        scratch: Tensor,
         there: list[int],
     ) -> tuple[Tensor, bool]:
         """Returns posteriors, which take the place of x frame by frame, and true if they are wrong."""
@@ -152,8 +152,8 @@ class Denominator:
             # beta(t+1, i) = beta'(t+1, i) + leak sum_j init(j) beta'(t+1, j); both sums over arcs are divided by a(t)
             beta.add_(tables.initial @ beta, alpha=self.leaky_hmm_coefficient).div_(sums[t, :count])
             alpha, factors = alphas[t][:, :count].contiguous(), x[t, :, :count].contiguous()
-            gamma = tables.posteriors(alpha, beta, room[:, :count])
-            beta = tables.backward(beta, factors, room[:, :count])
+            gamma = tables.posteriors(alpha, beta, scratch[:, :count])
+            beta = tables.backward(beta, factors, scratch[:, :count])
             torch.mul(factors, gamma, out=x[t, :, :count])
             x[t, :, count:] = 0.0
         failed = _is_wrong(float((alphas[0] * beta).double().sum()), float(x[0].double().sum()), x.shape[2])

@@ -82,13 +82,13 @@ def _of_frames(supervision: Supervision, device: torch.device | str, lengths: np
     node_of_source = np.arange(fst.num_states) + len(starts) - 1
     node_of_source[starts] = np.arange(len(starts))
     node_of_destination = np.arange(fst.num_states) + len(starts) - 1
-    place = _rank_within(levels)
+    position = _rank_within(levels)
     arc_level = levels[node_of_source[fst.src]]
     sequence = np.searchsorted(between, time[fst.src], side="right")
     row = (time[fst.src] - (last - lengths)[sequence]) * sequences + sequence
     columns = (
-        place[node_of_source[fst.src]],
-        place[node_of_destination[fst.dst]],
+        position[node_of_source[fst.src]],
+        position[node_of_destination[fst.dst]],
         fst.cost.astype(np.float64),
         row * supervision.label_dim + fst.ilabel - 1,
         piece_of_arc,
@@ -97,7 +97,7 @@ def _of_frames(supervision: Supervision, device: torch.device | str, lengths: np
     splits = np.cumsum(np.bincount(arc_level))[:-1]
     tensors = [torch.from_numpy(np.ascontiguousarray(column[order])).to(device) for column in columns]
     arcs = [Arcs(*pieces) for pieces in zip(*(column.tensor_split(splits.tolist()) for column in tensors), strict=True)]
-    ends = _ends(fst, cuts, piece_of_state, place[node_of_destination], levels[node_of_destination], device)
+    ends = _ends(fst, cuts, piece_of_state, position[node_of_destination], levels[node_of_destination], device)
     counts = np.bincount(levels).tolist()
     return Trellis(len(starts), counts, _tensor(np.arange(len(starts)), device), arcs, [0] * len(arcs), ends)
 
@@ -134,7 +134,7 @@ def _ends(
     fst: Fst,
     cuts: np.ndarray,
     piece_of_state: np.ndarray,
-    place: np.ndarray,
+    position: np.ndarray,
     level: np.ndarray,
     device: torch.device | str,
 ) -> list[Ends | None]:
@@ -144,7 +144,7 @@ def _ends(
     found: list[Ends | None] = []
     for boundary in range(int(level.max()) + 1):
         here = level[states] == boundary
-        columns = (place[states[here]], piece_of_state[states[here]])
+        columns = (position[states[here]], piece_of_state[states[here]])
         ends = Ends(_tensor(columns[0], device), _tensor(costs[here], device, np.float64), _tensor(columns[1], device))
         found.append(ends if here.any() else None)
     return found
@@ -174,7 +174,7 @@ def pdf_weights(supervision: Supervision) -> SparseMatrix:
         raise TrainingError(f"a supervision of one sequence is expected, not of {supervision.num_sequences}")
     if not supervision.end_to_end:
         sums = sum_paths(make_trellis(supervision), torch.zeros(frames, pdfs))
-        summed = np.bincount(sums.places.numpy(), sums.posteriors.numpy(), frames * pdfs).reshape(frames, pdfs)
+        summed = np.bincount(sums.positions.numpy(), sums.posteriors.numpy(), frames * pdfs).reshape(frames, pdfs)
         row, column = np.nonzero(summed)
         values = summed[row, column].astype(np.float32)
     else:

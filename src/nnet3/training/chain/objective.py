@@ -116,7 +116,7 @@ def chain_value(
 
 
 def _add_posteriors(matrix: Tensor, num: PathSums, scale: float) -> None:
-    matrix.view(-1).index_add_(0, num.places, num.posteriors.to(matrix.dtype), alpha=scale)
+    matrix.view(-1).index_add_(0, num.positions, num.posteriors.to(matrix.dtype), alpha=scale)
 
 
 class ChainObjective:

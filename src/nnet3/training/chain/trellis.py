@@ -13,14 +13,14 @@ from torch import Tensor
 class Arcs:
     """Arcs from the states of a frame boundary to the states of the next; all tensors are (arcs,).
 
-    `before` and `after`: numbers of states within their boundary. `cost`: float64. `place`: the arc's score as an
+    `before` and `after`: numbers of states within their boundary. `cost`: float64. `position`: the arc's score as an
     element of the output, counted along one long row.
     """
 
     before: Tensor
     after: Tensor
     cost: Tensor
-    place: Tensor
+    position: Tensor
     sequence: Tensor
 
 
@@ -37,15 +37,15 @@ class Ends:
 class Trellis:
     """Paths over frames: `arcs[t]` lead from boundary t to boundary t + 1; `ends[t]` or None for each boundary.
 
-    `first_place[t]` is added to the places of `arcs[t]`. All paths begin at boundary 0, at the states `starts`, with
-    cost 0, and each sequence has its own states. `num_states` of each boundary.
+    `first_position[t]` is added to the positions of `arcs[t]`. All paths begin at boundary 0, at the states `starts`,
+    with cost 0, and each sequence has its own states. `num_states` of each boundary.
     """
 
     num_sequences: int
     num_states: Sequence[int]
     starts: Tensor
     arcs: Sequence[Arcs]
-    first_place: Sequence[int]
+    first_position: Sequence[int]
     ends: Sequence[Ends | None]
 
 
@@ -53,21 +53,21 @@ class Trellis:
 class PathSums:
     """`log_probs` (sequences,) float64: log of the sum over paths of exp(scores - costs).
 
-    `posteriors` float64 and `places`, both (arcs of all frames,): the share of a sequence's paths through
+    `posteriors` float64 and `positions`, both (arcs of all frames,): the share of a sequence's paths through
     each arc, and the arc's element of the output; an element may occur often.
     """
 
     log_probs: Tensor
     posteriors: Tensor
-    places: Tensor
+    positions: Tensor
 
 
 @torch.no_grad()
 def sum_paths(trellis: Trellis, output: Tensor) -> PathSums:
     """Runs forward and backward in float64 over `output` of any shape; sequences without a path have -inf."""
     flat = output.reshape(-1)
-    places = [arcs.place + first for arcs, first in zip(trellis.arcs, trellis.first_place, strict=True)]
-    scores = [flat[place].double() - arcs.cost for place, arcs in zip(places, trellis.arcs, strict=True)]
+    positions = [arcs.position + first for arcs, first in zip(trellis.arcs, trellis.first_position, strict=True)]
+    scores = [flat[position].double() - arcs.cost for position, arcs in zip(positions, trellis.arcs, strict=True)]
     before = _impossible(trellis.num_states[0], flat)
     before[trellis.starts] = 0.0
     alphas = [before]
@@ -83,7 +83,7 @@ def sum_paths(trellis: Trellis, output: Tensor) -> PathSums:
         beta = log_sums(onward, arcs.before, trellis.num_states[t])
         if trellis.ends[t] is not None:
             beta = torch.logaddexp(beta, _at_ends(trellis, t, flat))
-    return PathSums(log_probs, torch.cat(posteriors[::-1]), torch.cat(places))
+    return PathSums(log_probs, torch.cat(posteriors[::-1]), torch.cat(positions))
 
 
 def log_sums(values: Tensor, group: Tensor, num_groups: int) -> Tensor:

@@ -65,9 +65,9 @@ class LatticeCriterion:
         given = list(self.options.silence_phones)
         found = np.zeros(self.transitions.num_phones + 1, bool)
         for phone in given:
-            place = bisect_left(given, phone)
-            if 0 <= phone < len(found) and place < len(given):
-                found[phone] = given[place] == phone
+            position = bisect_left(given, phone)
+            if 0 <= phone < len(found) and position < len(given):
+                found[phone] = given[position] == phone
         return found
 
     def value(self, output: Tensor, material: Material) -> CriterionValue:
@@ -127,10 +127,10 @@ class _Evaluation:
         levels = material.levels
         self.emits = np.flatnonzero(levels.transition_id)  # arcs with a transition-id
         self.ids, self.frame = levels.transition_id[self.emits], levels.frame[self.emits]
-        places = self._places(self.frame, self.ids)
-        right = self._places(np.arange(material.num_frames), material.alignment)
-        self.places, self.right = self._tensor(places), self._tensor(right)
-        looked_up = torch.cat([self.places, self.right]) if self.is_mmi else self.places
+        positions = self._positions(self.frame, self.ids)
+        right = self._positions(np.arange(material.num_frames), material.alignment)
+        self.positions, self.right = self._tensor(positions), self._tensor(right)
+        looked_up = torch.cat([self.positions, self.right]) if self.is_mmi else self.positions
         self._check_values(looked_up)
         self.num_floored = int((output.reshape(-1)[looked_up] < LEAST_LOG_PROB).sum())
 
@@ -138,34 +138,34 @@ class _Evaluation:
     def is_mmi(self) -> bool:
         return self.options.criterion == MMI
 
-    def _places(self, frame: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    def _positions(self, frame: np.ndarray, ids: np.ndarray) -> np.ndarray:
         found: np.ndarray = self.material.row_of_frame[frame] * self.output.shape[1] + self.criterion.pdf_of_id[ids]
         return found
 
     def _tensor(self, values: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(values)).to(self.output.device)
 
-    def _check_values(self, places: Tensor) -> None:
+    def _check_values(self, positions: Tensor) -> None:
         if self.criterion.log_priors is None:
             return
-        values, priors = self.output.reshape(-1)[places], self.criterion.log_priors.to(self.output.device)
+        values, priors = self.output.reshape(-1)[positions], self.criterion.log_priors.to(self.output.device)
         if not (values <= 0).all():
             worst = float(values.max())
             raise TrainingError(
                 f"with priors the output must be log-probabilities, got {worst:g}: is there a log-softmax, or does the "
                 "model need no priors?"
             )
-        pdfs = places % self.output.shape[1]
+        pdfs = positions % self.output.shape[1]
         if (priors[pdfs] > 0).any():
             pdf = int(pdfs[priors[pdfs] > 0][0])
             raise TrainingError(f"priors must be at most 1, that of pdf {pdf} is {float(priors[pdf].exp()):g}")
 
-    def _scores(self, places: Tensor) -> Tensor:
+    def _scores(self, positions: Tensor) -> Tensor:
         """Returns scaled log-likelihoods of elements of the output, float64."""
-        values = self.output.reshape(-1)[places].double().clamp(min=LEAST_LOG_PROB)
+        values = self.output.reshape(-1)[positions].double().clamp(min=LEAST_LOG_PROB)
         if self.criterion.log_priors is not None:
             priors = self.criterion.log_priors.to(values)
-            values = values - priors[places % self.output.shape[1]]
+            values = values - priors[positions % self.output.shape[1]]
         return values * self.options.acoustic_scale
 
     def value(self) -> CriterionValue:
@@ -174,14 +174,14 @@ class _Evaluation:
         if self.is_mmi and self.options.boost:
             scores += self.options.boost * self._tensor(self._is_boosted())
         emits = self._tensor(self.emits)
-        scores[emits] += self._scores(self.places)
+        scores[emits] += self._scores(self.positions)
         deriv = torch.zeros(self.output.numel(), dtype=torch.float64, device=self.output.device)
         if self.is_mmi:
             sums = sum_lattice(levels, scores)
             shares = sums.shares[emits]
             numerator = float(self._scores(self.right).sum())
             deriv.index_add_(0, self.right, torch.ones_like(self.right, dtype=torch.float64))
-            deriv.index_add_(0, self.places, -shares)
+            deriv.index_add_(0, self.positions, -shares)
             lattice, deriv = float(sums.log_sum), deriv.view(self.output.shape)
             if self.options.drop_frames:
                 self._drop_frames(deriv, shares)
@@ -190,7 +190,7 @@ class _Evaluation:
             assert sums.accuracy is not None, "accuracies were given"
             assert sums.gain is not None, "accuracies were given"
             numerator, lattice = 0.0, float(sums.accuracy)
-            deriv.index_add_(0, self.places, sums.shares[emits] * sums.gain[emits])
+            deriv.index_add_(0, self.positions, sums.shares[emits] * sums.gain[emits])
             deriv = deriv.view(self.output.shape)
         return CriterionValue(self.is_mmi, numerator, lattice, deriv, self.right, self.num_floored)
 
@@ -220,6 +220,6 @@ class _Evaluation:
     def _drop_frames(self, deriv: Tensor, shares: Tensor) -> None:
         """Zeroes the rows whose right pdf has no share of the lattice that float32 can tell from 0."""
         occupied = torch.zeros(self.output.numel(), dtype=torch.bool, device=self.output.device)
-        occupied[self.places[shares.float() > 0]] = True
+        occupied[self.positions[shares.float() > 0]] = True
         dropped = self.right[~occupied[self.right]] // self.output.shape[1]
         deriv[dropped] = 0.0

@@ -54,9 +54,11 @@ def _from_start(arcs: FrameArcs, time: Integers, start: int) -> tuple[FrameArcs,
     made, times, first = list[FrameArcs](), [np.zeros(1, np.int64)], 0
     for frame in range(int(time.max())):
         steps = entries_of_rows(offsets, state)
-        place = np.repeat(np.arange(len(state)), np.diff(offsets)[state])
+        position = np.repeat(np.arange(len(state)), np.diff(offsets)[state])
         step = arcs.part(steps)
-        found = FrameArcs(members[place], step.dst, step.id, graph[place] + step.graph, acoustic[place] + step.acoustic)
+        found = FrameArcs(
+            members[position], step.dst, step.id, graph[position] + step.graph, acoustic[position] + step.acoustic
+        )
         found = found.part(found.best_first(found.src, found.id, found.dst))
         found = found.part(first_of_each(found.src, found.id, found.dst))
         starts = np.flatnonzero(first_of_each(found.src, found.id))

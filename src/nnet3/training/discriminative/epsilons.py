@@ -40,12 +40,12 @@ def without_epsilons(lattice: Lattice) -> Lattice:
 def _reversed_without_doubles(arcs: FrameArcs) -> FrameArcs:
     """Returns arcs sorted by source in reverse order; of arcs with equal ends and ids the best, where the first is."""
     order = arcs.best_first(arcs.src, arcs.id, arcs.dst)
-    place, found = order, arcs.part(order)
+    position, found = order, arcs.part(order)
     is_first = first_of_each(found.src, found.id, found.dst)
-    first_place = np.full(int(is_first.sum()), len(order))
-    np.minimum.at(first_place, np.cumsum(is_first) - 1, place)
+    first_position = np.full(int(is_first.sum()), len(order))
+    np.minimum.at(first_position, np.cumsum(is_first) - 1, position)
     found = found.part(is_first)
-    return found.part(np.lexsort((-first_place, found.src)))
+    return found.part(np.lexsort((-first_position, found.src)))
 
 
 class _Removal:
@@ -62,7 +62,7 @@ class _Removal:
         """Gives a state the arcs and the ends of all states that it reaches without a transition-id."""
         distance = self._distances(start)
         waiting, seen = [start], set[int]()
-        steps, places = list[Step](), dict[tuple[int, int], int]()
+        steps, positions = list[Step](), dict[tuple[int, int], int]()
         while waiting:
             state = waiting.pop()
             if state in seen:
@@ -74,11 +74,11 @@ class _Removal:
                     waiting += [] if dst in seen else [dst]
                     continue
                 step = (dst, number, graph + costs[0], acoustic + costs[1])
-                place = places.setdefault((number, dst), len(steps))
-                if place == len(steps):
+                position = positions.setdefault((number, dst), len(steps))
+                if position == len(steps):
                     steps.append(step)
-                elif _better(step[2], step[3]) < _better(*steps[place][2:]):
-                    steps[place] = step
+                elif _better(step[2], step[3]) < _better(*steps[position][2:]):
+                    steps[position] = step
         self._done[start] = steps[::-1]
         ends = [
             (graph + self.final[state], acoustic + self.final_acoustic[state])

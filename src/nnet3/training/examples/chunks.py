@@ -62,7 +62,7 @@ class ChunkSplitter:
 
     def split(self, num_frames: int, rng: np.random.Generator) -> list[Chunk]:
         """Returns the chunks of an utterance of so many input frames; none for an utterance too short."""
-        chunks = self._with_weights(num_frames, self._place(num_frames, rng))
+        chunks = self._with_weights(num_frames, self._chunks_of(num_frames, rng))
         self.num_utterances += 1
         self.num_frames += num_frames
         self.num_chunks += len(chunks)
@@ -101,7 +101,7 @@ class ChunkSplitter:
         chosen = np.isfinite(cost) & (cost < cost.min() + _WITHIN)
         return [self._splits[number] for number in np.flatnonzero(chosen)]
 
-    def _place(self, num_frames: int, rng: np.random.Generator) -> list[Chunk]:
+    def _chunks_of(self, num_frames: int, rng: np.random.Generator) -> list[Chunk]:
         options = self.options
         if options.num_frames == WHOLE:
             starts, lengths = [0], [num_frames]
@@ -160,9 +160,9 @@ def _gaps(num_frames: int, counts: np.ndarray, rng: np.random.Generator) -> np.n
     """The gaps before the chunks of `num_frames` frames, (chunks,); negative where chunks overlap."""
     free = num_frames - int(counts.sum())
     if free >= 0:
-        places = len(counts) + 1
-        gaps = np.full(places, free // places)
-        gaps[rng.permutation(places)[: free % places]] += 1
+        num_gaps = len(counts) + 1
+        gaps = np.full(num_gaps, free // num_gaps)
+        gaps[rng.permutation(num_gaps)[: free % num_gaps]] += 1
         return gaps[:-1]
     smaller = np.minimum(counts[:-1], counts[1:])
     overlaps = -free * smaller // smaller.sum()

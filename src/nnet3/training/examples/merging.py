@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from nnet3.errors import ArgumentError, Nnet3Error, TrainingError
 from nnet3.training.examples.example import ExampleKind
 
-_FORM = (
+_EXPECTED = (
     "a rule of minibatch sizes is a list of sizes and ranges such as 64,128 or 1:64, or several by the size of the "
     "example, such as 128=64/256=40,30"
 )
@@ -36,10 +36,10 @@ class MinibatchSizes:
         for part in parts:
             size, equals, ranges = part.rpartition("=")
             if len(parts) > 1 and not equals:
-                raise ArgumentError(f"'{text}': with several rules each needs a size of example; {_FORM}")
+                raise ArgumentError(f"'{text}': with several rules each needs a size of example; {_EXPECTED}")
             rules.append((_number(size, text) if equals else 0, _parse_ranges(ranges, text)))
         if len({size for size, _ in rules}) < len(rules):
-            raise ArgumentError(f"'{text}': the sizes of examples must be different; {_FORM}")
+            raise ArgumentError(f"'{text}': the sizes of examples must be different; {_EXPECTED}")
         return cls(tuple(rules))
 
     def times(self, count: int) -> MinibatchSizes:
@@ -74,14 +74,14 @@ def _parse_ranges(text: str, whole: str) -> tuple[tuple[int, int], ...]:
         first, colon, last = item.partition(":")
         bounds = _number(first, whole), _number(last if colon else first, whole)
         if bounds[0] > bounds[1]:
-            raise ArgumentError(f"'{whole}': the range {item} is empty; {_FORM}")
+            raise ArgumentError(f"'{whole}': the range {item} is empty; {_EXPECTED}")
         ranges.append(bounds)
     return tuple(ranges)
 
 
 def _number(text: str, whole: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0):
-        raise ArgumentError(f"'{whole}': expected a number > 0, got '{text}'; {_FORM}")
+        raise ArgumentError(f"'{whole}': expected a number > 0, got '{text}'; {_EXPECTED}")
     return int(text)
 
 

@@ -15,22 +15,22 @@ T = TypeVar("T")
 def shuffled(entries: Iterable[T], rng: np.random.Generator, buffer_size: int = 0) -> Iterator[T]:
     """Yields all entries in random order.
 
-    With `buffer_size` at most so many are held: each goes to a random slot, and the occupant comes out. 0 holds all.
+    With `buffer_size` at most so many are held: each goes to a random cell, and the occupant comes out. 0 holds all.
     """
     if buffer_size < 0:
-        raise ArgumentError(f"the buffer cannot have {buffer_size} slots; 0 holds all examples")
+        raise ArgumentError(f"the buffer cannot hold {buffer_size} examples; 0 holds all")
     if buffer_size == 0:
         held = list(entries)
         for number in rng.permutation(len(held)).tolist():
             yield held[number]
         return
-    slots: list[T | None] = [None] * buffer_size
+    cells: list[T | None] = [None] * buffer_size
     for entry in entries:
-        slot = int(rng.integers(buffer_size))
-        occupant, slots[slot] = slots[slot], entry
+        cell = int(rng.integers(buffer_size))
+        occupant, cells[cell] = cells[cell], entry
         if occupant is not None:
             yield occupant
-    yield from (entry for entry in slots if entry is not None)
+    yield from (entry for entry in cells if entry is not None)
 
 
 def subset(entries: Iterable[T], count: int, rng: np.random.Generator, randomize_order: bool = True) -> list[T]:

@@ -27,7 +27,7 @@ from nnet3.training.examples.c_random import CRandom
 _MOST_COMPILED = 2  # sequences
 _MOST_CHECKED = 5  # rows of a step
 
-_Place = tuple[int, tuple[int, ...]]  # a node and an index
+_Cindex = tuple[int, tuple[int, ...]]  # a node and an index
 
 
 @dataclass(eq=False)
@@ -37,7 +37,7 @@ class _Row:
     `can_be`: whether the row can be computed; None: not known yet.
     """
 
-    place: _Place
+    cindex: _Cindex
     number: int
     slots: list[_Row] = field(default_factory=list)
     sources: list[_Row] = field(default_factory=list)
@@ -56,7 +56,7 @@ class CompiledRows:
 
     def __init__(self, parts: NetworkParts, num_sequences: int, num_times: int) -> None:
         self._parts, self._rules = parts, NodeRules(parts)
-        self._rows: dict[_Place, _Row] = {}
+        self._rows: dict[_Cindex, _Row] = {}
         self._later: list[_Row] = []
         self.num_sequences, self.sizes = num_sequences, list[int]()
         number, indexes = parts.node_number, [(n, t, 0) for t in range(num_times) for n in range(num_sequences)]
@@ -82,9 +82,9 @@ class CompiledRows:
             _find_depth(row, depths)
         steps = Counter[tuple[int, int]]()
         for row, depth in depths.items():
-            node = self._parts.nodes[row.place[0]]
+            node = self._parts.nodes[row.cindex[0]]
             if row.can_be and isinstance(node, ComponentNode) and self._parts.component(node).needs_indexes:
-                steps[row.place[0], depth if row.place[0] in recurrent else 0] += 1
+                steps[row.cindex[0], depth if row.cindex[0] in recurrent else 0] += 1
         yield from steps.values()
 
     def _work_on(self, row: _Row) -> None:
@@ -104,11 +104,11 @@ class CompiledRows:
                     self._drop(source)
 
     def _expand(self, row: _Row) -> None:
-        node, index = row.place
+        node, index = row.cindex
         nodes, indexes = self._rules.slots(node, np.array([index], np.int32))
         for source, where in zip(nodes[0].tolist(), indexes[0].tolist(), strict=True):
-            is_new = (place := (source, tuple(where))) not in self._rows
-            row.slots.append(self._row(place))
+            is_new = (cindex := (source, tuple(where))) not in self._rows
+            row.slots.append(self._row(cindex))
             if is_new:
                 self._wait(row.slots[-1])
         row.sources = sorted(set(row.slots), key=lambda each: each.number)
@@ -118,7 +118,7 @@ class CompiledRows:
 
     def _decide(self, row: _Row) -> bool | None:
         """Returns whether a row can be computed, from what is known of the rows that it may need."""
-        node, index = row.place
+        node, index = row.cindex
         kind, known = self._parts.nodes[node], [each.can_be for each in row.slots]
         if isinstance(kind, InputNode):
             return False
@@ -131,8 +131,8 @@ class CompiledRows:
                 return answer
         return None
 
-    def _row(self, place: _Place) -> _Row:
-        return self._rows.setdefault(place, _Row(place, len(self._rows)))
+    def _row(self, cindex: _Cindex) -> _Row:
+        return self._rows.setdefault(cindex, _Row(cindex, len(self._rows)))
 
     def _wait(self, row: _Row) -> None:
         if not row.waits:

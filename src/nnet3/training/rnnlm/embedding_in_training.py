@@ -30,7 +30,7 @@ class EmbeddingInTraining:
     """A word embedding (words, dim), or with `features` (words, features) a feature embedding (features, dim).
 
     `options` None: the embedding is not trained. A minibatch with sampling concerns only its active words, those that
-    it reads or samples; a target calls them by their places among the active words.
+    it reads or samples; a target calls them by their positions among the active words.
     """
 
     def __init__(self, matrix: Tensor, options: EmbeddingOptions | None, features: SparseMatrix | None = None) -> None:
@@ -64,8 +64,8 @@ class EmbeddingInTraining:
         samples = torch.from_numpy(example.sampled_words.astype(np.int64)).to(device)
         rows = None
         if example.is_sampled:
-            rows, places = torch.cat([input_words, samples]).unique(return_inverse=True)
-            input_words, samples = places.split([len(input_words), len(samples)])
+            rows, positions = torch.cat([input_words, samples]).unique(return_inverse=True)
+            input_words, samples = positions.split([len(input_words), len(samples)])
             samples = samples.view(example.num_groups, example.num_samples)
         target = RnnlmTarget(example, self._of_words(rows), input_words, samples)
         if self.options is not None:

@@ -21,9 +21,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class RnnlmExample:
-    """A minibatch of `num_chunks` rows of `chunk_length` words; place t * num_chunks + n is word t of row n.
+    """A minibatch of `num_chunks` rows of `chunk_length` words; row t * num_chunks + n is word t of row n.
 
-    `input_words`, `output_words`, `output_weights` (places,): the word before, the word, its weight. With sampling
+    `input_words`, `output_words`, `output_weights` (rows,): the word before, the word, its weight. With sampling
     `sampled_words` (groups * num_samples,) has the words of each group of `sample_group_size` times, ascending in a
     group, and `sample_inv_probs` one over the probability of each to be there; `output_words` are then positions in the
     group's sample. Without sampling both are empty, and `sample_group_size` is 1.
@@ -52,7 +52,7 @@ class RnnlmExample:
 
     @property
     def indexes(self) -> IndexTable:
-        """The indexes n, t, x of the network's input and output (places, 3)."""
+        """The indexes n, t, x of the network's input and output (rows, 3)."""
         n, t = np.tile(np.arange(self.num_chunks), self.chunk_length), np.arange(self.chunk_length)
         return np.stack([n, np.repeat(t, self.num_chunks), np.zeros_like(n)], axis=1).astype(np.int32)
 
@@ -87,13 +87,13 @@ def fault_of(example: RnnlmExample) -> str:
     sizes = example.vocab_size, example.num_chunks, example.chunk_length, example.sample_group_size
     if min(sizes) < 1 or example.num_chunks * example.chunk_length > _MOST_ROWS or example.num_samples < 0:
         return f"its sizes are {', '.join(map(str, (*sizes, example.num_samples)))}"
-    places, samples = example.num_chunks * example.chunk_length, example.num_groups * example.num_samples
+    num_rows, samples = example.num_chunks * example.chunk_length, example.num_groups * example.num_samples
     if example.is_sampled and example.chunk_length % example.sample_group_size:
         return f"{example.chunk_length} times are no whole number of groups of {example.sample_group_size}"
     lengths = {
-        "input words": (example.input_words, places),
-        "output words": (example.output_words, places),
-        "output weights": (example.output_weights, places),
+        "input words": (example.input_words, num_rows),
+        "output words": (example.output_words, num_rows),
+        "output weights": (example.output_weights, num_rows),
         "sampled words": (example.sampled_words, samples if example.is_sampled else 0),
         "inverse probabilities": (example.sample_inv_probs, samples if example.is_sampled else 0),
     }

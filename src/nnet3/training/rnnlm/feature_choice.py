@@ -81,7 +81,7 @@ def _scaled(kind: str, text: str, square: float, options: FeatureChoiceOptions) 
 def _frequent_pieces(
     words: Iterable[str], prob_of: Mapping[str, float], options: FeatureChoiceOptions
 ) -> list[tuple[tuple[str, str], float]]:
-    """Returns pieces of words by kind and text, with the sum of p(word) over all their places."""
+    """Returns pieces of words by kind and text, with the sum of p(word) over all their positions."""
     frequency: dict[tuple[str, str], float] = {}
     for word in words:
         for piece in _pieces(word, options.min_ngram_order, options.max_ngram_order):

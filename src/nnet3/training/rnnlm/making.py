@@ -87,8 +87,8 @@ class RnnlmExampleMaker:
         length, rows = self.options.chunk_length, [list[_Piece]() for _ in range(self.options.num_chunks_per_minibatch)]
         space, rejected, given_back = np.full(len(rows), length), 0, list[_Piece]()
         while buffer and rejected < _MOST_REJECTED and (space > 0).any():
-            place = int(self._rng.integers(len(buffer)))
-            buffer[place], buffer[-1] = buffer[-1], buffer[place]
+            chosen = int(self._rng.integers(len(buffer)))
+            buffer[chosen], buffer[-1] = buffer[-1], buffer[chosen]
             piece = buffer.pop()
             row = self._row_for(piece, space)
             if row is None:
@@ -153,13 +153,13 @@ class RnnlmExampleMaker:
         self, sampler: WordSampler, inputs: np.ndarray, outputs: np.ndarray, weights: np.ndarray
     ) -> RnnlmExample:
         """Returns the minibatch with a sample for each group, and outputs as positions in samples."""
-        size, words, inverse, places = self.options.sample_group_size, [], [], outputs.copy()
+        size, words, inverse, positions = self.options.sample_group_size, [], [], outputs.copy()
         for first in range(0, len(inputs), size):
             group = slice(first, first + size)
             probs = sampler.expectations(sampler.histories(inputs, weights, group), outputs[group].ravel())
             drawn = sampler.draw(probs, self._rng)
             words.append(drawn)
             inverse.append(1 / probs[drawn])
-            places[group] = np.searchsorted(drawn, outputs[group])
+            positions[group] = np.searchsorted(drawn, outputs[group])
         all_words = np.concatenate(words).astype(np.int32)
-        return self._example(size, inputs, places, weights, all_words, np.concatenate(inverse).astype(np.float32))
+        return self._example(size, inputs, positions, weights, all_words, np.concatenate(inverse).astype(np.float32))

@@ -45,7 +45,7 @@ class RnnlmTarget:
 
     example: RnnlmExample
     embedding: Tensor
-    input_words: Tensor  # (places,)
+    input_words: Tensor  # (rows,)
     sampled_words: Tensor  # (groups, num_samples), empty without sampling
     embedding_deriv: Tensor | None = None
     exact: float = 0.0
@@ -61,7 +61,7 @@ class RnnlmTarget:
         return is_finite(self.embedding) and bool(np.isfinite(self.example.output_weights).all())
 
     def take_input_deriv(self, deriv: Tensor) -> None:
-        """Adds the derivative by the network's input (places, dim) to the rows of the words that were read."""
+        """Adds the derivative by the network's input (rows, dim) to the rows of the words that were read."""
         assert self.embedding_deriv is not None
         self.embedding_deriv.index_add_(0, self.input_words, deriv)
 

@@ -37,7 +37,7 @@ class WordSampler:
     def histories(self, inputs: np.ndarray, weights: np.ndarray, group: slice) -> dict[tuple[int, ...], float]:
         """Returns the weight of each history of a group of times; `inputs`, `weights`: (times, rows) of the minibatch.
 
-        A history is the last input words, up to the place where an output is predicted, not beyond <s> or <brk>.
+        A history is the last input words, up to the position where an output is predicted, not beyond <s> or <brk>.
         """
         times, rows = np.nonzero(weights[group] > 0)
         times += group.start
@@ -48,8 +48,8 @@ class WordSampler:
             words = np.where(goes_on, inputs[times - back, rows], 0)
             last[:, last.shape[1] - 1 - back] = words
             goes_on &= ~np.isin(words, self._ends)
-        distinct, place = np.unique(last, axis=0, return_inverse=True)
-        sums = np.bincount(place.reshape(-1), weights[times, rows], len(distinct))
+        distinct, position = np.unique(last, axis=0, return_inverse=True)
+        sums = np.bincount(position.reshape(-1), weights[times, rows], len(distinct))
         found = {tuple(row[np.count_nonzero(row == 0) :]): float(w) for row, w in zip(distinct, sums, strict=True)}
         return found or {(): 1.0}
 

@@ -68,9 +68,9 @@ def probability(lm: SamplingLm, history: tuple[int, ...], word: int) -> float:
     length, number = found
     states = lm.states[length - 1]
     part = slice(int(states.offsets[number]), int(states.offsets[number + 1]))
-    place = int(np.searchsorted(states.words[part], word))
-    is_there = place < part.stop - part.start and states.words[part][place] == word
-    own = float(states.values[part][place]) if is_there else 0.0
+    position = int(np.searchsorted(states.words[part], word))
+    is_there = position < part.stop - part.start and states.words[part][position] == word
+    own = float(states.values[part][position]) if is_there else 0.0
     return own + float(states.backoff[number]) * probability(lm, history[len(history) - length + 1 :], word)
 
 

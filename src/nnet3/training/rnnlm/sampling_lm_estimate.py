@@ -24,11 +24,11 @@ class _Counts:
     @classmethod
     def of(cls, ngrams: np.ndarray, counts: np.ndarray, largest: np.ndarray) -> _Counts:
         """Adds up equal n-grams."""
-        distinct, place = np.unique(ngrams, axis=0, return_inverse=True)
-        place = place.reshape(-1)
+        distinct, position = np.unique(ngrams, axis=0, return_inverse=True)
+        position = position.reshape(-1)
         top = np.zeros(len(distinct))
-        np.maximum.at(top, place, largest)
-        return cls(distinct, np.bincount(place, counts, len(distinct)), top)
+        np.maximum.at(top, position, largest)
+        return cls(distinct, np.bincount(position, counts, len(distinct)), top)
 
     def and_shorter(self, other: _Counts) -> _Counts:
         """Returns the sums of this and of the longer n-grams without their oldest words."""
@@ -79,18 +79,18 @@ class _States(NgramStates):
         )
 
     def values_of(self, states: np.ndarray, words: np.ndarray) -> np.ndarray:
-        """Returns what is left of the counts of words behind histories, 0 for none; see `place_of`."""
-        place = self.place_of(states, words)
-        return np.where(place >= 0, self.values[place] if len(self.values) else 0.0, 0.0)
+        """Returns what is left of the counts of words behind histories, 0 for none; see `position_of`."""
+        position = self.position_of(states, words)
+        return np.where(position >= 0, self.values[position] if len(self.values) else 0.0, 0.0)
 
-    def place_of(self, states: np.ndarray, words: np.ndarray) -> np.ndarray:
+    def position_of(self, states: np.ndarray, words: np.ndarray) -> np.ndarray:
         """Returns where words behind histories stand in `words`, -1 for those that are not there."""
         most = int(max(self.words.max(initial=0), words.max(initial=0))) + 1
         keys, wanted = self.history_of_word * most + self.words, states * most + words
-        place = np.searchsorted(keys, wanted)
-        found = place < len(keys)
-        found[found] = keys[place[found]] == wanted[found]
-        return np.where(found, place, -1)
+        position = np.searchsorted(keys, wanted)
+        found = position < len(keys)
+        found[found] = keys[position[found]] == wanted[found]
+        return np.where(found, position, -1)
 
 
 def estimate_sampling_lm(
@@ -124,8 +124,8 @@ def _counts(sentences: Sentences, bos: int, eos: int, order: int) -> list[_Count
     weights = np.repeat(sentences.weights.astype(np.float64), lengths)
     behind = np.arange(len(words)) - np.repeat(starts, lengths)  # words before it in its sentence, <s> among them
 
-    def ngrams(places: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
-        return words[places[:, None] - np.arange(length - 1, -1, -1)], weights[places]
+    def ngrams(positions: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
+        return words[positions[:, None] - np.arange(length - 1, -1, -1)], weights[positions]
 
     full, its_weights = ngrams(np.flatnonzero(behind >= max(order - 1, 1)), order)
     found = [_Counts.of(full, its_weights, its_weights)]
@@ -139,24 +139,24 @@ def _counts(sentences: Sentences, bos: int, eos: int, order: int) -> list[_Count
 def _not_lost(rows: np.ndarray) -> np.ndarray:
     """Returns which of the n-grams at beginnings of sentences Kaldi counts, in the order of the text.
 
-    What comes behind a history waits in a list whose room doubles when it is full. A full list is counted if it is at
-    least as long as the number of different words counted before; what waits at the end is lost.
+    What comes behind a history waits in a list whose capacity doubles when it is full. A full list is counted if it is
+    at least as long as the number of different words counted before; what waits at the end is lost.
     """
     kept = np.zeros(len(rows), bool)
     if not len(rows):
         return kept
     which = np.unique(rows[:, :-1], axis=0, return_inverse=True)[1].reshape(-1)
     order = np.argsort(which, kind="stable")
-    for places in np.split(order, np.flatnonzero(np.diff(which[order])) + 1):
-        last, room, begin = rows[places, -1], 1, 0
+    for positions in np.split(order, np.flatnonzero(np.diff(which[order])) + 1):
+        last, capacity, begin = rows[positions, -1], 1, 0
         different = np.zeros(0, np.int64)
-        while begin + room <= len(places):
-            if room < len(different):
-                room *= 2
+        while begin + capacity <= len(positions):
+            if capacity < len(different):
+                capacity *= 2
                 continue
-            different = np.union1d(different, last[begin : begin + room])
-            kept[places[begin : begin + room]] = True
-            begin += room
+            different = np.union1d(different, last[begin : begin + capacity])
+            kept[positions[begin : begin + capacity]] = True
+            begin += capacity
     return kept
 
 
@@ -171,11 +171,11 @@ def _unigrams(counts: _Counts, vocab_size: int, bos: int, discount: float) -> np
 
 def _smoothed(counts: _Counts, discount: float) -> _States:
     """Returns histories with discounted counts, which back off what was taken away."""
-    histories, first, place = np.unique(counts.ngrams[:, :-1], axis=0, return_index=True, return_inverse=True)
-    place, removed = place.reshape(-1), discount * counts.largest
-    totals = np.bincount(place, counts.counts, len(histories))
+    histories, first, position = np.unique(counts.ngrams[:, :-1], axis=0, return_index=True, return_inverse=True)
+    position, removed = position.reshape(-1), discount * counts.largest
+    totals = np.bincount(position, counts.counts, len(histories))
     return _States(
-        *(histories, np.bincount(place, removed, len(histories)), np.append(first, len(place))),
+        *(histories, np.bincount(position, removed, len(histories)), np.append(first, len(position))),
         *(counts.ngrams[:, -1], counts.counts - removed, totals),
     )
 
@@ -229,6 +229,6 @@ def _prune_states(states: list[_States], discount: float, *, for_arpa: bool) -> 
 def _with_carriers(shorter: _States, histories: np.ndarray, totals: np.ndarray, discount: float) -> _States:
     """Returns shorter histories with the n-grams that are these histories, where they had been dropped."""
     before, words = _row_numbers(shorter.histories, histories[:, :-1]), histories[:, -1]
-    lacks = shorter.place_of(before, words) < 0
+    lacks = shorter.position_of(before, words) < 0
     counts = totals - np.minimum(discount, 0.5 * totals)
     return shorter.with_words(before[lacks], words[lacks], counts[lacks])

@@ -24,9 +24,9 @@ class Sentences:
     def ended(self, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns all words with `begin` before and `end` behind each sentence, and where each sentence begins."""
         starts = self.starts[:-1] + 2 * np.arange(len(self))
-        place = np.arange(len(self.words)) + 1 + 2 * np.repeat(np.arange(len(self)), np.diff(self.starts))
+        position = np.arange(len(self.words)) + 1 + 2 * np.repeat(np.arange(len(self)), np.diff(self.starts))
         words = np.full(len(self.words) + 2 * len(self), end, np.int64)
-        words[place] = self.words
+        words[position] = self.words
         words[starts] = begin
         return words, starts
 
@@ -52,9 +52,9 @@ def check_words(sentences: Sentences, vocab_size: int, source: str, forbidden: t
     words = sentences.words
     wrong = (words < 1) | (words >= vocab_size) | np.isin(words, forbidden)
     if wrong.any():
-        place = int(np.flatnonzero(wrong)[0])
-        line = int(np.searchsorted(sentences.starts, place, side="right"))
+        position = int(np.flatnonzero(wrong)[0])
+        line = int(np.searchsorted(sentences.starts, position, side="right"))
         but = f" but {' and '.join(map(str, forbidden))}" if forbidden else ""
         raise ModelFormatError(
-            f"words are numbers from 1 to {vocab_size - 1}{but}, got {words[place]}", source, f"line {line}"
+            f"words are numbers from 1 to {vocab_size - 1}{but}, got {words[position]}", source, f"line {line}"
         )

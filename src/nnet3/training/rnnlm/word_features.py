@@ -81,9 +81,9 @@ def _first_bad_row(
 
 def as_tensor(features: SparseMatrix, like: Tensor) -> Tensor:
     """Returns word features as a sparse tensor (words, features) of the type and device of `like`."""
-    place = torch.from_numpy(np.stack([features.row_of_element(), features.ids.astype(np.int64)]))
+    indices = torch.from_numpy(np.stack([features.row_of_element(), features.ids.astype(np.int64)]))
     values = torch.from_numpy(features.values)
-    made = torch.sparse_coo_tensor(place, values, features.shape, is_coalesced=True, check_invariants=False)
+    made = torch.sparse_coo_tensor(indices, values, features.shape, is_coalesced=True, check_invariants=False)
     return made.to(like.device, like.dtype)
 
 

@@ -47,7 +47,7 @@ def _of_input(about: Emission, x: OnnxValue, block: RowBlock) -> OnnxValue:
 
 
 def _spread(about: Emission, y: OnnxValue, block: RowBlock) -> OnnxValue:
-    """Returns the rows of a block at their places among all output rows, with zeros elsewhere."""
+    """Returns the rows of a block at their positions among all output rows, with zeros elsewhere."""
     graph = about.graph
     parts = [graph.filled(0.0, rows, y.columns) for rows in (block.output_start, -block.output_end)]
     return graph.below_each_other([part for part in (parts[0], y, parts[1]) if part.rows != 0])
@@ -163,9 +163,9 @@ def _kernel(component: Any, offsets: Sequence[int], low: int, high: int) -> np.n
     weights = as_array(component.linear_params).reshape(model.num_filters_out, len(model.offsets), model.num_filters_in)
     kernel = np.zeros((model.num_filters_out, model.num_filters_in, len(offsets), high - low + 1), np.float32)
     for number, (time, height) in enumerate(model.offsets):
-        place = model.time_offsets.index(time)
-        if place in offsets:
-            kernel[:, :, list(offsets).index(place), height - low] = weights[:, number]
+        position = model.time_offsets.index(time)
+        if position in offsets:
+            kernel[:, :, list(offsets).index(position), height - low] = weights[:, number]
     return kernel
 
 

@@ -25,9 +25,9 @@ def _sums(about: Emission, x: OnnxValue) -> OnnxValue:
 
     def members(arrays: Arrays) -> np.ndarray:
         """Returns the input rows of each output row, -1 where it has fewer than most."""
-        place = np.arange(most)
-        rows = arrays[_ROWS][np.minimum(arrays[_STARTS][:, np.newaxis] + place, len(arrays[_ROWS]) - 1)]
-        return np.where(place < arrays[_SIZES][:, np.newaxis], rows, -1).ravel()
+        position = np.arange(most)
+        rows = arrays[_ROWS][np.minimum(arrays[_STARTS][:, np.newaxis] + position, len(arrays[_ROWS]) - 1)]
+        return np.where(position < arrays[_SIZES][:, np.newaxis], rows, -1).ravel()
 
     chosen = rows_by_number(graph, graph.compact(x), about.table(members))
     if most == 1:
@@ -91,8 +91,8 @@ def restricted_attention(about: Emission, component: Any, x: OnnxValue) -> OnnxV
         rows = arrays["row_of_position"].copy()
         rows[arrays["missing"]] = -1
         window, query = np.divmod(arrays["query_of_row"], arrays["num_queries"])
-        place = window * arrays["num_positions"] + query * arrays["query_step"]
-        return rows[place[:, np.newaxis] + np.arange(context)].ravel()
+        position = window * arrays["num_positions"] + query * arrays["query_step"]
+        return rows[position[:, np.newaxis] + np.arange(context)].ravel()
 
     by_head = graph.op("Reshape", graph.whole(x), graph.integers(0, -1, component.head_dim))
     by_head_rows = graph.value(by_head, x.rows * sizes.num_heads, component.head_dim)

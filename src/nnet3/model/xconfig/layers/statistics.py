@@ -15,7 +15,7 @@ from nnet3.model.xconfig.term import rounded
 _CONFIG = re.compile(
     r"(mean(?:\+stddev)?(?:\+count)?)\(([-+]?\d{1,10}):([-+]?\d{1,10}):([-+]?\d{1,10}):([-+]?\d{1,10})\)"
 )
-_FORM = "mean+stddev+count(-LEFT:INPUT-PERIOD:STATS-PERIOD:RIGHT)"
+_PATTERN = "mean+stddev+count(-LEFT:INPUT-PERIOD:STATS-PERIOD:RIGHT)"
 _MOST_FRAMES = 2**31
 
 
@@ -37,7 +37,7 @@ def _window(layer: Layer) -> _Window:
     """Parses the config. Raises ConfigError if it breaks a rule."""
     match = _CONFIG.search(layer["config"])
     if match is None:
-        layer.require(False, "config", f"must be such as {_FORM}, with '+stddev' and '+count' or without")
+        layer.require(False, "config", f"must be such as {_PATTERN}, with '+stddev' and '+count' or without")
         raise AssertionError
     left, input_period, stats_period, right = (int(number) for number in match.groups()[1:])
     left = -left
@@ -50,7 +50,7 @@ def _window(layer: Layer) -> _Window:
         rules["INPUT-PERIOD must divide STATS-PERIOD"] = stats_period % input_period == 0
         rules["numbers must fit 32 bits"] = max(left, right, stats_period) < _MOST_FRAMES
     for rule, holds in rules.items():
-        layer.require(holds, "config", f"is {_FORM}, and {rule}")
+        layer.require(holds, "config", f"is {_PATTERN}, and {rule}")
     what = match.group(1)
     return _Window(left, right, input_period, stats_period, "stddev" in what, "count" in what)
 
@@ -101,7 +101,7 @@ LAYER_TYPES = (
         "Mean, if asked for also standard deviation and logarithm of the count, of the input over a window of frames.",
         (
             Key.of("dim", -1, "Number of columns of the output.", absent="what the config makes it"),
-            Key.of("config", "", f"The window: {_FORM}.", Rule(f"such as {_FORM}", bool)),
+            Key.of("config", "", f"The window: {_PATTERN}.", Rule(f"such as {_PATTERN}", bool)),
         ),
         _expand,
         _settle,

@@ -45,9 +45,9 @@ def count_phones(sequences: Iterable[ArrayLike], longest: int, shortest: int) ->
 
     Raises TrainingError if there are no sequences or one has a phone below 1.
     """
-    before, symbols, place = _flattened(sequences)
-    length = np.minimum(place + 1, longest)
-    suffixes = _suffix_numbers(before, place, longest)  # (positions, longest + 1)
+    before, symbols, index = _flattened(sequences)
+    length = np.minimum(index + 1, longest)
+    suffixes = _suffix_numbers(before, index, longest)  # (positions, longest + 1)
     chain = length[:, None] - np.arange(longest + 1)  # lengths of the history of a position and of its back-offs
     created = (chain >= shortest) | (np.arange(longest + 1) == 0)
     created &= chain >= 0
@@ -66,7 +66,7 @@ def count_phones(sequences: Iterable[ArrayLike], longest: int, shortest: int) ->
 
 
 def _flattened(sequences: Iterable[ArrayLike]) -> tuple[Integers, Integers, Integers]:
-    """Returns each position's previous symbol, symbol (END behind the last), and place in its sequence."""
+    """Returns each position's previous symbol, symbol (END behind the last), and index in its sequence."""
     arrays = [np.asarray(sequence, np.int64).reshape(-1) for sequence in sequences]
     if not any(array.size for array in arrays):
         raise TrainingError("a phone language model needs at least one sequence of phones, got none")
@@ -85,11 +85,11 @@ def _flattened(sequences: Iterable[ArrayLike]) -> tuple[Integers, Integers, Inte
     return before, symbols, np.arange(total) - np.repeat(starts, lengths)
 
 
-def _suffix_numbers(before: Integers, place: Integers, longest: int) -> Integers:
+def _suffix_numbers(before: Integers, index: Integers, longest: int) -> Integers:
     """Returns numbers of the last k symbols before each position, (positions, k), equal for equal symbols."""
     numbers = np.zeros((len(before), longest + 1), np.int64)
     for size in range(1, longest + 1):
-        inside = np.flatnonzero(place + 1 >= size)
+        inside = np.flatnonzero(index + 1 >= size)
         oldest = before[inside - size + 1]
         key = numbers[inside, size - 1] * (before.max() + 1) + oldest
         _, unique = np.unique(key, return_inverse=True)

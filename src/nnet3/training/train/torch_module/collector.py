@@ -37,18 +37,22 @@ class GradientCollector:
     """Stands for the network that a computer updates: `components` by name, None for components that learn nothing.
 
     The collector takes the gradients of `wanted` parameters; for a component with wanted and unwanted parameters, all
-    are computed. `slots` gives the place among the wanted parameters by the id of a component's tensor. Replacements
-    have slots of their own."""
+    are computed. `wanted_indexes` gives the position among the wanted parameters by the id of a component's tensor.
+    Replacements have wanted_indexes of their own."""
 
     _learned: list[bool]  # of each wanted one: see `expect`
 
     def __init__(
-        self, view: NetworkView, wanted: Sequence[TensorKind], slots: Mapping[int, int], replacements: Container[str]
+        self,
+        view: NetworkView,
+        wanted: Sequence[TensorKind],
+        wanted_indexes: Mapping[int, int],
+        replacements: Container[str],
     ) -> None:
         self._wanted = wanted
-        self._places: list[tuple[Component, str, int]] = []  # the last: which of the wanted ones, -1 for none
+        self._positions: list[tuple[Component, str, int]] = []  # the last: which of the wanted ones, -1 for none
         self._statistics: list[ForwardStatistics] = []
-        self._slots, self._view, self._of_replacements = slots, view, ReplacementGradients()
+        self._wanted_indexes, self._view, self._of_replacements = wanted_indexes, view, ReplacementGradients()
         self.components: dict[str, Any] = {
             name: self._of_replacements if name in replacements else self._target(c)
             for name, c in view.components.items()
@@ -58,17 +62,17 @@ class GradientCollector:
     def expect(self, names: Container[str]) -> None:
         """Say which components are updated, by name: parameters of others get no gradients."""
         learned = {
-            self._slots.get(id(tensor))
+            self._wanted_indexes.get(id(tensor))
             for name, component in self._view.components.items()
             if name in names and self.components[name] is not self._of_replacements
             for tensor in component.original.parameters().values()
         }
-        self._learned = [slot in learned for slot in range(len(self._wanted))]
+        self._learned = [wanted_index in learned for wanted_index in range(len(self._wanted))]
 
     def _target(self, component: ComponentView) -> Any:
         original, properties = component.original, component.view.properties
         tensors = original.parameters()
-        if properties & Properties.UPDATABLE and any(id(tensor) in self._slots for tensor in tensors.values()):
+        if properties & Properties.UPDATABLE and any(id(tensor) in self._wanted_indexes for tensor in tensors.values()):
             return self._gradient_of(component)
         if properties & Properties.STORES_STATS:
             self._statistics.append(ForwardStatistics(original))
@@ -81,7 +85,7 @@ class GradientCollector:
             target.__dict__["parts"] = [self._target(part) for part in component.parts]
             return target
         for name, tensor in component.original.parameters().items():
-            self._places.append((target, name, self._slots.get(id(tensor), -1)))
+            self._positions.append((target, name, self._wanted_indexes.get(id(tensor), -1)))
         return target
 
     def begin(self) -> None:
@@ -89,9 +93,9 @@ class GradientCollector:
         self._gradients = _zeros(self._wanted)
         self._of_replacements.sums = self._gradients
         self._of_replacements.reached.clear()
-        for component, name, slot in self._places:
-            if slot >= 0:
-                setattr(component, name, self._gradients[slot])
+        for component, name, wanted_index in self._positions:
+            if wanted_index >= 0:
+                setattr(component, name, self._gradients[wanted_index])
             else:
                 setattr(component, name, torch.zeros_like(getattr(component, name)))
 
@@ -99,12 +103,12 @@ class GradientCollector:
         """Returns the gradients and forgets them; None for parameters that the outputs do not depend on."""
         reached = self._of_replacements.reached
         gradients = [
-            gradient if self._learned[slot] or slot in reached else None
-            for slot, gradient in enumerate(self._gradients)
+            gradient if self._learned[wanted_index] or wanted_index in reached else None
+            for wanted_index, gradient in enumerate(self._gradients)
         ]
         self._gradients, self._of_replacements.sums = [], ()
-        for component, name, slot in self._places:
-            if slot >= 0:
+        for component, name, wanted_index in self._positions:
+            if wanted_index >= 0:
                 setattr(component, name, None)
         return gradients
 

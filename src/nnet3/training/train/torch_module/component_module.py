@@ -61,7 +61,7 @@ class ComponentModule(SharedTensors):
         )
 
     def parts(self) -> list[nn.Module]:
-        """Returns the modules in the places of the parts of a composite."""
+        """Returns the modules that stand for the parts of a composite."""
         for name in self.part_names:
             if self._modules.get(name) is None:
                 raise NetworkError(f"part '{name}' of component '{self.component_name}' was taken away")

@@ -36,9 +36,9 @@ class Framing(NamedTuple):
 class BatchLayout:
     """The rows of a computation, sequence by sequence.
 
-    `input_rows` and `output_rows` are the places of rows in features (batch * frames, dim) and outputs (batch * output
-    frames, dim); None: the rows are just these, in order. Frames before the first and after the last of a sequence
-    repeat these. Rows in `beyond` are computed, but lie beyond the end of a sequence.
+    `input_rows` and `output_rows` are the positions of rows in features (batch * frames, dim) and outputs (batch *
+    output frames, dim); None: the rows are just these, in order. Frames before the first and after the last of a
+    sequence repeat these. Rows in `beyond` are computed, but lie beyond the end of a sequence.
     """
 
     inputs: np.ndarray  # (rows, 3)

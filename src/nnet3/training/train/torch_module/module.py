@@ -110,7 +110,7 @@ class TorchModule(nn.Module):
         self._cache = cache
         self.compile_options = compile_options
         self._memory = network.flat_parameters()  # now, so that it moves no memory later
-        self._places = grow(self, network.components)
+        self._paths = grow(self, network.components)
         self.batchnorm_stats_scale = batchnorm_stats_scale
         self._begin()
 
@@ -183,7 +183,7 @@ class TorchModule(nn.Module):
         network = self._network
         if not self._seen.are_those_of(network):
             raise NetworkError("the network has got other nodes or components: make a new TorchModule of it")
-        found = survey(self, network.components, self._places)
+        found = survey(self, network.components, self._paths)
         modules = found.all_modules()
         for module in modules:
             module.align()

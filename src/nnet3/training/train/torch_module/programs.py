@@ -53,22 +53,25 @@ class ProgramWorker:
 
     def __init__(self, program: ModuleProgram) -> None:
         network, survey, wanted = program.network, program.survey, program.needs.parameters
-        slots = {number: slot for slot, number in enumerate(wanted)}
+        wanted_indexes = {number: wanted_index for wanted_index, number in enumerate(wanted)}
         self.calls = {
-            name: ReplacementCall(name, replacement, slots, program.needs.backward)
+            name: ReplacementCall(name, replacement, wanted_indexes, program.needs.backward)
             for name, replacement in survey.replacements.items()
         }
-        slot_of = {id(tensor): slots[number] for tensor, number in survey.own if number in slots}
+        wanted_index_of = {
+            id(tensor): wanted_indexes[number] for tensor, number in survey.own if number in wanted_indexes
+        }
         frozen = [
             name
             for name, component in network.components.items()
-            if program.needs.backward and not any(id(tensor) in slot_of for tensor in component.parameters().values())
+            if program.needs.backward
+            and not any(id(tensor) in wanted_index_of for tensor in component.parameters().values())
         ]
         self.view = NetworkView(network, training=survey.training, frozen=frozen, reductions=survey.reductions)
         for name, call in self.calls.items():
             self.view.exchange(name, replaced(self.view.components[name].view, call))
         kinds = [program.kinds[number] for number in wanted]
-        self.collector = GradientCollector(self.view, kinds, slot_of, self.calls)
+        self.collector = GradientCollector(self.view, kinds, wanted_index_of, self.calls)
         self.computers = ChangedComputers()
         self._expected: Sequence[PlannedKernel] | None = None  # of which the collector knows which are updated
 

@@ -84,19 +84,19 @@ class ReplacementCall:
     ) -> None:
         x, output, leaves = memo
         inputs = [x] if x_deriv is not None else []
-        slots = (
+        wanted_indexes = (
             [] if gradients is None else [(self._wanted[n], leaves[k]) for k, n in self._leaves if n in self._wanted]
         )
-        found: list[Tensor | None] = [None] * (len(inputs) + len(slots))
+        found: list[Tensor | None] = [None] * (len(inputs) + len(wanted_indexes))
         if output.requires_grad and found:
-            wanted = [*inputs, *(leaf for _, leaf in slots)]
+            wanted = [*inputs, *(leaf for _, leaf in wanted_indexes)]
             found = list(torch.autograd.grad(output, wanted, y_deriv.to(output.dtype), allow_unused=True))
         if x_deriv is not None:
             of_x = found.pop(0)
             x_deriv.zero_() if of_x is None else x_deriv.copy_(of_x)
-        for (slot, _), gradient in zip(slots, found, strict=True):
+        for (wanted_index, _), gradient in zip(wanted_indexes, found, strict=True):
             assert gradients is not None
-            gradients.add(slot, gradient)
+            gradients.add(wanted_index, gradient)
 
 
 class ReplacementGradients:
@@ -106,10 +106,10 @@ class ReplacementGradients:
         self.sums: Sequence[Tensor] = ()  # of all wanted parameters
         self.reached: set[int] = set()
 
-    def add(self, slot: int, gradient: Tensor | None) -> None:
+    def add(self, wanted_index: int, gradient: Tensor | None) -> None:
         if gradient is not None:
-            self.sums[slot].add_(gradient)
-            self.reached.add(slot)
+            self.sums[wanted_index].add_(gradient)
+            self.reached.add(wanted_index)
 
 
 def replaced(view: Component, call: ReplacementCall) -> Component:

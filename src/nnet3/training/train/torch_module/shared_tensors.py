@@ -136,11 +136,11 @@ class SharedTensors(nn.Module):
             setattr(component, name, getattr(component, name).clone())
             self.has_moved = True
         for name, parameter in self._known.items():
-            place, tensor = self._memory[name], getattr(component, name)
+            address, tensor = self._memory[name], getattr(component, name)
             here, there = parameter.data_ptr(), tensor.data_ptr()
-            if here == place == there and parameter.dtype == tensor.dtype:
+            if here == address == there and parameter.dtype == tensor.dtype:
                 continue
-            if here != place:
+            if here != address:
                 self._check_shape(name, parameter, tensor)
                 tensor.data = parameter.data
             else:

@@ -95,12 +95,12 @@ class Survey:
         return [tensor for module in self.native for tensor in module.fixed_buffers()]
 
 
-def survey(root: nn.Module, components: Mapping[str, Component], places: Mapping[str, ModulePath]) -> Survey:
-    """Returns a survey of the places of the components. Raises NetworkError for modules that cannot be there."""
+def survey(root: nn.Module, components: Mapping[str, Component], paths: Mapping[str, ModulePath]) -> Survey:
+    """Returns a survey of the paths of the components. Raises NetworkError for modules that cannot be there."""
     native: list[ComponentModule] = []
     replacements: dict[str, nn.Module] = {}
     for name, component in components.items():
-        module = module_at(root, places[name])
+        module = module_at(root, paths[name])
         if is_just(module, component):
             native += _with_parts(module)
         else:

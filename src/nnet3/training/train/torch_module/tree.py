@@ -50,12 +50,12 @@ class Folder(nn.Module):
 def grow(root: nn.Module, components: Mapping[str, Component]) -> dict[str, ModulePath]:
     """Add a ComponentModule for each component, and for each part of a composite ("component1" ...), below the root.
 
-    Returns the modules' places. Name parts with another use in a module, such as "forward", get an underscore behind.
+    Returns the modules' paths. Name parts with another use in a module, such as "forward", get an underscore behind.
     """
     tied: dict[int, nn.Parameter] = {}
-    places: dict[str, ModulePath] = {}
-    _grow(root, (), components, tied, places, prefix="")
-    return places
+    paths: dict[str, ModulePath] = {}
+    _grow(root, (), components, tied, paths, prefix="")
+    return paths
 
 
 def _grow(
@@ -63,7 +63,7 @@ def _grow(
     path: ModulePath,
     components: Mapping[str, Component],
     tied: dict[int, nn.Parameter],
-    places: dict[str, ModulePath],
+    paths: dict[str, ModulePath],
     prefix: str,
 ) -> None:
     for name, component in components.items():
@@ -74,10 +74,10 @@ def _grow(
             parent, own_path = parent._modules[key], (*own_path, key)  # type: ignore[assignment]
         module = (BatchNormModule if component.has_running_statistics else ComponentModule)(prefix + name)
         key = _set_child(parent, last, module)
-        places[prefix + name] = (*own_path, key)
+        paths[prefix + name] = (*own_path, key)
         module.attach(component, tied, is_part=bool(prefix))
-        _grow(module, places[prefix + name], parts_of(component), tied, places, f"{prefix}{name}.")
-        module.part_names = [places[f"{prefix}{name}.{part}"][-1] for part in parts_of(component)]
+        _grow(module, paths[prefix + name], parts_of(component), tied, paths, f"{prefix}{name}.")
+        module.part_names = [paths[f"{prefix}{name}.{part}"][-1] for part in parts_of(component)]
 
 
 def parts_of(component: Component) -> dict[str, Component]:
@@ -103,7 +103,7 @@ def tied_parameters(components: Mapping[str, Component]) -> list[list[tuple[str,
 
 
 def module_at(root: nn.Module, path: ModulePath) -> nn.Module:
-    """Returns the module at a place. Raises NetworkError if the place is empty."""
+    """Returns the module at a path. Raises NetworkError if there is none."""
     module: nn.Module | None = root
     for number, key in enumerate(path):
         module = module._modules.get(key) if module is not None else None
