@@ -135,7 +135,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
 
         Under "criterion" is the mean over samples, with the number of samples. `add_up` makes numbers of samples of
         this process into numbers of all processes that share the minibatch; then the gradients, and the criterion, are
-        this process's part of the sum.
+        this process's share of the sum.
         """
         watched = watched or {}
         layouts = self._take((*self.criteria, *watched.values()), inputs)

@@ -153,7 +153,7 @@ class NetworkInTraining(Trainable[Batch]):
     def _counted(
         self, minibatch: Batch, seed: int, reduction: RowReduction | None, *, is_checked: bool
     ) -> dict[str, Counted]:
-        """Leaves this process's part of the gradient; returns the numbers of all processes of the reduction."""
+        """Leaves this process's share of the gradient; returns the numbers of all processes of the reduction."""
         self.network.seed_random(seed)
         add_up = partial(_sums, reduction)
         with summed_by(reduction), self.natural.collecting():

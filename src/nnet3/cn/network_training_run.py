@@ -37,7 +37,7 @@ class History(list[float]):
 
 @dataclass(kw_only=True)
 class NetworkTrainingRun(TrainingRun):
-    """`rate_at`: the learning rate after a part of training; `is_scheduled`: whether the rate changes.
+    """`rate_at`: the learning rate after a share of training; `is_scheduled`: whether the rate changes.
 
     `report` is called after each epoch with its number and criterion.
     """

@@ -16,7 +16,7 @@ from nnet3.model.components.row_sums import RowReduction
 
 
 def share_of(network: Network, batch: Mapping[str, Any], reduction: RowReduction) -> dict[str, Any] | None:
-    """Returns this process's part of a minibatch; None if some process would have nothing to do.
+    """Returns this process's share of a minibatch; None if some process would have nothing to do.
 
     Process r of N takes sequences r, r + N, ... (or samples, if there are no sequences). So all processes have about
     equally many frames of data sorted by length. Inputs with unequal numbers of sequences are not shared out: all

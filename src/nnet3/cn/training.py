@@ -81,7 +81,7 @@ def train(
 
     `minibatches`: a list, a function that begins anew for each epoch, or a reader such as `cn.Minibatches`.
     `learning_rate`: a number; two numbers, the rate then falls from the first to the second in equal ratios; or a
-    function of the finished part of training, 0 to 1 (if `minibatches` is a function, minibatches are counted
+    function of the finished share of training, 0 to 1 (if `minibatches` is a function, minibatches are counted
     first). An optimizer has rates of its own, unchanged unless `learning_rate` changes. `report(epoch, criterion)` is
     called after each epoch.
 
@@ -239,7 +239,7 @@ def _steering(
 
 
 def _schedule(rate: Rate) -> Callable[[float], float]:
-    """The learning rate as a function of the part of training that is over."""
+    """The learning rate as a function of the share of training that is over."""
     if callable(rate):
         return lambda done: _checked_rate(rate(done))
     if isinstance(rate, tuple):

@@ -60,7 +60,7 @@ def session_of(path: Path) -> onnxruntime.InferenceSession:
 
 
 def _difference(name: str, found: np.ndarray, expected: np.ndarray) -> float:
-    """Returns the largest difference as a part of the largest value expected, or of 1; infinity if it is no number."""
+    """Returns the largest difference, relative to the largest value expected, or to 1; infinity if it is no number."""
     if found.shape != expected.shape:
         raise ExportError(f"onnxruntime gives output '{name}' the shape {found.shape}, expected {expected.shape}")
     error = float(np.abs(found - expected).max()) / max(1.0, float(np.abs(expected).max()))

@@ -159,6 +159,11 @@ class TokenReader:
         self._consume(match)
         return word
 
+    def after(self, token: str) -> Self:
+        """Consumes `token`; returns the reader, to read the token's value."""
+        self.expect(token)
+        return self
+
     def accept(self, token: str) -> bool:
         """Consumes the next token if it is `token`; returns True on success."""
         match = self._word()

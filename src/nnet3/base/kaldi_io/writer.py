@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import struct
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +18,9 @@ from nnet3.base.kaldi_io.index_vector import elements_as_bytes, elements_as_text
 from nnet3.base.kaldi_io.sparse import SparseMatrix, rows_as_bytes, rows_as_text
 from nnet3.base.text import is_word
 from nnet3.errors import ModelFormatError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class Writer:
@@ -55,10 +59,12 @@ class Writer:
         if self.binary:
             self.raw(b"\0B")
 
-    def token(self, token: str) -> None:
+    def token(self, token: str) -> Self:
+        """Writes a token; returns the writer, to write the token's value. Raises ModelFormatError for other words."""
         if not is_word(token):
             raise ModelFormatError(f"cannot write {token!r} as a token, which is a word without blanks")
         self.text(token + " ")
+        return self
 
     def newline(self) -> None:
         """The end of a line in text; nothing in binary."""

@@ -17,7 +17,7 @@ from nnet3.errors import NetworkError
 
 @dataclass(frozen=True)
 class Dropout(Elementwise):
-    """`rate`: the chapter's lambda, the part of the elements that become zero."""
+    """`rate`: the chapter's lambda, the share of the elements that become zero."""
 
     type: ClassVar[str] = "dropout"
     uses_memo: ClassVar[bool] = True
@@ -72,5 +72,5 @@ class DropoutKernel(Dropout):
 
 
 def dropout(rate: float, y: Node, *, name: str = "") -> Node:
-    """Y, of which in training a part `rate` becomes 0 and the rest is multiplied by 1 / (1 - rate)."""
+    """Y, of which in training a share `rate` becomes 0 and the rest is multiplied by 1 / (1 - rate)."""
     return Node(Dropout(rate), (y,), name)

@@ -110,8 +110,7 @@ class CompositeComponent(UpdatableComponent):
     @classmethod
     def _read(cls, reader: Reader, depth: int) -> Self:
         header = read_fields(reader, cls.header_fields)
-        reader.expect("<MaxRowsProcess>")
-        max_rows_process = reader.int32()
+        max_rows_process = reader.after("<MaxRowsProcess>").int32()
         reader.expect("<NumComponents>")
         count = SIZE.load(reader, "<NumComponents>", {})
         if count > _MOST_PARTS:
@@ -138,10 +137,8 @@ class CompositeComponent(UpdatableComponent):
 
     def write_body(self, writer: Writer) -> None:
         write_fields(writer, self, self.header_fields)
-        writer.token("<MaxRowsProcess>")
-        writer.int32(self.max_rows_process)
-        writer.token("<NumComponents>")
-        writer.int32(len(self.parts))
+        writer.token("<MaxRowsProcess>").int32(self.max_rows_process)
+        writer.token("<NumComponents>").int32(len(self.parts))
         for part in self.parts:
             part.write_to(writer)
 

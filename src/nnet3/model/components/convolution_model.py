@@ -151,8 +151,7 @@ class ConvolutionModel:
         offsets = [(int(time), int(height)) for time, height in reader.pair_vector()]
         if not offsets or offsets != sorted(set(offsets)):
             raise reader.error("<Offsets> must be different pairs in rising order")
-        reader.expect("<RequiredTimeOffsets>")
-        required = reader.int_vector().tolist()
+        required = reader.after("<RequiredTimeOffsets>").int_vector().tolist()
         if required != sorted(set(required)) or not set(required) <= {time for time, _ in offsets}:
             raise reader.error(f"<RequiredTimeOffsets> must be rising and among those of <Offsets>, got {required}")
         model = cls(tuple(offsets), tuple(required), **sizes)
@@ -165,10 +164,8 @@ class ConvolutionModel:
     def write(self, writer: Writer) -> None:
         writer.token("<ConvolutionModel>")
         write_fields(writer, self, _SIZES)
-        writer.token("<Offsets>")
-        writer.pair_vector(self.offsets)
-        writer.token("<RequiredTimeOffsets>")
-        writer.int_vector(self.required_time_offsets)
+        writer.token("<Offsets>").pair_vector(self.offsets)
+        writer.token("<RequiredTimeOffsets>").int_vector(self.required_time_offsets)
         writer.token("</ConvolutionModel>")
 
     def info(self) -> str:

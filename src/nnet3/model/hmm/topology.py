@@ -284,8 +284,7 @@ def _read_text_state(reader: Reader, number: int, budget: _Budget) -> TopologySt
         forward = self_loop = reader.int32()
     elif reader.accept("<ForwardPdfClass>"):
         forward = reader.int32()
-        reader.expect("<SelfLoopPdfClass>")
-        self_loop = reader.int32()
+        self_loop = reader.after("<SelfLoopPdfClass>").int32()
     transitions = []
     while reader.expect("<Transition>", "</State>") == "<Transition>":
         budget.take(0, 1)
@@ -341,19 +340,14 @@ def _write_text(topology: HmmTopology, writer: Writer) -> None:
 
 
 def _write_text_state(number: int, state: TopologyState, same_classes: bool, writer: Writer) -> None:
-    writer.token("<State>")
-    writer.int32(number)
+    writer.token("<State>").int32(number)
     if state.is_emitting and same_classes:
-        writer.token("<PdfClass>")
-        writer.int32(state.forward_class)
+        writer.token("<PdfClass>").int32(state.forward_class)
     elif state.is_emitting:
-        writer.token("<ForwardPdfClass>")
-        writer.int32(state.forward_class)
-        writer.token("<SelfLoopPdfClass>")
-        writer.int32(state.self_loop_class)
+        writer.token("<ForwardPdfClass>").int32(state.forward_class)
+        writer.token("<SelfLoopPdfClass>").int32(state.self_loop_class)
     for destination, probability in state.transitions:
-        writer.token("<Transition>")
-        writer.int32(destination)
+        writer.token("<Transition>").int32(destination)
         writer.real(probability)
     writer.token("</State>")
     writer.newline()

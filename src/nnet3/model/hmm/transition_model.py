@@ -197,8 +197,7 @@ class TransitionModel:
         if columns == 3:
             tuples = np.column_stack([tuples, tuples[:, 2]])
         reader.expect(*(token.replace("<", "</") for token in _COLUMNS))
-        reader.expect("<LogProbs>")
-        log_probs = reader.vector()
+        log_probs = reader.after("<LogProbs>").vector()
         reader.expect("</LogProbs>")
         reader.expect("</TransitionModel>")
         with rules_at(reader, start):
@@ -211,8 +210,7 @@ class TransitionModel:
         writer.token("<TransitionModel>")
         writer.newline()
         write_topology(self.topology, writer)
-        writer.token(token)
-        writer.int32(len(self.tuples))
+        writer.token(token).int32(len(self.tuples))
         writer.newline()
         write_int32_table(writer, self.tuples[:, :columns], columns)
         writer.token(token.replace("<", "</"))

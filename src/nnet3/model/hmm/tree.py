@@ -127,8 +127,7 @@ class ContextDependency:
 
     def write_to(self, writer: Writer) -> None:
         """Write it as Kaldi does."""
-        writer.token("ContextDependency")
-        writer.int32(self.context_width)
+        writer.token("ContextDependency").int32(self.context_width)
         writer.int32(self.central_position)
         writer.token("ToPdf")
         _write_map(self.root, writer)

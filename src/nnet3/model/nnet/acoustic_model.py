@@ -114,8 +114,7 @@ class AcousticModel(RunsUtterances):
         transition_model = TransitionModel.read(reader)
         nnet = read_nnet(reader)
         for token in ("<LeftContext>", "<RightContext>"):
-            reader.expect(token)
-            reader.int32()
+            reader.after(token).int32()
         reader.expect("<Priors>")
         priors_start = reader.position
         priors = reader.vector()
@@ -134,12 +133,9 @@ class AcousticModel(RunsUtterances):
         self._check_size(self.priors)
         self.transition_model.write_to(writer)
         self.nnet.write_to(writer)
-        writer.token("<LeftContext>")
-        writer.int32(self.left_context)
-        writer.token("<RightContext>")
-        writer.int32(self.right_context)
-        writer.token("<Priors>")
-        writer.vector(self.priors.cpu().numpy())
+        writer.token("<LeftContext>").int32(self.left_context)
+        writer.token("<RightContext>").int32(self.right_context)
+        writer.token("<Priors>").vector(self.priors.cpu().numpy())
 
     def save(self, path: str | os.PathLike[str], binary: bool = True) -> None:
         """Write a `.mdl` file for Kaldi, atomically."""

@@ -273,8 +273,7 @@ class Nnet(RunsUtterances):
         for line in self.config_lines():
             writer.text_line(line)
         writer.text_line("")
-        writer.token("<NumComponents>")
-        writer.int32(len(self.components))
+        writer.token("<NumComponents>").int32(len(self.components))
         writer.newline()
         for name, component in self.components.items():
             writer.token("<ComponentName>")

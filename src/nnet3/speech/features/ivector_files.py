@@ -110,10 +110,8 @@ def load_diagonal_gmm(path: str | os.PathLike[str]) -> DiagonalGmm:
     reader.expect("<WEIGHTS>")
     start = reader.position
     weights = reader.vector()
-    reader.expect("<MEANS_INVVARS>")
-    means_inv_vars = reader.matrix()
-    reader.expect("<INV_VARS>")
-    inv_vars = reader.matrix()
+    means_inv_vars = reader.after("<MEANS_INVVARS>").matrix()
+    inv_vars = reader.after("<INV_VARS>").matrix()
     reader.expect(*_GMM_END)
     reader.finish()
     shape = (len(weights), inv_vars.shape[1])
@@ -141,8 +139,7 @@ def load_ivector_extractor(path: str | os.PathLike[str]) -> IvectorExtractor:
     reader.expect("<w>")
     if reader.matrix().size:
         raise reader.error("the weights of this extractor depend on the ivector, which online extraction cannot have")
-    reader.expect("<w_vec>")
-    reader.vector(np.float64)
+    reader.after("<w_vec>").vector(np.float64)
     reader.expect("<M>")
     start, count = reader.position, reader.size("the list of projections")
     if count == 0:
@@ -166,8 +163,7 @@ def load_ivector_extractor(path: str | os.PathLike[str]) -> IvectorExtractor:
         if len(packed) != precisions.shape[1]:
             raise reader.error_at(start, f"inverse covariance {number} is not {dim} x {dim}")
         precisions[number] = packed
-    reader.expect("<IvectorOffset>")
-    offset = reader.real()
+    offset = reader.after("<IvectorOffset>").real()
     reader.expect("</IvectorExtractor>")
     reader.finish()
     if size == 0:

@@ -73,8 +73,7 @@ class Plda:
 
     def write_to(self, writer: Writer) -> None:
         """Writes what `read` reads, with Kaldi's bytes."""
-        writer.token("<Plda>")
-        writer.vector(self.mean, double=True)
+        writer.token("<Plda>").vector(self.mean, double=True)
         writer.matrix(self.transform, double=True)
         writer.vector(self.psi, double=True)
         writer.token("</Plda>")

@@ -19,8 +19,7 @@ def read_supervision(reader: Reader) -> Supervision:
     """Reads the `<Supervision>` at the reader's position, also from before March 2018. Raises ModelFormatError."""
     start = reader.position
     reader.expect("<Supervision>")
-    reader.expect("<Weight>")
-    weight = reader.real()
+    weight = reader.after("<Weight>").real()
     num_sequences, frames, labels = (
         _read_size(reader, token) for token in ("<NumSequences>", "<FramesPerSeq>", "<LabelDim>")
     )
@@ -44,8 +43,7 @@ def read_supervision(reader: Reader) -> Supervision:
 
 
 def _read_size(reader: Reader, token: str) -> int:
-    reader.expect(token)
-    return reader.int32()
+    return reader.after(token).int32()
 
 
 def _read_end_to_end(reader: Reader) -> bool:
@@ -57,17 +55,14 @@ def _read_end_to_end(reader: Reader) -> bool:
 
 def write_supervision(writer: Writer, supervision: Supervision) -> None:
     writer.token("<Supervision>")
-    writer.token("<Weight>")
-    writer.real(supervision.weight)
+    writer.token("<Weight>").real(supervision.weight)
     for token, size in (
         ("<NumSequences>", supervision.num_sequences),
         ("<FramesPerSeq>", supervision.frames_per_sequence),
         ("<LabelDim>", supervision.label_dim),
     ):
-        writer.token(token)
-        writer.int32(size)
-    writer.token("<End2End>")
-    writer.boolean(supervision.end_to_end)
+        writer.token(token).int32(size)
+    writer.token("<End2End>").boolean(supervision.end_to_end)
     if supervision.end_to_end:
         writer.token("<Fsts>")
     for fst in supervision.fsts:
@@ -75,8 +70,7 @@ def write_supervision(writer: Writer, supervision: Supervision) -> None:
     if supervision.end_to_end:
         writer.token("</Fsts>")
     if len(supervision.alignment_pdfs):
-        writer.token("<AlignmentPdfs>")
-        writer.int_vector(supervision.alignment_pdfs)
+        writer.token("<AlignmentPdfs>").int_vector(supervision.alignment_pdfs)
     writer.token("</Supervision>")
 
 
@@ -90,8 +84,7 @@ def _read_weights(reader: Reader) -> np.ndarray:
 
 
 def _write_weights(writer: Writer, weights: np.ndarray) -> None:
-    writer.token("<DW2>")
-    writer.vector(weights)
+    writer.token("<DW2>").vector(weights)
 
 
 TARGETS = TargetFormat(

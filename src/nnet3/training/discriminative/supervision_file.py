@@ -24,14 +24,10 @@ def read_supervision(reader: Reader) -> DiscriminativeSupervision:
     """Reads the `<DiscriminativeSupervision>` at the reader's position. Raises ModelFormatError."""
     start = reader.position
     reader.expect("<DiscriminativeSupervision>")
-    reader.expect("<Weight>")
-    weight = reader.real()
-    reader.expect("<NumSequences>")
-    sequences = reader.int32()
-    reader.expect("<FramesPerSeq>")
-    frames = reader.int32()
-    reader.expect("<NumAli>")
-    alignment = reader.int_vector()
+    weight = reader.after("<Weight>").real()
+    sequences = reader.after("<NumSequences>").int32()
+    frames = reader.after("<FramesPerSeq>").int32()
+    alignment = reader.after("<NumAli>").int_vector()
     reader.expect("<DenLat>")
     lattice = read_lattice(reader).plain()
     reader.expect("</DiscriminativeSupervision>")
@@ -44,22 +40,17 @@ def read_supervision(reader: Reader) -> DiscriminativeSupervision:
 def write_supervision(writer: Writer, supervision: DiscriminativeSupervision) -> None:
     """Writes it with the states of its lattice in topological order. Raises ModelFormatError for a cycle."""
     writer.token("<DiscriminativeSupervision>")
-    writer.token("<Weight>")
-    writer.real(supervision.weight)
-    writer.token("<NumSequences>")
-    writer.int32(supervision.num_sequences)
-    writer.token("<FramesPerSeq>")
-    writer.int32(supervision.frames_per_sequence)
-    writer.token("<NumAli>")
-    writer.int_vector(supervision.alignment)
+    writer.token("<Weight>").real(supervision.weight)
+    writer.token("<NumSequences>").int32(supervision.num_sequences)
+    writer.token("<FramesPerSeq>").int32(supervision.frames_per_sequence)
+    writer.token("<NumAli>").int_vector(supervision.alignment)
     writer.token("<DenLat>")
     write_lattice(writer, topologically_sorted(supervision.lattice), _DIGITS)
     writer.token("</DiscriminativeSupervision>")
 
 
 def _read_weights(reader: Reader) -> np.ndarray:
-    reader.expect("<DW>")
-    return reader.int_vector(np.uint8) * _STEP if reader.binary else reader.vector()
+    return reader.after("<DW>").int_vector(np.uint8) * _STEP if reader.binary else reader.vector()
 
 
 def _write_weights(writer: Writer, weights: np.ndarray) -> None:

@@ -44,8 +44,7 @@ def describe_rows(name: str, indexes: np.ndarray) -> str:
 
 def read_io(reader: Reader) -> NnetIo:
     """Reads the `<NnetIo>` at the reader's position."""
-    reader.expect("<NnetIo>")
-    name = reader.token()
+    name = reader.after("<NnetIo>").token()
     indexes = reader.index_vector()
     start = reader.position
     matrix = reader.general_matrix(keep_codes=True)
@@ -155,8 +154,7 @@ def read_example(reader: Reader) -> Example:
 def write_example(writer: Writer, example: Example) -> None:
     """Writes the form read by `read_example`, byte for byte as Kaldi does."""
     writer.token(TOKEN)
-    writer.token("<NumIo>")
-    writer.int32(len(example.ios))
+    writer.token("<NumIo>").int32(len(example.ios))
     for io in example.ios:
         write_io(writer, io)
     writer.token("</Nnet3Eg>")

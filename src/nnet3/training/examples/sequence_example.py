@@ -110,8 +110,7 @@ I = TypeVar("I")
 
 
 def _write_all(writer: Writer, token: str, items: Sequence[I], write: Callable[[Writer, I], None]) -> None:
-    writer.token(token)
-    writer.int32(len(items))
+    writer.token(token).int32(len(items))
     writer.newline()
     for item in items:
         write(writer, item)

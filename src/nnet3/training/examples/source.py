@@ -150,7 +150,7 @@ class MinibatchSource(Generic[E, M]):
             raise TrainingError(f"{' '.join(self._rspecifiers)}: {group}: {error}") from error
 
     def _groups_of_rank(self, epoch: int) -> Iterator[tuple[ExampleGroup[E], int]]:
-        """Yields this process's part of each step, and the number of examples of all parts."""
+        """Yields this process's share of each step, and the number of examples of all parts."""
         rank, count = self.options.rank, self.options.num_ranks
         if self.options.minibatch_size is not None:
             for group in self._groups(epoch):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 
@@ -16,7 +14,6 @@ from nnet3.base.kaldi_io.writer import Writer
 TOKEN = "<RnnlmExample>"
 _SIZES = ("<VocabSize>", "<NumChunks>", "<ChunkLength>", "<SampleGroupSize>", "<NumSamples>")
 _MOST_ROWS = 1 << 28
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,25 +58,20 @@ def read_example(reader: Reader) -> RnnlmExample:
     """Reads the example at the reader's position. Raises ModelFormatError for one that is damaged or cannot be."""
     start = reader.position
     reader.expect(TOKEN)
-    vocab_size, num_chunks, length, group, num_samples = (_read(reader, token, Reader.int32) for token in _SIZES)
+    vocab_size, num_chunks, length, group, num_samples = (reader.after(token).int32() for token in _SIZES)
     example = RnnlmExample(
         *(vocab_size, num_chunks, length, group, num_samples),
-        _read(reader, "<InputWords>", Reader.int_vector),
-        _read(reader, "<OutputWords>", Reader.int_vector),
-        _read(reader, "<OutputWeights>", Reader.vector),
-        _read(reader, "<SampledWords>", Reader.int_vector),
-        _read(reader, "<SampleInvProbs>", Reader.vector),
+        reader.after("<InputWords>").int_vector(),
+        reader.after("<OutputWords>").int_vector(),
+        reader.after("<OutputWeights>").vector(),
+        reader.after("<SampledWords>").int_vector(),
+        reader.after("<SampleInvProbs>").vector(),
     )
     reader.expect("</RnnlmExample>")
     fault = fault_of(example)
     if fault:
         raise reader.error_at(start, f"this RNNLM example cannot be: {fault}")
     return example
-
-
-def _read(reader: Reader, token: str, read: Callable[[Reader], T]) -> T:
-    reader.expect(token)
-    return read(reader)
 
 
 def fault_of(example: RnnlmExample) -> str:
@@ -117,17 +109,12 @@ def write_example(writer: Writer, example: RnnlmExample) -> None:
     writer.token(TOKEN)
     sizes = (getattr(example, name) for name in list(RnnlmExample.__dataclass_fields__)[: len(_SIZES)])
     for token, size in zip(_SIZES, sizes, strict=True):
-        writer.token(token)
-        writer.int32(size)
+        writer.token(token).int32(size)
     for token, values in (("<InputWords>", example.input_words), ("<OutputWords>", example.output_words)):
-        writer.token(token)
-        writer.int_vector(values)
-    writer.token("<OutputWeights>")
-    writer.vector(example.output_weights)
-    writer.token("<SampledWords>")
-    writer.int_vector(example.sampled_words)
-    writer.token("<SampleInvProbs>")
-    writer.vector(example.sample_inv_probs)
+        writer.token(token).int_vector(values)
+    writer.token("<OutputWeights>").vector(example.output_weights)
+    writer.token("<SampledWords>").int_vector(example.sampled_words)
+    writer.token("<SampleInvProbs>").vector(example.sample_inv_probs)
     writer.token("</RnnlmExample>")
 
 

@@ -70,10 +70,8 @@ class SamplingLm:
         """Reads a whole file. Raises ModelFormatError for one that is damaged or cannot be."""
         reader.expect(_TOKEN)
         start = reader.position
-        reader.expect("<Order>")
-        order = reader.int32()
-        reader.expect("<VocabSize>")
-        vocab_size = reader.int32()
+        order = reader.after("<Order>").int32()
+        vocab_size = reader.after("<VocabSize>").int32()
         unigrams = reader.vector()
         if not 1 <= order <= _MOST_ORDER or vocab_size != len(unigrams) or not (unigrams >= 0).all():
             raise reader.error_at(start, f"a sampling LM cannot have order {order} and {vocab_size} words")
@@ -84,16 +82,12 @@ class SamplingLm:
     def write(self, writer: Writer) -> None:
         """Writes what `read` reads, byte for byte as Kaldi does for states in this order."""
         writer.token(_TOKEN)
-        writer.token("<Order>")
-        writer.int32(self.order)
-        writer.token("<VocabSize>")
-        writer.int32(len(self.unigrams))
+        writer.token("<Order>").int32(self.order)
+        writer.token("<VocabSize>").int32(len(self.unigrams))
         writer.vector(self.unigrams)
         for length, states in enumerate(self.states, 1):
-            writer.token("<StatesOfOrder>")
-            writer.int32(length + 1)
-            writer.token("<NumStates>")
-            writer.int32(len(states.histories))
+            writer.token("<StatesOfOrder>").int32(length + 1)
+            writer.token("<NumStates>").int32(len(states.histories))
             for number, history in enumerate(states.histories):
                 part = slice(int(states.offsets[number]), int(states.offsets[number + 1]))
                 writer.int_vector(history)
@@ -110,8 +104,7 @@ def _read_states(reader: Reader, length: int, vocab_size: int) -> NgramStates:
     reader.expect("<StatesOfOrder>")
     start = reader.position
     order = reader.int32()
-    reader.expect("<NumStates>")
-    count = reader.int32()
+    count = reader.after("<NumStates>").int32()
     reader.need(max(count, 0), f"{count} states")
     histories, backoff, offsets = np.zeros((max(count, 0), length), np.int64), [], [0]
     words, values = [], []

@@ -67,16 +67,11 @@ class LdaStats:
         """Reads `<LDAACCS> ... </LDAACCS>`. Raises ModelFormatError."""
         start = reader.position
         reader.expect("<LDAACCS>")
-        reader.expect("<VECSIZE>")
-        dim = reader.int32()
-        reader.expect("<NUMCLASSES>")
-        classes = reader.int32()
-        reader.expect("<ZERO_ACCS>")
-        zero = reader.vector(np.float64)
-        reader.expect("<FIRST_ACCS>")
-        first = reader.matrix(np.float64)
-        reader.expect("<SECOND_ACCS>")
-        packed = reader.packed(np.float64)
+        dim = reader.after("<VECSIZE>").int32()
+        classes = reader.after("<NUMCLASSES>").int32()
+        zero = reader.after("<ZERO_ACCS>").vector(np.float64)
+        first = reader.after("<FIRST_ACCS>").matrix(np.float64)
+        packed = reader.after("<SECOND_ACCS>").packed(np.float64)
         reader.expect("</LDAACCS>")
         if zero.shape != (classes,) or first.shape != (classes, dim) or len(packed) != dim * (dim + 1) // 2:
             raise reader.error_at(start, f"the parts are not those of {classes} classes and {dim} dimensions")
@@ -87,16 +82,11 @@ class LdaStats:
     def write_to(self, writer: Writer) -> None:
         """Writes what `read` reads, in float32: of the second-order part what is within classes."""
         writer.token("<LDAACCS>")
-        writer.token("<VECSIZE>")
-        writer.int32(self.first.shape[1])
-        writer.token("<NUMCLASSES>")
-        writer.int32(len(self.zero))
-        writer.token("<ZERO_ACCS>")
-        writer.vector(self.zero)
-        writer.token("<FIRST_ACCS>")
-        writer.matrix(self.first)
-        writer.token("<SECOND_ACCS>")
-        writer.packed(packed(self.second - self._of_means()))
+        writer.token("<VECSIZE>").int32(self.first.shape[1])
+        writer.token("<NUMCLASSES>").int32(len(self.zero))
+        writer.token("<ZERO_ACCS>").vector(self.zero)
+        writer.token("<FIRST_ACCS>").matrix(self.first)
+        writer.token("<SECOND_ACCS>").packed(packed(self.second - self._of_means()))
         writer.token("</LDAACCS>")
 
 

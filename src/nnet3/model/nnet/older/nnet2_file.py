@@ -35,8 +35,7 @@ _MOST_LAYERS = 10_000
 def read_layers(reader: Reader, known: Collection[str]) -> list[OlderLayer]:
     """Reads `<Nnet> <NumComponents> ... </Nnet>`. Raises ModelFormatError, also for a type that is not known."""
     reader.expect("<Nnet>")
-    reader.expect("<NumComponents>")
-    count = reader.int32()
+    count = reader.after("<NumComponents>").int32()
     if not 0 < count <= _MOST_LAYERS:
         raise reader.error(f"expected from 1 to {_MOST_LAYERS} components, got {count}")
     reader.expect("<Components>")
