@@ -18,7 +18,7 @@ class _Data(Options):
     """Of a test."""
 
     train: tuple[str, ...] = option((), Texts(), "examples")
-    size: str = option("64", Text(form="a number of examples", parse=int), "of a minibatch")
+    size: str = option("64", Text(description="a number of examples", parse=int), "of a minibatch")
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ KINDS: dict[str, Value] = {
     "an integer within [2, 1000000]": Integer(within(2, 1_000_000)),
     "a list of integers": Integers(),
     "one of b, a": choice("b", "a"),
-    "a size": Text(form="a size", parse=int),
+    "a size": Text(description="a size", parse=int),
     "text": Text(),
     "true or false": Boolean(),
     "text or a list of texts": Texts(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from html import escape
@@ -20,9 +20,9 @@ from nnet3.base.text import did_you_mean
 from nnet3.base.text.html import folded, table
 from nnet3.errors import ArgumentError, NetworkError
 from nnet3.model.components.base import Component
-from nnet3.model.components.random_source import RandomSource, SharedNumbers
+from nnet3.model.components.random_source import RandomSource
+from nnet3.model.nnet.component_operations import ComponentOperations
 from nnet3.model.nnet.conversion import (
-    check_number,
     convert,
     for_inference,
     packed,
@@ -31,7 +31,7 @@ from nnet3.model.nnet.conversion import (
     widest_type,
 )
 from nnet3.model.nnet.fingerprint import ComponentDigests, nodes_digest
-from nnet3.model.nnet.flat_parameters import FlatParameters, flatten, sent_by_value
+from nnet3.model.nnet.flat_parameters import FlatParameters, sent_by_value
 from nnet3.model.nnet.from_torch.known import parts_of
 from nnet3.model.nnet.picture import group_nodes, network_graph
 from nnet3.model.nnet.simple import what_is_simple
@@ -47,7 +47,7 @@ from nnet3.model.xconfig.network_parts import apply_xconfig
 
 
 @sent_by_value
-class Nnet(RunsUtterances):
+class Nnet(RunsUtterances, ComponentOperations):
     """A neural network: `nodes` in order, a component node right after its hidden input, and `components` by name.
 
     Make one with `Nnet.from_config(text)` or `nnet3.load(path)`. `warnings` lists nodes and components needed by no
@@ -310,7 +310,7 @@ class Nnet(RunsUtterances):
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
-    # ---- whole-network operations on components ----
+    # ---- copies and conversions ----
 
     def to(
         self,
@@ -355,61 +355,6 @@ class Nnet(RunsUtterances):
             component.set_as_gradient()
         return twin
 
-    def set_learning_rate(self, rate: float) -> None:
-        """Set the underlying learning rate, which a component multiplies by its factor.
-
-        Raises ArgumentError unless the rate is a finite number >= 0.
-        """
-        rate = check_number("a learning rate", rate, minimum=0.0)
-        for component in self.components.values():
-            component.set_learning_rate(rate)
-
-    def scale_(self, scale: float) -> None:
-        """Multiply all parameters and statistics. Raises ArgumentError unless `scale` is a finite number."""
-        scale = check_number("a scale", scale)
-        for buffer in self.flat_parameters():
-            buffer.zero_() if scale == 0 else buffer.mul_(scale)
-        for component in self.components.values():
-            component.scale_stats_(scale)
-
-    def add_(self, alpha: float, other: Nnet) -> None:
-        """Add alpha times another network of the same components, statistics included."""
-        self.add_scaled_(other, dict.fromkeys(self.components, alpha))
-
-    def add_scaled_(self, other: Nnet, factors: Mapping[str, float]) -> None:
-        """Add another network with equal components, statistics included; `factors` by component.
-
-        Neighbours with equal factors are added in one call. Raises NetworkError if the networks differ in components
-        or in sizes of parameters.
-        """
-        if list(other.components) != list(self.components):
-            raise NetworkError("networks to be added must have the same components in the same order")
-        self._flat().add_(other._flat(), factors)
-        for name, component in self.components.items():
-            component.add_stats_(factors[name], other.components[name])
-
-    def flat_parameters(self) -> list[torch.Tensor]:
-        """All parameters as tensors (elements,), a tensor for each dtype and device: usually a list of one.
-
-        The parameters of the components are consecutive parts of a tensor, in order, so changes to the tensor change
-        the parameters. Their memory moves into a buffer at the first call, and again after components, dtypes or
-        devices have changed. The tensor objects are kept, but views taken before the move show the old memory.
-        """
-        return self._flat().buffers
-
-    def squared_norms(self) -> dict[str, float]:
-        """Returns the sum of squares of the parameters of each component with parameters, added up in float64."""
-        return self._flat().squared_norms()
-
-    def _flat(self) -> FlatParameters:
-        self._flat_parameters = flatten(self.components, self._flat_parameters)
-        return self._flat_parameters
-
-    def zero_stats(self) -> None:
-        """Zero the statistics of all components."""
-        for component in self.components.values():
-            component.zero_stats()
-
     def in_test_mode(self) -> Self:
         """A network to read: shared parameter tensors, batch-norm and dropout in test mode, native code in recurrences.
 
@@ -443,20 +388,3 @@ class Nnet(RunsUtterances):
         environment forbids it.
         """
         return type(self)(self.nodes, packed(self.parts), self.warnings)
-
-    def set_test_mode(self, test_mode: bool = True) -> None:
-        """Put batch-norm and dropout components in test mode (or back in training mode)."""
-        for component in self.components.values():
-            component.set_test_mode(test_mode)
-
-    def freeze_natural_gradient(self, frozen: bool) -> None:
-        for component in self.components.values():
-            component.freeze_natural_gradient(frozen)
-
-    def seed_random(self, seed: int, scalars: SharedNumbers | None = None) -> None:
-        """Make all later random draws (dropout, self-repair, statistics) a function of `seed`.
-
-        With `scalars`, all components take single numbers from there, in the order of their work.
-        """
-        for number, component in enumerate(self.components.values()):
-            component.seed_random(seed * 1_000_003 + number, scalars)
