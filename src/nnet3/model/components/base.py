@@ -21,8 +21,8 @@ from nnet3.base.index import indexes_at
 from nnet3.base.native.operations import Operations
 from nnet3.engine.ir.matrices import Matrix, as_tensor, warn_of_gradient
 from nnet3.errors import ComponentError
+from nnet3.model.components.component_fields import ComponentFields
 from nnet3.model.components.field_table import Field
-from nnet3.model.components.form import ComponentForm
 from nnet3.model.components.index_arrays import IndexArrays, load_fields
 from nnet3.model.components.natural_gradient import OnlineNaturalGradient
 from nnet3.model.components.promises import PromisesToProofs
@@ -57,7 +57,7 @@ Deriv: TypeAlias = "Tensor | None"
 _SOME_TIMES = (0, 1, 2, 3, 7, -3, 64, 1001)  # round which what depends on t shows
 
 
-class Component(ComponentForm, ComponentState, PromisesToProofs, abc.ABC):
+class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
     """Base class of all components.
 
     A subclass sets `properties` and implements `forward` and `backward`, or only `fill_deriv` if it learns nothing. It

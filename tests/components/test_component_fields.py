@@ -10,13 +10,13 @@ from nnet3 import components
 from nnet3.components import RandomSource
 from nnet3.errors import ComponentError, ConfigError, ModelFormatError
 from nnet3.kaldi_io import Reader
+from nnet3.model.components.component_fields import ComponentFields
 from nnet3.model.components.field_table import Field
-from nnet3.model.components.form import ComponentForm
 from nnet3.model.components.value_kinds import NUMBER, SIZE
 from tests.components.component_text import config_line
 
 
-class Form(ComponentForm):
+class Form(ComponentFields):
     type_name = "Form"
     fields = (Field("dim", SIZE), Field("rate", NUMBER, default=0.5), Field("later", NUMBER, default=1.0))
     heading = ("dim",)
@@ -63,7 +63,7 @@ def test_info_has_heading_and_what_is_shown() -> None:
 
 
 def test_without_fields_each_method_has_to_be_there() -> None:
-    class Bare(ComponentForm):
+    class Bare(ComponentFields):
         type_name = "Bare"
 
     for call in (lambda: Bare.from_config(config_line(""), RandomSource(0)), lambda: Bare.read(Reader(b"", "x"))):

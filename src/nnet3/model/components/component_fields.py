@@ -16,8 +16,8 @@ from nnet3.model.components.field_table import Field, Shown, assign, read_fields
 from nnet3.model.components.random_source import RandomSource
 
 
-class ComponentForm:
-    """The form of a component; a subclass sets `fields`, and `register` its `type_name`."""
+class ComponentFields:
+    """The fields of a component; a subclass sets `fields`, and `register` its `type_name`."""
 
     type_name: ClassVar[str] = ""
     #: What config lines and files hold, in the order of the file.
