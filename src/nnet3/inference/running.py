@@ -31,7 +31,7 @@ from nnet3.model.components.base import Component
 from nnet3.model.nnet import Nnet
 from nnet3.model.requests import ComputationRequest, IoSpecification
 
-_FEW_UNITS = 64  # of time: memory for them and for twice as many tells how much all lengths need
+_FEW_PERIODS = 64  # of time: memory for them and for twice as many tells how much all lengths need
 _CLEARLY = 1.25  # times as much memory as is foretold: then plans of long pieces need not be looked at
 _FRAMES_TOO_MANY = 50  # an utterance may go on for so many frames after its last online ivector
 
@@ -89,7 +89,7 @@ class ChunkRunner:
         self._ends: dict[tuple[int, ...], list[tuple[int, FamilyMember]]] = {}  # the shortest and the longest known
         #: Chunks of several lengths that were looked at last: frames on either side, lengths, their computer.
         self._together: tuple[int, int, list[int], NnetComputer | None] = (0, 0, [], None)
-        self._unit = math.lcm(options.frame_subsampling_factor, self.nnet.modulus)
+        self._period = math.lcm(options.frame_subsampling_factor, self.nnet.modulus)
         self._context = self.nnet.left_context, self.nnet.right_context
         self.bytes_per_frame = bytes_per_frame(self.nnet)
 
@@ -98,7 +98,7 @@ class ChunkRunner:
     @property
     def outputs_per_chunk(self) -> int:
         """The outputs of a chunk of `frames_per_chunk`, which is rounded up to what the network repeats after."""
-        return -(-self.options.frames_per_chunk // self._unit) * self._unit // self.options.frame_subsampling_factor
+        return -(-self.options.frames_per_chunk // self._period) * self._period // self.options.frame_subsampling_factor
 
     def chunks(self, num_frames: int) -> list[OutputChunk]:
         """Returns the chunks of an utterance of so many frames."""
@@ -123,7 +123,7 @@ class ChunkRunner:
     @cached_property
     def _memory(self) -> tuple[float, float]:
         """The bytes of a computation per frame of input, and the bytes on top."""
-        frames, sizes = zip(*(self._size_of(units) for units in (_FEW_UNITS, 2 * _FEW_UNITS)), strict=True)
+        frames, sizes = zip(*(self._size_of(periods) for periods in (_FEW_PERIODS, 2 * _FEW_PERIODS)), strict=True)
         per_frame = max((sizes[1] - sizes[0]) / (frames[1] - frames[0]), 1.0)
         return per_frame, sizes[0] - per_frame * frames[0]
 
@@ -132,12 +132,12 @@ class ChunkRunner:
         per_frame, more = self._memory
         return per_frame * chunk.num_frames(self.options.frame_subsampling_factor) + more
 
-    def _size_of(self, units: int) -> tuple[int, int]:
+    def _size_of(self, periods: int) -> tuple[int, int]:
         """Returns the frames of input of a chunk between others, and the bytes of a plan for this chunk alone.
 
         Plans computed from plans of other lengths need some per cent more, depending on which lengths came before.
         """
-        rows = units * self._unit // self.options.frame_subsampling_factor
+        rows = periods * self._period // self.options.frame_subsampling_factor
         chunk = OutputChunk(0, rows, 0, rows, *self._context, 0)
         made = plan(self._program(chunk, 1), model_dtype(self.nnet, None) or torch.float32)
         return chunk.num_frames(self.options.frame_subsampling_factor), made.num_bytes
@@ -149,12 +149,12 @@ class ChunkRunner:
         context = sum(self._context)
         frames, least = (
             min((PIECE_BYTES - more) / per_frame - context, PIECE_FRAMES),
-            max(10 * context // self._unit, 1),
+            max(10 * context // self._period, 1),
         )
-        units = max(int(frames) // self._unit, least)
-        while units > least and self._size_of(units)[1] > PIECE_BYTES:
-            units = max(units * 15 // 16, least)
-        return units * self._unit // self.options.frame_subsampling_factor
+        periods = max(int(frames) // self._period, least)
+        while periods > least and self._size_of(periods)[1] > PIECE_BYTES:
+            periods = max(periods * 15 // 16, least)
+        return periods * self._period // self.options.frame_subsampling_factor
 
     # ---- running ----
 
@@ -242,7 +242,7 @@ class ChunkRunner:
 
     def _program(self, chunk: OutputChunk, sequences: int) -> NnetComputation:
         """Returns the program for so many chunks like `chunk`."""
-        key = sequences, chunk.left, chunk.right, chunk.num_outputs % self._unit
+        key = sequences, chunk.left, chunk.right, chunk.num_outputs % self._period
         options = self._compile_options
         ends = [] if options is not None and options.prove else self._ends.get(key, [])  # a cache proves what it gives
         program = self._between(ends, chunk.num_outputs)

@@ -126,8 +126,8 @@ class StreamProgram:
     @classmethod
     def _of(cls, nnet: Nnet, options: StreamOptions, *, in_test_mode: bool) -> StreamProgram:
         factor = options.frame_subsampling_factor
-        unit = math.lcm(factor, nnet.modulus)
-        frames = -(-options.frames_per_chunk // unit) * unit
+        period = math.lcm(factor, nnet.modulus)
+        frames = -(-options.frames_per_chunk // period) * period
         left, right = nnet.left_context + options.extra_left_context_initial, nnet.right_context
         nnet = with_fixed_operands(for_streams(nnet, frames) if in_test_mode else nnet)
         requests = _Requests(nnet, frames, factor, left, right)
