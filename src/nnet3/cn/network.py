@@ -143,12 +143,12 @@ class Network(DifferentiatedNetwork):
         if not self._nodes.is_staged:
             return look(self._program(inputs, nodes, gradients=wants))
         parts: list[tuple[str, Seen | None]] = []
-        for part in self._staged_run(inputs, nodes, gradients=wants).parts():
-            if isinstance(part, Node):
-                parts.append((title_of_whole(part, self.names), None))
+        for stage in self._staged_run(inputs, nodes, gradients=wants).stages():
+            if isinstance(stage, Node):
+                parts.append((title_of_whole(stage, self.names), None))
             else:
-                outputs = ", ".join(self.names[node] for node in part.question.outputs)
-                parts.append((f"a program for {outputs}", look(self._program_of(part.question))))
+                outputs = ", ".join(self.names[node] for node in stage.question.outputs)
+                parts.append((f"a program for {outputs}", look(self._program_of(stage.question))))
         return InStages(tuple(parts))
 
     def _program(self, inputs: Mapping[str, Any], nodes: Sequence[Node | str], gradients: bool) -> Program:

@@ -31,7 +31,7 @@ Seen = TypeVar("Seen")
 
 @dataclass(frozen=True)
 class InStages(Generic[Seen]):
-    """The parts of a network in stages, in order: a title with a program, or with None where PyTorch computes.
+    """The stages of a network, in order: a title with a program, or with None where PyTorch computes.
 
     In the place of a program may stand its graph, or the task of compiling the graph.
     """
@@ -165,7 +165,7 @@ class ProgramFunction(torch.autograd.Function):
 
 
 @dataclass(frozen=True, eq=False)
-class ProgramPart:
+class ProgramStage:
     """One program of a run in stages, the program's given values, and the contexts of nodes in its loops."""
 
     question: Question
@@ -199,20 +199,20 @@ class StagesRun:
 
     def run(self) -> None:
         with torch.set_grad_enabled(bool(self.flags)):
-            for part in self.parts():
-                if isinstance(part, ProgramPart):
-                    self._program(part)
+            for stage in self.stages():
+                if isinstance(stage, ProgramStage):
+                    self._program(stage)
                 else:
-                    with nullcontext() if self.profiler is None else self.profiler.whole(part):
-                        self._whole(part)
+                    with nullcontext() if self.profiler is None else self.profiler.whole(stage):
+                        self._whole(stage)
 
-    def parts(self) -> Iterator[ProgramPart | Node]:
-        """The parts computed one after another: programs, and nodes of whole sequences."""
+    def stages(self) -> Iterator[ProgramStage | Node]:
+        """The stages computed one after another: programs, and nodes of whole sequences."""
         exported, waiting = self._exported(), set(self.needed) - set(self.values)
         for stage in self.graph.stages:
             nodes = [node for node in stage.nodes if node in waiting]
             if nodes:
-                yield self._part(stage, nodes, exported) if stage.key.is_program else nodes[0]
+                yield self._program_stage(stage, nodes, exported) if stage.key.is_program else nodes[0]
 
     def _exported(self) -> set[Node]:
         """Nodes with wanted values, and nodes used by other stages."""
@@ -246,7 +246,7 @@ class StagesRun:
             self.leaves[node] = node.memory.detach().requires_grad_(self.flags.get(node, False))
         return self.leaves[node]
 
-    def _part(self, stage: Stage, nodes: Sequence[Node], exported: Collection[Node]) -> ProgramPart:
+    def _program_stage(self, stage: Stage, nodes: Sequence[Node], exported: Collection[Node]) -> ProgramStage:
         inside = set(nodes)
         outputs = tuple(node for node in nodes if node in exported)
         used = dict.fromkeys(operand for node in nodes for operand in row_operands(node) if operand not in inside)
@@ -266,14 +266,14 @@ class StagesRun:
             stores_statistics=self.stores_statistics and has_components,
             apart=self.apart,
         )
-        return ProgramPart(question, given, contexts)
+        return ProgramStage(question, given, contexts)
 
-    def _program(self, part: ProgramPart) -> None:
-        question, outputs = part.question, part.question.outputs
+    def _program(self, stage: ProgramStage) -> None:
+        question, outputs = stage.question, stage.question.outputs
         runner = self.runner_of(question)
-        values = [self._value(node) for node in (*part.given, *part.contexts)]
-        layouts = {node: self._layout(node) for node in part.contexts}
-        call = ProgramCall(runner, part.given, layouts, question.layout, outputs, self.probed, self.profiler)
+        values = [self._value(node) for node in (*stage.given, *stage.contexts)]
+        layouts = {node: self._layout(node) for node in stage.contexts}
+        call = ProgramCall(runner, stage.given, layouts, question.layout, outputs, self.probed, self.profiler)
         if question.criteria:
             found = ProgramFunction.apply(call, torch.zeros((), requires_grad=True), *values)
         else:

@@ -15,7 +15,7 @@ from nnet3.cn.order import needed_nodes
 from nnet3.cn.program import Program, Question
 from nnet3.cn.samples import Layouts, SampleLayout
 from nnet3.cn.shape import SEQUENCES
-from nnet3.cn.stages_run import ProgramPart
+from nnet3.cn.stages_run import ProgramStage
 from nnet3.engine.driver import compile_task
 from nnet3.engine.lowering.continuation import frames_missing
 from nnet3.engine.lowering.structure import structure_of
@@ -34,32 +34,32 @@ class Asked:
 
     network: NetworkState
     outputs: Mapping[str, Node]
-    part: ProgramPart | None = None  # of a network in stages, if that is what is asked for
+    stage: ProgramStage | None = None  # of a network in stages, if that is what is asked for
 
     @cached_property
     def nodes(self) -> list[Node]:
         """All nodes that are needed, in forward order."""
-        if self.part is not None:
+        if self.stage is not None:
             return list(self.program(1).source.number)
         return needed_nodes(self.network._nodes.nodes, list(self.outputs.values()), ())
 
     @cached_property
     def given(self) -> tuple[Node, ...]:
-        """The nodes computed by other parts of the network."""
-        return () if self.part is None else self.part.question.given
+        """The nodes computed by other stages of the network."""
+        return () if self.stage is None else self.stage.question.given
 
     @cached_property
     def contexts(self) -> tuple[Node, ...]:
         """The nodes that are read whole inside of loops."""
-        return () if self.part is None else self.part.contexts
+        return () if self.stage is None else self.stage.contexts
 
     @cached_property
     def is_staged(self) -> bool:
         """True if the file needs more than one program."""
-        return self.part is None and takes_stages(self.nodes)
+        return self.stage is None and takes_stages(self.nodes)
 
-    def parts(self) -> Iterator[Asked | Node]:
-        """The parts computed one after another: programs, and nodes of whole sequences."""
+    def stages(self) -> Iterator[Asked | Node]:
+        """The stages computed one after another: programs, and nodes of whole sequences."""
         if not self.is_staged:
             yield self
             return
@@ -67,11 +67,11 @@ class Asked:
         layouts = Layouts({axis: SampleLayout((1,)) for axis in axes} or {SEQUENCES: SampleLayout((1,))})
         computed = list(dict.fromkeys(node for node in self.outputs.values() if node.is_evaluated))
         names = self.network.names
-        for part in self.network._staged(layouts, self.nodes, computed, {}).parts():
-            if isinstance(part, Node):
-                yield part
+        for stage in self.network._staged(layouts, self.nodes, computed, {}).stages():
+            if isinstance(stage, Node):
+                yield stage
             else:
-                yield Asked(self.network, {names[node]: node for node in part.question.outputs}, part)
+                yield Asked(self.network, {names[node]: node for node in stage.question.outputs}, stage)
 
     @cached_property
     def inputs(self) -> list[Node]:
@@ -99,7 +99,7 @@ class Asked:
 
     def program(self, frames: int) -> Program:
         computed = tuple(dict.fromkeys(node for node in self.outputs.values() if node.is_evaluated))
-        has_samples = bool(self.sequences) if self.part is None else self.part.question.layout is not None
+        has_samples = bool(self.sequences) if self.stage is None else self.stage.question.layout is not None
         layout = SampleLayout((frames,)) if has_samples else None
         question = Question(self.network._nodes, computed, layout, self.given, apart=None)
         return Program(question, options=self.network.compile_options, cache=self.network.cache)

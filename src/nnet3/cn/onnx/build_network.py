@@ -48,7 +48,7 @@ def shortest_of_family(asked: Asked) -> int:
 def _refusal(asked: Asked, reason: str) -> str:
     names = ", ".join(f"'{name}'" for name in asked.outputs)
     refused = f"there is no program for all lengths of {names} ({reason})"
-    if asked.part is None:
+    if asked.stage is None:
         return f"{refused}: give the number of frames, as frames=20, for a file of one length"
     return (
         f"{refused}, and a network with nodes of whole sequences has no file for one length: export what comes before "

@@ -65,11 +65,11 @@ class NetworkFile:
                 like = graph.op("Shape", clock, start=1, end=2)
                 wanted = graph.op("Concat", graph.batch, like, graph.integers(node.shape.rows), axis=0)
                 self.values[node] = graph.op("Reshape", self.values[node], wanted)
-        for part in asked.parts():
-            if isinstance(part, Node):
-                self._add_whole(graph, part)
+        for stage in asked.stages():
+            if isinstance(stage, Node):
+                self._add_whole(graph, stage)
             else:
-                self._add_program(graph, part)
+                self._add_program(graph, stage)
         made_of = {}
         for output, node in zip(outputs, asked.outputs.values(), strict=True):
             value = self._value(graph, node)
@@ -100,20 +100,20 @@ class NetworkFile:
         operands = [graph.value(self._value(graph, each), 0, each.shape.rows) for each in node.operands]
         self.values[node] = graph.whole(EMITTERS[node.type](about, node, *operands))
 
-    def _add_program(self, graph: GraphBuilder, part: Asked) -> None:
+    def _add_program(self, graph: GraphBuilder, stage: Asked) -> None:
         """Add a program: for one length if the samples have a fixed length, else for all lengths."""
-        given = {node: self.values[node] for node in part.inputs}
-        program = ProgramNodes(part, graph, given, {node: self._value(graph, node) for node in part.contexts})
-        axis = part.sequences[0].shape.axis if part.sequences else None
+        given = {node: self.values[node] for node in stage.inputs}
+        program = ProgramNodes(stage, graph, given, {node: self._value(graph, node) for node in stage.contexts})
+        axis = stage.sequences[0].shape.axis if stage.sequences else None
         frames = self.about.frames or (None if axis not in (None, SEQUENCES) else int(axis is not None))
         if frames is not None:
             found = program.of_one_length(frames)
             self.lengths |= {frames} if not self.asked.is_staged else {1}
         else:
-            least = shortest_of_family(part)
+            least = shortest_of_family(stage)
             found = program.of_all_lengths(least)
-            self.lengths |= {*range(1, least), *(least + 3 * part.step + more for more in range(part.step))}
-        self.values.update(zip(part.outputs.values(), found, strict=True))
+            self.lengths |= {*range(1, least), *(least + 3 * stage.step + more for more in range(stage.step))}
+        self.values.update(zip(stage.outputs.values(), found, strict=True))
 
     # ---- comparison ----
 
