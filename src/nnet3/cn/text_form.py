@@ -71,7 +71,7 @@ def from_text(text: str, source: str = "", *, max_numbers: int = 2**31) -> Netwo
 
 class _Reader:
     def __init__(self, source: str, max_numbers: int):
-        self.source, self.room = source, max_numbers
+        self.source, self.numbers_left = source, max_numbers
         self.nodes: dict[str, Node] = {}
         self.later: list[tuple[str, DelayNode, list[str]]] = []
         self.criteria: dict[Node, float] = {}
@@ -129,8 +129,8 @@ class _Reader:
         found = [self._find(operand) for operand in operands]
         if is_stored(operation):
             shape = self._guarded(lambda: operation.infer([operand.shape for operand in found]))
-            self.room -= shape.rows * (shape.num_cols or 1)
-            if self.room < 0:
+            self.numbers_left -= shape.rows * (shape.num_cols or 1)
+            if self.numbers_left < 0:
                 raise self._error(f"{shape.rows} x {shape.cols} numbers are more than there can be")
         self.nodes[name] = self._guarded(lambda: make_node(operation, found, name))
 
