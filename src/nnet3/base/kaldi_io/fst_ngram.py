@@ -13,7 +13,8 @@ Integers = npt.NDArray[np.integer]
 _WHAT = "an n-gram model"
 _HIGHEST_ORDER = 64
 _MOST = 1 << 31
-_DENSE = 4  # keys for each query, up to which a table of all keys is made
+_DENSE = 4  # words for each query, up to which a table of all words is made
+_MARK_BITS, _ODD = 22, np.uint64(0x9E3779B97F4A7C15)
 
 
 def read_ngram(reader: Reader, header: FstHeader) -> Fst:
@@ -101,12 +102,29 @@ class _Histories:
 
     def _child(self, state: Integers, word: Integers) -> Integers:
         """Returns the child of each state for a word; 0 for no child."""
-        key = (state << 32) | word
-        first, last = np.searchsorted(self.keys, [state.min(initial=0) << 32, (state.max(initial=0) + 1) << 32])
-        keys = self.keys[first:last]
-        if last > first and keys[-1] - keys[0] < _DENSE * len(key):  # as behind the empty history
-            child = np.zeros(keys[-1] - keys[0] + 3, np.int64)
-            child[keys - keys[0] + 1] = np.arange(first + 1, last + 1)
-            return child[np.clip(key - keys[0] + 1, 0, len(child) - 1)]
-        position = np.searchsorted(keys, key)
-        return np.where(np.append(keys, -1)[position] == key, first + position + 1, 0)
+        low, high = int(state.min(initial=0)), int(state.max(initial=0))
+        first, last = np.searchsorted(self.keys, [low << 32, (high + 1) << 32])
+        oldest = self.oldest_word[first + 1 : last + 1]
+        behind = int(oldest.max(initial=0)) + 1
+        if low == high and behind < _DENSE * len(word):  # as behind the empty history
+            child = np.zeros(behind + 1, np.int64)
+            child[oldest] = np.arange(first + 1, last + 1)
+            return child[np.minimum(word, behind)]
+        keys, key = self.keys[first:last], (state << 32) | word
+        child = np.zeros(len(key), np.int64)
+        maybe = np.flatnonzero(_marks(keys)[_mark(key)])  # most pairs are no history: few are looked for
+        position = np.searchsorted(keys, key[maybe])
+        child[maybe] = np.where(np.append(keys, -1)[position] == key[maybe], first + position + 1, 0)
+        return child
+
+
+def _marks(keys: Integers) -> npt.NDArray[np.bool_]:
+    """Returns a table that is True at the marks of keys: what is False there is no key."""
+    table = np.zeros(1 << _MARK_BITS, bool)
+    table[_mark(keys)] = True
+    return table
+
+
+def _mark(keys: Integers) -> npt.NDArray[np.uint64]:
+    """Returns a number below 2^22 for each key, equal ones for few different keys."""
+    return keys.view(np.uint64) * _ODD >> np.uint64(64 - _MARK_BITS)

@@ -83,8 +83,14 @@ def _starts(reader: Reader, count: int) -> tuple[npt.NDArray[np.int64], int]:
     found = np.array(starts)
     if offset > reader.position + reader.left:
         return _starts_of_long(reader, count)
-    lengths = np.frombuffer(data, np.uint8)[found[:-1, np.newaxis] + np.arange(1, _LENGTH.size)]
-    return _starts_of_long(reader, count) if lengths.any() else (found, offset)
+    lengths = _numbers_at(np.frombuffer(data, np.uint8), found[:-1], "<u4")
+    return _starts_of_long(reader, count) if (lengths > 255).any() else (found, offset)
+
+
+def _numbers_at(contents: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], dtype: str) -> npt.NDArray[np.integer]:
+    """Returns the numbers that begin at offsets of bytes, which need not be multiples of their size."""
+    anywhere = np.ndarray(max(len(contents) - np.dtype(dtype).itemsize + 1, 0), dtype, contents, strides=(1,))
+    return np.asarray(anywhere[offsets])
 
 
 def _starts_of_long(reader: Reader, count: int) -> tuple[npt.NDArray[np.int64], int]:
@@ -112,8 +118,11 @@ class _PackedNames(Mapping[int, str]):
 
     def __init__(self, contents: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]):
         self._contents, self._starts = contents, starts
-        keys = contents[starts[1:, np.newaxis] + np.arange(-_KEY.size, 0)].view("<i8").reshape(-1)
-        self._labels, self._offsets = np.unique(keys, return_index=True)  # of several names of a label the first one
+        keys = _numbers_at(contents, starts[1:] - _KEY.size, "<i8")
+        if (keys[1:] > keys[:-1]).all():
+            self._labels, self._offsets = keys, np.arange(len(keys))
+        else:  # of several names of a label the first one
+            self._labels, self._offsets = np.unique(keys, return_index=True)
 
     @cached_property
     def _in_order(self) -> npt.NDArray[np.int64]:
