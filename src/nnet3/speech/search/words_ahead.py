@@ -81,12 +81,15 @@ class WordsAhead:
     def _by_intervals(self, states: Integers, histories: Integers) -> _Found:
         """Looks for the words of each interval."""
         reach = self._reached.reach
-        interval, position = arcs_leaving(reach.offsets, states)
-        key = histories[position] << 32
-        first = np.searchsorted(self._model.key, key | reach.begin[interval])
-        end = np.searchsorted(self._model.key, key | reach.end[interval])
-        some = np.flatnonzero(end > first)
-        first, last, position = first[some], end[some] - 1, position[some]
+        order = np.argsort(histories, kind="stable")  # what is looked for then lies close together
+        interval, position = arcs_leaving(reach.offsets, states[order])
+        position = order[position]
+        history = histories[position] << 32
+        first = np.searchsorted(self._model.key, history | reach.begin[interval])
+        end = history | reach.end[interval]
+        some = np.flatnonzero(self._model.key[first] < end)  # most intervals have no word
+        first, position = first[some], position[some]
+        last = np.searchsorted(self._model.key, end[some]) - 1
         mass = self._mass_before[last] + self._mass[last] - self._mass_before[first]
         arc = np.full(len(states), _NONE)
         arc[position] = last
