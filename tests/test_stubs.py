@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import importlib
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from types import ModuleType
 import pytest
 
 import nnet3
-from nnet3.stubs import attach_stub
+from nnet3.stubs import attach_stub, without_collection
 
 ROOT = Path(nnet3.__file__).parent
 STUB = """\
@@ -77,6 +78,20 @@ def test_another_function_may_import(package: ModuleType) -> None:
     assert get("value") == 2
     assert get("part").number == 4
     assert asked == ["waiting.deep.inner", "outside_of_it", "outside_of_it.part"]
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_garbage_is_not_collected_meanwhile(package: ModuleType, collects: bool) -> None:
+    folder = Path(str(package.__file__)).parent
+    (folder / "small.py").write_text("import gc\nsize = gc.isenabled()\n")
+    (gc.enable if collects else gc.disable)()
+    try:
+        assert package.small.size is False
+        with pytest.raises(ModuleNotFoundError):
+            without_collection("waiting.none")
+        assert gc.isenabled() is collects
+    finally:
+        gc.enable()
 
 
 def test_a_module_without_a_stub_fails_at_once(package: ModuleType) -> None:

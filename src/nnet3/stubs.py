@@ -6,6 +6,7 @@ Type checkers read the same stub. What needs no tensors, such as a command's hel
 from __future__ import annotations
 
 import ast
+import gc
 import importlib
 import sys
 
@@ -16,8 +17,22 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+def without_collection(name: str) -> ModuleType:
+    """Imports a module by its full name without looking for garbage: what modules make is there to stay.
+
+    PyTorch makes half a million objects, through which the collector would go again and again.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return importlib.import_module(name)
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def attach_stub(
-    module: str, file: str, load: Callable[[str], ModuleType] = importlib.import_module
+    module: str, file: str, load: Callable[[str], ModuleType] = without_collection
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Returns `__getattr__`, `__dir__` and `__all__` of a module whose stub, `file` with the ending .pyi, has imports.
 
