@@ -5,14 +5,15 @@ from __future__ import annotations
 import gc
 import json
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from nnet3.asr import BatchModel, BatchRecognizer, GpuInit, GpuThreadInit, KaldiRecognizer
-from nnet3.errors import ArgumentError
+from nnet3.asr import BatchModel, BatchRecognizer, GpuInit, GpuThreadInit, KaldiRecognizer, Model
+from nnet3.errors import ArgumentError, ModelFormatError
 from nnet3.speech.asr import batch_recognizer
 from tests.asr.small_recognizer import PIECE, RATE, audio, write_recognizer
 from tests.effort import EFFORT
@@ -43,6 +44,16 @@ def taken(recognizer: BatchRecognizer) -> list[str]:
     while result := recognizer.Result():
         found.append(json.loads(result)["text"])
     return found
+
+
+def test_what_results_would_be_rescored_by_is_not_read(tmp_path: Path) -> None:
+    folder = write_recognizer(tmp_path / "small")
+    (folder / "rescore").mkdir()
+    for name in ("G.fst", "G.carpa"):
+        (folder / "rescore" / name).write_bytes(b"damaged")
+    with pytest.raises(ModelFormatError, match="rescore"):
+        Model(str(folder))
+    assert BatchModel(str(folder)).model.rescoring is None
 
 
 @settings(max_examples=4 * EFFORT)

@@ -24,6 +24,13 @@ T = TypeVar("T")
 _Work = Generator[NetworkInputs, Scores, T]
 
 
+class _FirstPassModel(Model):
+    """A model whose results are not rescored, as in Vosk's batches; what its directory has for that is not read."""
+
+    def _load_rescoring(self) -> None:
+        return None
+
+
 class BatchModel:
     """A model for many streams at a time, on the GPU after `GpuInit`.
 
@@ -32,8 +39,7 @@ class BatchModel:
     """
 
     def __init__(self, model_path: str, *args: object):
-        self.model = Model(model_path, device=device_of_batches())
-        self.model.rescoring = None  # results of batches are not rescored, as in Vosk
+        self.model = _FirstPassModel(model_path, device=device_of_batches())
         self._computers: list[tuple[StreamComputer, weakref.WeakSet[BatchRecognizer]]] = []
         self._busy: dict[BatchRecognizer, None] = {}  # recognizers with audio that waits, in order
         self._left: deque[Recognizer] = deque()  # of recognizers that are gone, to be closed

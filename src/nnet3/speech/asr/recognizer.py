@@ -15,6 +15,7 @@ from nnet3.inference.stream import StreamComputer
 from nnet3.speech.asr.acoustic_stream import AcousticStream, NetworkInputs, Scores, compute_scores
 from nnet3.speech.asr.decoding import DecodingGraph, Segment
 from nnet3.speech.asr.model_folder import ModelFolder
+from nnet3.speech.asr.model_rescoring import Rescoring
 from nnet3.speech.asr.model_search import ModelSearch
 from nnet3.speech.asr.speakers import SpeakerStream, SpkModel
 from nnet3.speech.asr.vosk_json import Json, SpokenText, TimedWord
@@ -49,7 +50,7 @@ class Model(ModelSearch):
         self.front = self.folder.load()
         self.transition_model = self.front.acoustic_model.transition_model
         self.graph = DecodingGraph.load(files, self.transition_model)
-        self.rescoring = self.folder.load_rescoring(self.graph.words)
+        self.rescoring = self._load_rescoring()
         outputs = self.front.acoustic_model.nnet.node_dim("output")
         if self.transition_model.num_pdfs != outputs:
             raise ModelFormatError(
@@ -60,6 +61,10 @@ class Model(ModelSearch):
         self.endpointing = Endpointing(self.folder.endpoint_rules, self.seconds_per_row)
         self._device = device
         self._idle: list[StreamComputer] = []
+
+    def _load_rescoring(self) -> Rescoring | None:
+        """Loads what results are rescored by, if the directory has it."""
+        return self.folder.load_rescoring(self.graph.words)
 
     @property
     def sample_rate(self) -> float:
