@@ -32,6 +32,16 @@ def test_states_go_on_independently(kind: str) -> None:
         )
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sentence_word_by_word(kind: str) -> None:
+    table, history = small_rnnlm(kind, batchnorm_test_mode=True).histories(), 0
+    sentence = np.random.default_rng(shifted(4)).integers(1, WORDS, 9).tolist()
+    for length, word in enumerate(sentence):
+        expected = scores_of_whole(kind, sentence[:length])[word]
+        assert table.log_prob(history, word) == pytest.approx(expected, abs=2e-5)
+        (history,) = table.extend([history], [word]).tolist()
+
+
 def test_normalised_probabilities_sum_to_one() -> None:
     plain = small_rnnlm("lstm")
     plain.options = type(plain.options)(1, 2, 3, normalize_probs=True)

@@ -64,7 +64,8 @@ class _States:
         first = self.count
         self.count += count
         for name, value in state.items():
-            columns = value.unflatten(0, (len(self.chunk.before[name]), -1))[:, :count].transpose(0, 1)
+            rows = len(self.chunk.before[name])
+            columns = value[None] if len(value) == rows else value.unflatten(0, (rows, -1))[:, :count].transpose(0, 1)
             known = self._values.get(name)
             if known is None or len(known) < self.count:
                 grown = columns.new_empty(max(self.count, 2 * first, 16), *columns.shape[1:])
@@ -74,8 +75,10 @@ class _States:
             self._values[name][first : self.count] = columns
         return first
 
-    def take(self, numbers: Tensor) -> dict[str, Tensor]:
+    def take(self, numbers: Integers) -> dict[str, Tensor]:
         """Returns states side by side, as programs take them: (rows * width, dim) of each node."""
+        if len(numbers) == 1:
+            return {name: value[int(numbers[0])] for name, value in self._values.items()}
         return {name: value[numbers].transpose(0, 1).flatten(0, 1) for name, value in self._values.items()}
 
 
@@ -222,6 +225,9 @@ class WordHistories:
         """Runs the network for histories whose parents it has read, those of one chunk together."""
         chunk_index_of = self._programs.program.chunk_index
         lengths = self._length.take(histories)[:, 0]
+        if len(histories) == 1:  # most runs of a search that goes the best way first
+            self._run(chunk_index_of(int(lengths[0])), histories)
+            return
         chunk_indexes = np.array([chunk_index_of(length) for length in range(int(lengths.max()) + 1)])[lengths]
         for chunk_index in np.unique(chunk_indexes).tolist():
             group = histories[chunk_indexes == chunk_index]
@@ -232,17 +238,15 @@ class WordHistories:
         """Runs the chunk of one word."""
         program, width = self._programs.program, min(few_widths(len(histories)), self._programs.widest)
         padded = np.append(histories, np.repeat(histories[:1], width - len(histories)))
-        words = torch.from_numpy(self._word.take(padded)[:, 0]).to(self._embedding.device)
         chunk, inputs = program.chunks[chunk_index], {}
         if chunk.before:
-            columns = self._column[self._parent.take(padded)[:, 0]]
-            inputs = self._states[chunk_index].take(torch.from_numpy(columns).to(self._embedding.device))
-        new = self._embedding[words]
+            inputs = self._states[chunk_index].take(self._column[self._parent.take(padded)[:, 0]])
+        new = self._embedding[self._word.take(padded)[:, 0]]
         inputs["input"] = torch.cat([inputs["input"], new]) if "input" in inputs else new
         after = self._programs.run(chunk_index, width, inputs)
         outputs = after.pop("output")
         after |= {name: chunk.kept_of(name, inputs[name], width) for name in chunk.kept}
-        self._outputs[torch.from_numpy(histories).to(outputs.device)] = outputs[: len(histories)]
+        self._outputs[histories] = outputs[: len(histories)]
         states = self._states[program.chunk_index(int(self._length.take(histories[:1])[0, 0]) + 1)]
         first = states.append(after, len(histories))
         self._column[histories] = np.arange(first, first + len(histories))
