@@ -73,6 +73,17 @@ def test_all_forms_have_the_samples_of_the_plain_one(order: str, tag: int) -> No
         assert np.array_equal(np.concatenate(list(opened.pieces(1.0))), SAMPLES)
 
 
+@pytest.mark.parametrize("more", [0, 2, 6])
+def test_an_extensible_header_with_a_fact_chunk_is_no_reason_to_warn(
+    more: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    header = form(tag=EXTENSIBLE)[8:] + bytes(more)
+    extra = struct.pack("<H", 22 + more)
+    fact = chunk(b"fact", struct.pack("<I", len(SAMPLES)))
+    assert np.array_equal(samples(file(chunk(b"fmt ", header[:16] + extra + header[18:]) + fact + data())), SAMPLES)
+    assert not caplog.records
+
+
 @pytest.mark.parametrize("order", "<>")
 def test_a_padding_byte_is_read_but_not_in_tables(order: str) -> None:
     odd = chunk(b"LIST", b"odd", order) + b"\0"
