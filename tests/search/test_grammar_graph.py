@@ -81,14 +81,14 @@ class Builder:
         return Fst.from_arcs(start, final, src, dst, ilabel, cost, olabel)
 
 
-def random_grammar(calls_itself: bool = False) -> Grammar:
+def random_grammar(calls_itself: bool = False, builder: type[Builder] = Builder) -> Grammar:
     """Sentences with two names, one of them in a place, or in a place in a place and so on."""
-    top = Builder()
+    top = builder()
     state = top.call(top.words(top.state()), NAME)
     top.call(state, NOBODY)
     state = top.words(top.call(top.words(state), PLACE, PHONES))
     top.final[state] = 0.5
-    name, place = Builder(), Builder()
+    name, place = builder(), builder()
     name.leave(name.words(name.words(name.entered(BEGIN)[1])))
     inside = place.entered(BEGIN)[1]
     place.leave(place.words(inside))
