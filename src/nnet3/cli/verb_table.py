@@ -279,6 +279,7 @@ _TABLE = (
     ("compute-cmvn-stats", "tables", "compute-cmvn-stats", "statistics of means and variances of features"),
     ("compute-fbank-feats", "tables", "compute-fbank-feats", "energies of mel bins of recordings"),
     ("compute-mfcc-feats", "tables", "compute-mfcc-feats", "mel frequency cepstral coefficients of recordings"),
+    ("compute-plp-feats", "tables", "compute-plp-feats", "perceptual linear prediction features of recordings"),
     ("copy-feats", "tables", "copy-feats", "copy features, compressed or not"),
     ("copy-int-vector", "tables", "copy-int-vector", "copy vectors of integers, such as alignments"),
     ("feat-to-dim", "tables", "feat-to-dim", "the dimension of features"),
