@@ -81,8 +81,6 @@ def test_composition_with_fsts(lattices: Cli) -> None:
         assert float(Path("lm").read_text().split()[1]) == pytest.approx(0.5 + 0.25 + 0.5 + 0.5 + 0.25 + 1)
     plain = lattices.good("lattice-compose", "--write-compact=false", "ark:lat", "g.fst", "ark,t:-").out
     assert plain.splitlines()[1].split()[:4] == ["0", "1", "1", "9"]
-    assert lattices("lattice-compose", "ark:lat", "ark:fsts.ark", "ark:out.ark").status == 2
-    assert lattices("lattice-compose", "--phi-label=9", "ark:lat", "g.fst", "ark:out.ark").status == 2
 
 
 def test_the_closest_path(lattices: Cli) -> None:
@@ -101,7 +99,6 @@ def test_the_closest_path(lattices: Cli) -> None:
     free = lattices.good("lattice-oracle", "--wildcard-symbols=7", "ark:lat", "ark:ref", "ark,t:-")
     assert free.out == "u 2 3 \n"
     assert "Overall %WER 0 [ 0 / 2," in free.err
-    assert lattices("lattice-oracle", "--wildcard-symbols=x", "ark:lat", "ark:ref", "ark,t:-").status == 2
 
 
 def test_words_and_numbers_alone(lattices: Cli) -> None:

@@ -10,11 +10,12 @@ import pytest
 
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Fst
+from nnet3.options import SearchOptions
 from nnet3.speech.search.beam_search import BeamSearch
 from nnet3.speech.search.grammar_graph import GrammarGraph
 from nnet3.speech.search.grammar_making import prepared
 from nnet3.speech.search.search_graph import SearchGraph
-from tests.search.test_grammar_graph import (
+from tests.search.random_grammars import (
     BEGIN,
     BOS,
     CROSSES,
@@ -25,13 +26,14 @@ from tests.search.test_grammar_graph import (
     PLACE,
     REENTER,
     ROWS,
-    WIDE,
     Builder,
     label,
     random_grammar,
     written_out,
 )
 from tests.seeds import RANDOM
+
+WIDE = SearchOptions(beam=1000, lattice_beam=5)
 
 
 class Unprepared(Builder):
