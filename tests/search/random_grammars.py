@@ -125,5 +125,5 @@ def written_out(grammar: Grammar, depth: int) -> Fst:
             total = cost + match[4] - math.log(len(entries))
             arcs.append((number[state], found((into, match[1], rest)), 0, match[3], total))
     final = [fsts[g].final[s] if not r and fsts[g].final[s] != CROSSES else np.inf for g, s, r in number]
-    src, dst, ilabel, olabel, cost = zip(*arcs, strict=True)
-    return Fst.from_arcs(0, final, src, dst, ilabel, cost, olabel)
+    sources, targets, labels, words, costs = zip(*arcs, strict=True)
+    return Fst.from_arcs(0, final, sources, targets, labels, costs, words)
