@@ -61,6 +61,14 @@ def phones_of_texts(texts: dict[str, list[str]], labels: dict[str, int], seed: i
     return {key: phones(words) for key, words in texts.items()}
 
 
+def write_unigram(texts: Sequence[Sequence[str]], path: Path) -> None:
+    """How often each word comes, in the ARPA format; the rivals of discriminative training need no more."""
+    counts = Counter(word for text in texts for word in (*text, "</s>"))
+    total = sum(counts.values())
+    lines = ["-99 <s>", *(f"{np.log10(count / total):.6f} {word}" for word, count in sorted(counts.items()))]
+    path.write_text("\n".join([f"\\data\\\nngram 1={len(lines)}\n", "\\1-grams:", *lines, "", "\\end\\", ""]))
+
+
 def write_arpa(texts: Sequence[Sequence[str]], path: Path) -> None:
     """A bigram with absolute discounting, in the ARPA format."""
     singles = Counter(word for text in texts for word in (*text, "</s>"))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 from nnet3.base.kaldi_io.symbols import load_symbols
-from recipes.mini_digits import dictionary, report, scoring, speech, training
+from recipes.mini_digits import dictionary, discriminative, report, rnnlm, scoring, speech, telephone, training
 from recipes.mini_digits.lines import Lines
 from recipes.mini_digits.settings import MiniDigits
 from recipes.spoken_digits.recordings import Recording, read_recordings
@@ -18,6 +18,7 @@ from recipes.spoken_digits.stages import Stage, key_of_file, run_stage
 
 TRAINED = ("train", "valid")
 PARTS = (*TRAINED, "test")
+TESTED = PARTS[1:]
 AGAIN = "TDNN-F on its own alignment"
 _SCALES = "--transition-scale=1.0 --acoustic-scale=1.0 --self-loop-scale=1.0"
 
@@ -66,21 +67,23 @@ class MiniDigitsRun:
             "ali_again", lambda folder: self.align(lang.folder, data.folder, chain.folder, folder), model=chain
         )
         again = self.trained("_again", data, tree, realigned, **sizes)
-        decoded = {
-            name: self.stage(
-                f"decode_{name}",
-                partial(self.decode, grammar.folder, model.folder, data.folder),
-                grammar=grammar, model=model, choices=[self.settings.lm_weights, self.settings.word_penalties],
-            )
-            for name, model in (("flat_start", flat_start), ("chain", chain), ("chain_again", again))
-        }  # fmt: skip
+        further = self.trained_further(lang, data, again)
+        models = {"flat start": flat_start, "TDNN-F": chain, AGAIN: again, self.settings.lattices.criterion: further}
+        decoded = {name: self.decoded(grammar, model, data) for name, model in models.items()}
+        numbers = self.stage(
+            "numbers", lambda folder: self.make_numbers(recordings, lang.folder, folder), data=data,
+            numbers=self.settings.numbers.numbers, plan=asdict(telephone.Plan()),
+        )  # fmt: skip
+        dialled = self.dialled(lang, numbers, further)
         folders = {stage.name: stage for stage in sorted(self.out.iterdir()) if (stage / "seconds").exists()}
         seconds = {name: float((folder / "seconds").read_text()) for name, folder in folders.items()}
         results = report.Results(
             self.settings, data.folder, lang.folder, {"flat start": aligned.folder, "TDNN-F": realigned.folder},
             tree.folder,
-            {"flat start": flat_start.folder, "TDNN-F": chain.folder, AGAIN: again.folder},
-            dict(zip(("flat start", "TDNN-F", AGAIN), (stage.folder for stage in decoded.values()), strict=True)),
+            {name: stage.folder for name, stage in models.items()},
+            {name: stage.folder for name, stage in decoded.items()},
+            numbers.folder,
+            {name: stage.folder for name, stage in dialled.items()},
             seconds,
         )  # fmt: skip
         return report.write_report(results, self.out)
@@ -94,6 +97,56 @@ class MiniDigitsRun:
         return self.stage(
             f"chain{suffix}", lambda folder: self.train_chain(tree.folder, egs.folder, folder), egs=egs,
             **asdict(self.settings.chain),
+        )  # fmt: skip
+
+    def trained_further(self, lang: Stage, data: Stage, model: Stage) -> Stage:
+        """The model after discriminative training on lattices of the strings it was trained on."""
+        lattices = self.settings.lattices
+        grammar = self.stage(
+            "lang_degs",
+            lambda folder: self.make_grammar(lang.folder, data.folder, folder, dictionary.write_unigram), data=data,
+        )  # fmt: skip
+        aligned = self.stage(
+            "ali_degs", lambda folder: self.align(lang.folder, data.folder, model.folder, folder), model=model
+        )
+        names = {"lang": grammar.folder / "lang", "model": model.folder, "data": data.folder, "ali": aligned.folder}
+        egs = self.stage(
+            "degs",
+            lambda folder: discriminative.make_examples(
+                lattices, _context(self.settings), TRAINED, _names(here=folder, **names), folder, self.lines
+            ),
+            grammar=grammar, ali=aligned, how=[lattices.beam, lattices.lattice_beam, lattices.frames, lattices.overlap],
+        )  # fmt: skip
+        return self.stage(
+            "degs_model",
+            lambda folder: discriminative.train(
+                lattices, self._archives(egs.folder, "degs"), lang.folder / "lang", model.folder, folder, self.lines
+            ),
+            egs=egs, **asdict(lattices),
+        )  # fmt: skip
+
+    def dialled(self, lang: Stage, numbers: Stage, model: Stage) -> dict[str, Stage]:
+        """What is heard of telephone numbers with a bigram, and with an RNNLM on top of it."""
+        grammar = self.stage(
+            "lang_numbers", lambda folder: self.make_grammar(lang.folder, numbers.folder, folder), numbers=numbers
+        )
+        trained = self.stage(
+            "rnnlm", lambda folder: self.train_rnnlm(lang.folder, numbers.folder, folder), texts=numbers,
+            **asdict(self.settings.numbers), network=key_of_file(rnnlm.XCONFIG),
+        )  # fmt: skip
+        first = self.decoded(grammar, model, numbers, "decode_numbers")
+        second = self.stage(
+            "decode_numbers_rnnlm",
+            lambda folder: self.rescore(grammar.folder, first.folder, trained.folder, numbers.folder, folder),
+            first=first, rnnlm=trained,
+        )  # fmt: skip
+        return {"bigram": first, "bigram, then RNNLM": second}
+
+    def decoded(self, grammar: Stage, model: Stage, data: Stage, name: str = "") -> Stage:
+        """What a model hears of the strings to choose by and to test with."""
+        return self.stage(
+            name or f"decode_{model.folder.name}", partial(self.decode, grammar.folder, model.folder, data.folder),
+            grammar=grammar, model=model, choices=[self.settings.lm_weights, self.settings.word_penalties],
         )  # fmt: skip
 
     # ---- what the stages do ----
@@ -118,8 +171,33 @@ class MiniDigitsRun:
             keys = speech.write_features(own, count, part == "train", fit, seed, target, jobs, at_once)
             speech.write_data(keys, target, words)
 
-    def make_grammar(self, lang: Path, data: Path, folder: Path) -> None:
-        dictionary.write_arpa(list(scoring.read_texts(data / "train" / "text").values()), folder / "lm.arpa")
+    def make_numbers(self, recordings: list[Recording], lang: Path, folder: Path) -> None:
+        words, plan = load_symbols(lang / "lang" / "words.txt").labels, telephone.Plan()
+        for number, (part, count) in enumerate(zip(PARTS, self.settings.numbers.numbers, strict=True)):
+            target = folder / part
+            target.mkdir(exist_ok=True)
+            dialled = plan.numbers(count, number)
+            if part == "train":  # text alone
+                texts = [" ".join(dictionary.WORDS[int(digit)] for digit in each) for each in dialled]
+                (target / "text").write_text("".join(f"{place:05d} {text}\n" for place, text in enumerate(texts)))
+                continue
+            own, seed = [each for each in recordings if each.part == part], self.settings.seed + len(PARTS) + number
+            jobs, at_once = self.lines.jobs, not self.lines.in_process
+            keys = speech.write_features(own, dialled, False, False, seed, target, jobs, at_once)
+            speech.write_data(keys, target, words)
+
+    def train_rnnlm(self, lang: Path, numbers: Path, folder: Path) -> None:
+        texts = {part: scoring.read_texts(numbers / part / "text").values() for part in TRAINED}
+        rnnlm.train(self.settings.numbers, texts, lang / "lang", folder, self.lines)
+
+    def make_grammar(
+        self,
+        lang: Path,
+        data: Path,
+        folder: Path,
+        write: Callable[[Sequence[list[str]], Path], None] = dictionary.write_arpa,
+    ) -> None:
+        write(list(scoring.read_texts(data / "train" / "text").values()), folder / "lm.arpa")
         here = _copied(lang / "lang", folder / "lang")
         self.lines.run(
             folder,
@@ -215,8 +293,7 @@ class MiniDigitsRun:
     def decode(self, grammar: Path, model: Path, data: Path, folder: Path) -> None:
         names = _names(here=folder, lang=grammar / "lang", model=model, data=data)
         self.lines.run(folder, "mkgraph --self-loop-scale=1.0 {lang} {model} {here}/graph".format(**names))
-        choices = [(weight, p) for weight in self.settings.lm_weights for p in self.settings.word_penalties]
-        for part in ("valid", "test"):
+        for part in TESTED:
             self.lines.run(
                 folder,
                 "latgen-faster --acoustic-scale=1.0 --frame-subsampling-factor={factor} --beam=15 --lattice-beam=8 "
@@ -226,11 +303,22 @@ class MiniDigitsRun:
                     part=part, **names
                 ),
             )
+        self.score(folder / "graph" / "words.txt", data, folder)
+
+    def rescore(self, grammar: Path, first: Path, model: Path, data: Path, folder: Path) -> None:
+        names = _names(here=folder, first=first, rnnlm=model)
+        for part in TESTED:
+            rnnlm.rescore(self.settings.numbers, grammar / "lang", names, part, folder, self.lines)
+        self.score(first / "graph" / "words.txt", data, folder)
+
+    def score(self, words: Path, data: Path, folder: Path) -> None:
+        """What is heard by the lattices in the folder; what is best on the held-out strings counts on the test."""
+        names = _names(here=folder, data=data)
+        choices = [(weight, p) for weight in self.settings.lm_weights for p in self.settings.word_penalties]
+        for part in TESTED:
             (folder / part).mkdir(exist_ok=True)
             lattices = [folder / f"{part}.{job + 1}.lat" for job in range(self.lines.jobs)]
-            words = folder / "graph" / "words.txt"
-            best = scoring.score(lattices, words, data / part / "text", choices, folder / part)
-            choices = [best]  # what is best on the held-out strings is what counts on the test
+            choices = [scoring.score(lattices, words, data / part / "text", choices, folder / part)]
             self.lines.run(
                 folder,
                 "compute-wer --text --mode=all ark:{data}/{part}/text ark:{here}/{part}/heard.txt > {part}/wer".format(
@@ -238,9 +326,9 @@ class MiniDigitsRun:
                 ),
             )
 
-    def _archives(self, folder: Path) -> dict[str, list[Path]]:
+    def _archives(self, folder: Path, kind: str = "cegs") -> dict[str, list[Path]]:
         jobs = range(1, self.lines.jobs + 1)
-        return {part: [folder / f"{part}.{job}.cegs" for job in jobs] for part in TRAINED}
+        return {part: [folder / f"{part}.{job}.{kind}" for job in jobs] for part in TRAINED}
 
 
 def _names(**paths: Path) -> dict[str, str]:

@@ -24,11 +24,18 @@ except ImportError:
     Figure = None  # type: ignore[assignment,misc]
 
 _MOST_ERRORS = 12
+_ERRORS = (
+    "| word error rate | put in, left out, replaced | strings with errors | weight of the language model, "
+    "penalty of words |"
+)
 
 
 @dataclass(frozen=True)
 class Results:
-    """Folders of stages; alignments by a model, models and what they heard by its name; seconds by the stage's name."""
+    """Folders of stages; alignments by a model, models and what they heard by its name; seconds by the stage's name.
+
+    `dialled`: what was heard of the telephone numbers, by the language model.
+    """
 
     settings: MiniDigits
     data: Path
@@ -37,6 +44,8 @@ class Results:
     tree: Path
     models: dict[str, Path]
     decoded: dict[str, Path]
+    numbers: Path
+    dialled: dict[str, Path]
     seconds: dict[str, float]
 
 
@@ -57,28 +66,35 @@ def _lines(results: Results) -> list[str]:
     rows, wrong = [], []
     for name, folder in results.decoded.items():
         heard = scoring.read_texts(folder / "test" / "heard.txt")
-        errors = scoring.errors(said, heard)
-        weight, penalty = _best(folder / "valid")
         pdfs = ContextDependency.read(Reader.open(results.models[name] / "tree")).num_pdfs
         graph = load_fst(str(folder / "graph" / "HCLG.fst"))
         rows.append(
-            f"| {name} | {errors.rate:.2%} | {errors.insertions}, {errors.deletions}, {errors.substitutions} | "
-            f"{errors.sentence_rate:.2%} | {weight}, {penalty:g} | {pdfs} | {_parameters(results.models[name]):,} | "
+            f"{_errors(name, said, heard, folder)} {pdfs} | {_parameters(results.models[name]):,} | "
             f"{graph.num_states}, {graph.num_arcs} |"
         )
         wrong.append(f"Heard wrongly by {name}: {_wrong(said, heard)}.\n")
+    dialled = scoring.read_texts(results.numbers / "test" / "text")
     return [
         "# Mini digits",
         "",
         f"{train} strings of digits to train on, {valid} to choose by, {test} of other recordings to test with "
         f"({sum(map(len, said.values()))} words). Flat start by end-to-end LF-MMI with a pdf pair for each phone; its "
         "alignment; a tree of pairs of phones; a TDNN-F by LF-MMI; another one on the alignment of the first; "
-        "a bigram; lattices.",
+        f"the latter trained further by {results.settings.lattices.criterion} on lattices; a bigram; lattices.",
         "",
-        "| model | word error rate | put in, left out, replaced | strings with errors | weight of the language model, "
-        "penalty of words | pdfs | parameters | states and arcs of HCLG |",
+        f"| model {_ERRORS} pdfs | parameters | states and arcs of HCLG |",
         "|---|---|---|---|---|---|---|---|",
         *rows,
+        "",
+        f"{len(dialled)} made-up telephone numbers of seven digits ({sum(map(len, dialled.values()))} words), heard by "
+        f"the last model with language models of the text of {results.settings.numbers.numbers[0]} others:",
+        "",
+        f"| language model {_ERRORS}",
+        "|---|---|---|---|---|",
+        *(
+            _errors(name, dialled, scoring.read_texts(folder / "test" / "heard.txt"), folder)
+            for name, folder in results.dialled.items()
+        ),
         "",
         *wrong,
         "![objectives while training](training.png)",
@@ -93,6 +109,16 @@ def _lines(results: Results) -> list[str]:
         f"| all | {sum(results.seconds.values()):.1f} |",
         "",
     ]
+
+
+def _errors(name: str, said: scoring.Texts, heard: scoring.Texts, folder: Path) -> str:
+    """The beginning of a row, with the columns `_ERRORS`."""
+    errors = scoring.errors(said, heard)
+    weight, penalty = _best(folder / "valid")
+    return (
+        f"| {name} | {errors.rate:.2%} | {errors.insertions}, {errors.deletions}, {errors.substitutions} | "
+        f"{errors.sentence_rate:.2%} | {weight}, {penalty:g} |"
+    )
 
 
 def _best(folder: Path) -> tuple[int, float]:
@@ -112,14 +138,14 @@ def _wrong(said: scoring.Texts, heard: scoring.Texts) -> str:
 
 
 def _draw_training(results: Results, path: Path) -> None:
-    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    figure = Figure(figsize=(13, 3.6), layout="constrained")
     for axis, (name, folder) in zip(figure.subplots(1, len(results.models)), results.models.items(), strict=True):
         for kind, label in (("train", "strings to train on"), ("valid", "strings to choose by")):
             points = [(event["step"], event["objective"]) for event in read_events(folder) if event["event"] == kind]
             if points:
                 steps, values = zip(*points, strict=True)
                 axis.plot(steps, values, "o-" if kind == "valid" else "-", markersize=3, label=label)
-        axis.set(title=name, xlabel="minibatches", ylabel="LF-MMI objective per frame")
+        axis.set(title=name, xlabel="minibatches", ylabel="objective per frame")
         axis.legend(loc="lower right")
     figure.savefig(path, dpi=110)
 
@@ -145,7 +171,7 @@ def _draw_alignment(results: Results, path: Path) -> None:
 
 
 def _draw_rates(results: Results, path: Path) -> None:
-    figure = Figure(figsize=(10, 3.2), layout="constrained")
+    figure = Figure(figsize=(13, 3.2), layout="constrained")
     for axis, (name, folder) in zip(figure.subplots(1, len(results.decoded)), results.decoded.items(), strict=True):
         rows = json.loads((folder / "valid" / "rates.json").read_text())
         for penalty in sorted({row[1] for row in rows}):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -58,19 +58,29 @@ def write_data(keys: list[list[str]], folder: Path, word_labels: Mapping[str, in
 
 
 def join(
-    recordings: list[Recording], which: list[int], count: int, vary: bool, fit: bool, seed: int
+    recordings: list[Recording],
+    which: list[int],
+    strings: int | Sequence[str],
+    vary: bool = False,
+    fit: bool = False,
+    seed: int = 0,
 ) -> Iterator[Spoken]:
-    """The strings of some speakers, by their numbers, where there are `count` of all speakers together.
+    """The strings of some speakers, by their numbers.
 
+    `strings`: how many there are of all speakers together, of random digits; or the digits of each.
     `vary`: half of them at another speed, with noise. `fit`: each is stretched to the next one of `lengths`.
     """
+    count = strings if isinstance(strings, int) else len(strings)
     speakers = speakers_of(recordings)
     for number in which:
         speaker = speakers[number]
         own = [each for each in recordings if each.speaker == speaker]
         rng = np.random.default_rng([seed, number])
         for string in range(number, count, len(speakers)):
-            chosen = [own[each] for each in rng.choice(len(own), rng.integers(FEWEST, MOST + 1))]
+            if isinstance(strings, int):
+                chosen = [own[each] for each in rng.choice(len(own), rng.integers(FEWEST, MOST + 1))]
+            else:
+                chosen = [_one_of(own, int(digit), rng) for digit in strings[string]]
             samples = _with_pauses(chosen, rng)
             different = vary and bool(rng.uniform() < 0.5)
             if different:
@@ -83,6 +93,11 @@ def join(
                 _stretched(samples, rate) if fit else samples,
                 rate,
             )
+
+
+def _one_of(recordings: list[Recording], digit: int, rng: np.random.Generator) -> Recording:
+    takes = [each for each in recordings if each.digit == digit]
+    return takes[rng.integers(len(takes))]
 
 
 def _with_pauses(digits: list[Recording], rng: np.random.Generator) -> np.ndarray:
@@ -108,7 +123,7 @@ class FeatureJob(NamedTuple):
 
     recordings: list[Recording]
     which: list[int]
-    total: int
+    strings: int | Sequence[str]
     vary: bool
     fit: bool
     seed: int
@@ -117,15 +132,22 @@ class FeatureJob(NamedTuple):
 
 
 def write_features(
-    recordings: list[Recording], count: int, vary: bool, fit: bool, seed: int, folder: Path, jobs: int, at_once: bool
+    recordings: list[Recording],
+    strings: int | Sequence[str],
+    vary: bool,
+    fit: bool,
+    seed: int,
+    folder: Path,
+    jobs: int,
+    at_once: bool,
 ) -> list[list[str]]:
     """`feats.JOB.ark` and `feats.JOB.scp` with log mel energies less the speaker's mean; returns the keys of each.
 
-    `count` strings in all, which do not depend on the number of jobs. `at_once`: in a process for each.
+    The strings, as `join` has them, do not depend on the number of jobs. `at_once`: in a process for each.
     """
     speakers = range(len(speakers_of(recordings)))
     parts = [
-        FeatureJob(recordings, [*speakers[job::jobs]], count, vary, fit, seed, folder, job + 1) for job in range(jobs)
+        FeatureJob(recordings, [*speakers[job::jobs]], strings, vary, fit, seed, folder, job + 1) for job in range(jobs)
     ]
     if not at_once:
         return [_write_part(part) for part in parts]
@@ -134,7 +156,7 @@ def write_features(
 
 
 def _write_part(job: FeatureJob) -> list[str]:
-    strings = list(join(job.recordings, job.which, job.total, job.vary, job.fit, job.seed))
+    strings = list(join(job.recordings, job.which, job.strings, job.vary, job.fit, job.seed))
     utterances = less_means([fbank(each.samples, each.rate) for each in strings], [each.kind for each in strings])
     target = f"ark,scp:{job.folder}/feats.{job.number}.ark,{job.folder}/feats.{job.number}.scp"
     with matrix_writer(target) as table:

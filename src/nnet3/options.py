@@ -58,6 +58,7 @@ from nnet3.base.options.recognizer import (
     MfccOptions as MfccOptions,
     OnlineCmvnOptions as OnlineCmvnOptions,
     OnlineFeatureOptions as OnlineFeatureOptions,
+    PlpOptions as PlpOptions,
     SearchOptions as SearchOptions,
     SilenceOptions as SilenceOptions,
     SilenceWeightingOptions as SilenceWeightingOptions,

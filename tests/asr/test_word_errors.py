@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 from hypothesis import given, strategies as st
 
-from nnet3.speech.asr.word_errors import WordErrors, word_errors
+from nnet3.speech.asr.word_errors import WordErrors, aligned_words, word_errors
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,24 @@ def test_counts_add_up() -> None:
     assert total.sentence_rate == 2 / 3
     assert math.isnan(WordErrors().rate)
     assert math.isnan(WordErrors().sentence_rate)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "pairs"),
+    [
+        ("a b", "a b", "aa bb"), ("a b c", "a c", "aa b- cc"), ("a c", "a b c", "aa -b cc"), ("", "a", "-a"),
+        ("a", "", "a-"), ("", "", ""), ("x y z", "x q y", "xx yq zy"), ("a a b", "b", "a- a- bb"),
+        ("a", "b b", "-b ab"),
+    ],
+)  # fmt: skip
+def test_words_side_by_side(first: str, second: str, pairs: str) -> None:
+    found = aligned_words(first.split(), second.split(), "-")
+    assert ["".join(pair) for pair in found] == pairs.split()
+
+
+@given(st.text("abc", max_size=6), st.text("abc", max_size=6))
+def test_side_by_side_words_differ_as_little_as_can_be(first: str, second: str) -> None:
+    found = aligned_words(list(first), list(second), "-")
+    assert "".join(one for one, _ in found if one != "-") == first
+    assert "".join(other for _, other in found if other != "-") == second
+    assert sum(one != other for one, other in found) == word_errors(list(first), list(second)).errors

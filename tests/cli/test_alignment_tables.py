@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from nnet3 import load_transition_model
@@ -70,3 +71,33 @@ def test_numbers_that_the_model_lacks(cli: Cli, verb: str) -> None:
 def test_a_floor_above_one_is_no_probability(cli: Cli, alignment: list[int]) -> None:
     outcome = cli("am-train-transitions", "--transition-floor=2", MDL, "ark:ali", "out.mdl")
     assert (outcome.status, "--transition-floor" in outcome.err) == (2, True)
+
+
+def test_what_a_transition_model_has(cli: Cli) -> None:
+    model = load_transition_model(MDL)
+    lines = cli.good("transition-info", MDL).out.splitlines()
+    counts = len(model.phones), model.num_pdfs, model.num_transition_ids, model.num_transition_states
+    assert [int(line.split()[-1]) for line in lines] == list(counts)
+    assert lines[1] == f"number of pdfs {model.num_pdfs}"
+
+
+def test_transitions_are_shown(cli: Cli) -> None:
+    model = load_transition_model(MDL)
+    Path("phones.txt").write_text("".join(f"p{k} {k}\n" for k in range(model.num_phones + 1)))
+    Path("counts").write_text(" [ " + " ".join(f"{pdf}.5" for pdf in range(model.num_pdfs)) + " ]\n")
+    lines = cli.good("show-transitions", "phones.txt", MDL, "counts").out.splitlines()
+    states = [line for line in lines if line.startswith("Transition-state ")]
+    ids = [line for line in lines if line.startswith(" Transition-id = ")]
+    assert (len(states), len(ids)) == (model.num_transition_states, model.num_transition_ids)
+    assert len(lines) == len(states) + len(ids)
+    phone, hmm_state, pdf, _ = model.tuples[0].tolist()
+    assert states[0] == f"Transition-state 1: phone = p{phone} hmm-state = {hmm_state} pdf = {pdf}"
+    for number, line in enumerate(ids, 1):
+        words = line.split()
+        assert words[2] == str(number)
+        assert float(words[5]) == pytest.approx(np.exp(model.log_prob(number)), rel=1e-5)
+        assert words[10] == f"{model.pdf(number) + 0.5:g}"
+        assert words[-1].endswith("self-loop]") == model.is_self_loop(number)
+    assert "count of" not in cli.good("show-transitions", "phones.txt", MDL).out
+    Path("counts").write_text(" [ 1 ]\n")
+    assert cli("show-transitions", "phones.txt", MDL, "counts").status == 1

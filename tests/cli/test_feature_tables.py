@@ -72,3 +72,19 @@ def test_files_side_by_side(cli: Cli) -> None:
 def test_no_utterances_are_a_failure_where_kaldi_has_it_so(cli: Cli) -> None:
     for verb, status in (("add-deltas", 0), ("splice-feats", 0), ("subsample-feats", 1)):
         assert cli(verb, "ark:/dev/null", "ark:out.ark").status == status
+
+
+def test_features_later_and_one_behind_the_other(cli: Cli) -> None:
+    Path("a.mat").write_text(" [\n 1 2\n 3 4\n 5 6 ]\n")
+    Path("b.mat").write_text(" [\n 7 8 ]\n")
+    later = cli.good("shift-feats", "--shift=1", "--binary=false", "a.mat", "-").out
+    assert later.split() == ["[", "1", "2", "1", "2", "3", "4", "]"]
+    Path("table").write_text("u [\n 1\n 2\n 3 ]\n")
+    assert cli.good("shift-feats", "--shift=-2", "ark:table", "ark,t:-").out.split() == ["u", "[", "3", "3", "3", "]"]
+    both = cli.good("concat-feats", "--binary=false", "b.mat", "a.mat", "b.mat", "-").out
+    assert both.split() == ["[", "7", "8", "1", "2", "3", "4", "5", "6", "7", "8", "]"]
+    Path("c.mat").write_text(" [\n 7 ]\n")
+    outcome = cli("concat-feats", "a.mat", "c.mat", "out.mat")
+    assert outcome.status == 1
+    assert "columns differ: a.mat has 2, c.mat has 1" in outcome.err
+    assert cli("concat-feats", "a.mat", "out.mat").status == 2

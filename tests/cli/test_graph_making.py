@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from nnet3.hmm import TransitionModel
-from nnet3.kaldi_io import Reader, load_fst
+from nnet3.kaldi_io import Fst, Reader, load_fst, save_fst
 from nnet3.model.nnet import load_transition_model
 from nnet3.options import SearchOptions
 from nnet3.speech.search.beam_search import BeamSearch, BestPath
+from nnet3.speech.search.grammar_graph import read_grammar
 from nnet3.speech.search.search_graph import SearchGraph
 from tests.cli.run_command import Cli
 from tests.road_case import RoadCase, needs_road, road_cases, run_good
@@ -325,6 +326,44 @@ def test_mistakes(folders: Cli) -> None:
     Path("model/tree").unlink()
     assert "model/tree" in _failed(folders, *mkgraph)
     assert not Path("graph").exists()
+
+
+def test_a_grammar_is_made_of_prepared_graphs(cli: Cli) -> None:
+    def nonterminal(symbol: int, phone: int) -> int:
+        return 10_000_000 + 1000 * symbol + phone
+
+    top = Fst.from_arcs(
+        0, [np.inf, np.inf, np.inf, 0.0], [0, 0, 1, 2], [1, 3, 2, 3],
+        [nonterminal(54, 1), 2, nonterminal(53, 1), 3], None, [0, 4, 0, 5],
+    )  # fmt: skip
+    name = Fst.from_arcs(0, [np.inf, np.inf, 0.5], [0, 1], [1, 2], [nonterminal(51, 1), nonterminal(52, 1)])
+    for path, fst in {"top.fst": top, "name.fst": name}.items():
+        save_fst(fst, path)
+        cli.good("make-grammar-fst", "--nonterm-phones-offset=50", path, f"prepared.{path}")
+    cli.good("make-grammar-fst", "--nonterm-phones-offset=50", "prepared.top.fst", "54", "prepared.name.fst", "g.fst")
+    grammar = read_grammar(Reader.open("g.fst"))
+    assert (grammar.first_symbol, list(grammar.parts)) == (50, [54])
+    for made, path in ((grammar.top, "top.fst"), (grammar.parts[54], "name.fst")):
+        expected = load_fst(f"prepared.{path}")
+        for column in ("final", "offsets", "ilabel", "olabel", "cost", "dst"):
+            assert np.array_equal(getattr(made, column), getattr(expected, column))
+    failed = cli("make-grammar-fst", "--nonterm-phones-offset=50", "top.fst", "53", "name.fst", "g.fst")
+    assert failed.status == 1
+    assert "'53': expected the number of a nonterminal of one's own, which is at least 54" in failed.err
+    assert "top.fst: " in cli("make-grammar-fst", "--nonterm-phones-offset=90", "top.fst", "out.fst").err
+    assert cli("make-grammar-fst", "--nonterm-phones-offset=50", "top.fst", "54", "g.fst").status == 2
+    assert cli("make-grammar-fst", "top.fst", "out.fst").status == 2
+
+
+def test_words_side_by_side(cli: Cli) -> None:
+    Path("one").write_text("u a b\nv c\n")
+    Path("two").write_text("u b\n")
+    outcome = cli.good("align-text", "ark:one", "ark:two", "ark,t:-")
+    assert outcome.out == "u a <eps> ; b b \n"
+    assert "'v' left out: ark:two has no text for it" in outcome.err
+    other = cli.good("align-text", "--special-symbol=***", "--separator=|", "ark:one", "ark:two", "ark,t:-")
+    assert other.out == "u a *** | b b \n"
+    assert cli("align-text", "--special-symbol=a", "ark:one", "ark:two", "ark,t:-").status == 2
 
 
 def test_word_errors(cli: Cli) -> None:

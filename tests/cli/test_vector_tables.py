@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnet3.kaldi_io import load_vector, matrix_writer, open_matrix_table, vector_writer
+from nnet3.kaldi_io import Writer, load_matrix, load_vector, matrix_writer, open_matrix_table, vector_writer
 from tests.cli.run_command import Cli
 
 A = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
@@ -124,3 +124,36 @@ def test_mistakes(tables: Cli, arguments: tuple[str, ...], status: int, message:
     Path("b.mat").write_text(" [ 1 2 ]\n")
     outcome = tables(*arguments)
     assert (outcome.status, message in outcome.err) == (status, True), outcome.err
+
+
+def test_products_of_transforms(cli: Cli) -> None:
+    rng = np.random.default_rng(0)
+    affine, linear = rng.normal(size=(2, 4)).astype(np.float32), rng.normal(size=(3, 3)).astype(np.float32)
+    for key, matrix in {"affine": affine, "linear": linear}.items():
+        with matrix_writer(f"ark:{key}.ark") as writer:
+            for utterance in ("u1", "u2"):
+                writer.write(utterance, matrix)
+        file = Writer.of_file(binary=True)
+        file.matrix(matrix)
+        file.write_to(f"{key}.mat")
+    wide = np.eye(4, dtype=np.float32)
+    wide[:3, :3] = linear
+    cli.good("compose-transforms", "affine.mat", "linear.mat", "out.mat")
+    np.testing.assert_allclose(load_matrix("out.mat"), affine @ wide, rtol=1e-5)
+    offset = np.vstack([linear, [0, 0, 1]])
+    cli.good("compose-transforms", "--b-is-affine=true", "affine.mat", "ark:linear.ark", "ark:out.ark")
+    for matrix in _read("out.ark").values():
+        np.testing.assert_allclose(matrix, affine @ offset, rtol=1e-5)
+    cli.good("compose-transforms", "ark:linear.ark", "linear.mat", "ark:out.ark")
+    np.testing.assert_allclose(_read("out.ark")["u2"], linear @ linear, rtol=1e-5)
+    Path("speakers").write_text("u1 u2\n")
+    outcome = cli.good(
+        "compose-transforms", "--utt2spk=ark:speakers", "ark:affine.ark", "ark:linear.ark", "ark:out.ark"
+    )
+    assert set(_read("out.ark")) == {"u1"}
+    assert "'u2' left out: there is no transform for it" in outcome.err
+    outcome = cli("compose-transforms", "affine.mat", "affine.mat", "out.mat")
+    assert outcome.status == 1
+    assert "a matrix of 4 columns does not fit one of 2 rows" in outcome.err
+    assert cli("compose-transforms", "linear.mat", "affine.mat", "ark:out.ark").status == 1
+    assert cli("compose-transforms", "--utt2spk=ark:speakers", "linear.mat", "ark:linear.ark", "ark:o").status == 1

@@ -104,3 +104,40 @@ def test_segments_are_cut_out(cli: Cli) -> None:
     cli.good("extract-segments", "--min-segment-length=1", "ark:out.ark", "echo t s3 0 -1 |", "ark:none.ark")
     cli.good("extract-segments", "ark:out.ark", "printf 't s3 0.1 0.3\\nu s1 0 0.2\\n' |", "ark:two.ark")
     np.testing.assert_array_equal(_segments("ark:two.ark")["u"], samples[500:700])
+
+
+def test_voice_activity_of_two_tables(cli: Cli) -> None:
+    Path("one").write_text("u [ 0 0 1 1 ]\nv [ 1 ]\nw [ 1 1 ]\n")
+    Path("two").write_text("u [ 0 1 0 1 ]\nw [ 1 2 1 ]\n")
+    outcome = cli.good("merge-vads", "ark:one", "ark:two", "ark,t:-")
+    assert outcome.out == "u  [ 0 0 0 1 ]\n"
+    assert "'v' left out: ark:two has no labels for it" in outcome.err
+    assert "'w' left out: it has 2 labels in ark:one, and 3 in ark:two" in outcome.err
+    Path("map").write_text("0 0 2 # silence\n\n0 1 0\n1 0 0\n1 1 5\n")
+    assert cli.good("merge-vads", "--map=map", "ark:one", "ark:two", "ark,t:-").out == "u  [ 2 0 0 5 ]\n"
+    Path("map").write_text("0 0 2\n")
+    outcome = cli("merge-vads", "--map=map", "ark:one", "ark:two", "ark,t:-")
+    assert outcome.status == 1
+    assert "there is no label for 0 and 1" in outcome.err
+    Path("map").write_text("0 0\n")
+    assert "map: expected three integers a line" in cli("merge-vads", "--map=map", "ark:one", "ark:two", "ark,t:-").err
+
+
+def test_segments_of_features(cli: Cli) -> None:
+    rows = np.arange(40, dtype=np.float32).reshape(40, 1)
+    with matrix_writer("ark:in.ark") as writer:
+        writer.write("u", rows)
+    Path("segments").write_text(
+        "a u 0.05 0.25\nb u 0.1 0.15\nc u 0.3 0.6\nd other 0 1\ne u 0.2 0.2\nf u 0 0.5\ng u x 1\n"
+    )
+    outcome = cli.good("extract-feature-segments", "ark:in.ark", "segments", "ark:out.ark")
+    found = dict(open_matrix_table("ark:out.ark"))
+    assert set(found) == {"a"}
+    assert found["a"].tolist() == rows[5:23].tolist()  # the last two frames reach over the end
+    assert outcome.err.count("left out") == 6
+    cli.good("extract-feature-segments", "--snip-edges=false", "--min-segment-length=0.04", "--max-overshoot=0.12",
+             "ark:in.ark", "segments", "ark:out.ark")  # fmt: skip
+    found = dict(open_matrix_table("ark:out.ark"))
+    assert {key: (matrix[0, 0], len(matrix)) for key, matrix in found.items()} == {
+        "a": (5, 20), "b": (10, 5), "f": (0, 40)
+    }  # fmt: skip

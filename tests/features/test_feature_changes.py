@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nnet3.errors import Nnet3Error
-from nnet3.speech.features.feature_changes import pasted, spliced, subsampled, with_deltas
+from nnet3.speech.features.feature_changes import pasted, shifted, spliced, subsampled, with_deltas
 
 FEATURES = np.random.default_rng(5).normal(0, 3, (17, 3)).astype(np.float32)
 
@@ -58,3 +58,10 @@ def test_side_by_side_as_far_as_all_go() -> None:
     np.testing.assert_array_equal(found, np.concatenate([FEATURES[:16], FEATURES[:16, :1]], axis=1))
     with pytest.raises(Nnet3Error, match="have 17, 15 frames, expected equally many"):
         pasted([FEATURES, FEATURES[:15]], 1)
+
+
+def test_later_and_earlier() -> None:
+    assert shifted(FEATURES, 0).tolist() == FEATURES.tolist()
+    assert shifted(FEATURES, 2).tolist() == FEATURES[[0, 0, *range(15)]].tolist()
+    assert shifted(FEATURES, -16).tolist() == FEATURES[[16] * 17].tolist()
+    assert shifted(FEATURES, 99).tolist() == FEATURES[[0] * 17].tolist()

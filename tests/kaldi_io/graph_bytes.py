@@ -7,9 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from nnet3.base.kaldi_io.fst_const import _ARC, _STATE
-from nnet3.base.kaldi_io.fst_header import CONST, write_fst_header
-from nnet3.base.kaldi_io.fst_properties import EXPANDED
+from nnet3.base.kaldi_io.fst_const import write_const
 from nnet3.kaldi_io import Fst, Writer
 
 MAGIC = struct.pack("<i", 2125659606)
@@ -33,15 +31,7 @@ def symbol_table(names: Mapping[int, str]) -> bytes:
 def const_bytes(fst: Fst) -> bytes:
     """An FST of type `const`, which programs map into memory as it is."""
     writer = Writer(binary=True)
-    states = np.zeros(fst.num_states, _STATE)
-    states["final"], states["first"], states["arcs"] = fst.final, fst.offsets[:-1], np.diff(fst.offsets)
-    for name, labels in (("iepsilons", fst.ilabel), ("oepsilons", fst.olabel)):
-        states[name] = np.bincount(fst.src[labels == 0], minlength=fst.num_states)
-    arcs = np.empty(fst.num_arcs, _ARC)
-    arcs["ilabel"], arcs["olabel"], arcs["cost"], arcs["dst"] = fst.ilabel, fst.olabel, fst.cost, fst.dst
-    write_fst_header(writer, CONST, EXPANDED, fst, arcs=fst.num_arcs)
-    writer.raw(states.tobytes())
-    writer.raw(arcs.tobytes())
+    write_const(writer, fst)
     return writer.getvalue()
 
 

@@ -18,7 +18,7 @@ from recipes.mini_digits import dictionary, speech
 from recipes.mini_digits.__main__ import main
 from recipes.mini_digits.lines import Lines
 from recipes.mini_digits.recipe import MiniDigitsRun
-from recipes.mini_digits.settings import MiniDigits, Network
+from recipes.mini_digits.settings import LanguageModel, Lattices, MiniDigits, Network
 from recipes.spoken_digits.recordings import read_recordings
 from tests.effort import nightly
 from tests.recipes.synthetic_recordings import write_recordings
@@ -30,13 +30,21 @@ pytest.importorskip("kaldifst", reason="graphs need kaldifst")
 TINY = MiniDigits(
     strings=(12, 2, 2), width=32, bottleneck=8, min_count=8, lm_weights=(10,), word_penalties=(0.0, 1.0),
     flat=Network(1, "1:8", 0.004, 0.002, 1), chain=Network(1, "1:16", 0.004, 0.002, 1),
+    lattices=Lattices(epochs=1, minibatch="1:16"), numbers=LanguageModel((60, 2, 2), epochs=1),
 )  # fmt: skip
 STAGES = (
     *("lang", "data", "lang_test", "flat_graphs", "flat_start", "ali", "tree", "egs", "chain"),
-    *("ali_again", "egs_again", "chain_again"),
+    *("ali_again", "egs_again", "chain_again", "lang_degs", "ali_degs", "degs", "degs_model"),
+    *("numbers", "lang_numbers", "rnnlm"),
 )
-DECODED = ("decode_flat_start", "decode_chain", "decode_chain_again")
-_OTHERS = ("ali_again", "egs_again", "chain_again", "decode_chain", "decode_chain_again")  # of kinds that come before
+DECODED = (
+    *("decode_flat_start", "decode_chain", "decode_chain_again", "decode_degs_model"),
+    *("decode_numbers", "decode_numbers_rnnlm"),
+)
+_OTHERS = (  # of kinds that come before
+    *("ali_again", "egs_again", "chain_again", "decode_chain", "decode_chain_again", "decode_degs_model"),
+    *("decode_numbers", "decode_numbers_rnnlm"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +136,7 @@ def test_a_run_that_is_killed_in_each_stage_ends_as_one_that_is_not(
             break
         except Killed:
             kills += 1
-    assert kills == 2 * len({_kind(stage) for stage in (*STAGES, *DECODED)}) - 1  # no line makes data
+    assert kills == 2 * len({_kind(stage) for stage in (*STAGES, *DECODED)}) - 2  # no line makes data, or numbers
     for name in ("flat_start/final.mdl", "tree/tree", "chain/final.mdl", "decode_flat_start/test/heard.txt"):
         assert (tmp_path / name).read_bytes() == (out / name).read_bytes(), name
 

@@ -21,7 +21,7 @@ from nnet3.base.kaldi_io.table_values import (
 )
 from nnet3.base.kaldi_io.writer import Writer
 from nnet3.base.options.alignment import TransitionOptions
-from nnet3.cli.files import load_acoustic_model, load_transitions, save, save_model
+from nnet3.cli.files import load_acoustic_model, load_transitions, open_file, save, save_model
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error
 from nnet3.model.hmm.segments import phone_segments
@@ -142,6 +142,36 @@ def shown(symbols: str, model: str, alignments: str) -> Iterator[str]:
         for row in range(2):
             yield f"{key}  " + "".join(c[row].ljust(width) for c, width in zip(columns, widths, strict=True))
         yield ""
+
+
+def facts_of_transitions(model: str) -> Iterator[str]:
+    """Yields how many phones, pdfs and so on a transition model has, a line each."""
+    transitions = load_transitions(model)
+    yield f"number of phones {len(transitions.phones)}"
+    yield f"number of pdfs {transitions.num_pdfs}"
+    yield f"number of transition-ids {transitions.num_transition_ids}"
+    yield f"number of transition-states {transitions.num_transition_states}"
+
+
+def shown_transitions(symbols: str, model: str, counts: str) -> Iterator[str]:
+    """Yields lines: each transition-state with its transition-ids, their probabilities, pdfs' counts, and ends."""
+    names, transitions = load_symbols(symbols), load_transitions(model)
+    count_of = open_file(counts).whole(lambda reader: reader.vector(np.float64)) if counts else None
+    if count_of is not None and len(count_of) != transitions.num_pdfs:
+        raise Nnet3Error(f"{counts}: it has {len(count_of)} counts, {model} has {transitions.num_pdfs} pdfs")
+    ids = transitions.transition_ids
+    states, probs = transitions.transition_state(ids), np.exp(transitions.log_prob(ids))
+    self_loop, index, pdf = transitions.is_self_loop(ids), transitions.transition_index(ids), transitions.pdf(ids)
+    topology = transitions.topology
+    first = np.searchsorted(states, np.arange(1, transitions.num_transition_states + 2)).tolist()
+    for state, (phone, hmm_state, forward, loop) in enumerate(transitions.tuples.tolist()):
+        pdfs = f"pdf = {forward}" if topology.is_hmm else f"forward-pdf = {forward} self-loop-pdf = {loop}"
+        yield f"Transition-state {state + 1}: phone = {names[phone]} hmm-state = {hmm_state} {pdfs}"
+        ends = topology.entries[topology.entry_of_phone[phone]].states[hmm_state].transitions
+        for place in range(first[state], first[state + 1]):
+            counted = "" if count_of is None else f" count of pdf = {count_of[pdf[place]]:g}"
+            end = "self-loop" if self_loop[place] else f"{hmm_state} -> {ends[index[place]][0]}"
+            yield f" Transition-id = {ids[place]} p = {probs[place]:g}{counted} [{end}]"
 
 
 def train_transitions(

@@ -10,7 +10,7 @@ import numpy as np
 
 from nnet3.base.kaldi_io.specifiers import NO_TABLE
 from nnet3.base.kaldi_io.table_values import matrix_writer, random_access_vectors, real_writer
-from nnet3.base.options.recognizer import FbankOptions, IvectorOptions, MfccOptions
+from nnet3.base.options.recognizer import FeatureOptions, IvectorOptions
 from nnet3.cli.feature_tables import write_by_speaker
 from nnet3.cli.messages import LeftOut, say
 from nnet3.cli.recordings import recordings_of_table
@@ -27,9 +27,7 @@ _BAND_OF_WHOLE_RECORDINGS = 99  # what Kaldi's programs leave of the band when t
 _PITCH = 3  # columns of pitch behind those of the features, which extractors do not know
 
 
-def write_audio_features(
-    recordings: str, output: str, options: MfccOptions | FbankOptions, durations: str, **chosen: Any
-) -> int:
+def write_audio_features(recordings: str, output: str, options: FeatureOptions, durations: str, **chosen: Any) -> int:
     """Writes features of all recordings that can be read. Returns 1, an exit status, if there were none.
 
     `durations`: a table of seconds to write, "" for none. Raises ArgumentError for mel bins that are always empty.
@@ -58,7 +56,7 @@ def each_recording(recordings: str, make: Callable[[AudioSource], T]) -> Iterato
 
 
 def _features(
-    recording: AudioSource, options: MfccOptions | FbankOptions, *, channel: int, least_seconds: float, less_mean: bool
+    recording: AudioSource, options: FeatureOptions, *, channel: int, least_seconds: float, less_mean: bool
 ) -> tuple[np.ndarray, float]:
     """Returns features, (frames, columns), of a channel (-1: the first), less their mean or not, and the seconds.
 

@@ -29,7 +29,7 @@ from nnet3.cli.messages import LeftOut, say
 from nnet3.cli.number_tables import part_of_file
 from nnet3.errors import Nnet3Error
 from nnet3.speech.features.cmvn import Normalising, add_to_stats
-from nnet3.speech.features.feature_changes import pasted, spliced, subsampled, with_deltas
+from nnet3.speech.features.feature_changes import pasted, shifted, spliced, subsampled, with_deltas
 from nnet3.speech.features.features import OnlineCmvn
 
 S = TypeVar("S")
@@ -78,6 +78,25 @@ def paste(sources: Sequence[str], output: str, tolerance: int, binary: bool) -> 
         return pasted([rows, *parts], tolerance)
 
     return write_changed(sources[0], output, beside)
+
+
+def shift(source: str, output: str, frames: int, binary: bool) -> int:
+    """Writes features that come so many frames later; the first or last frame takes the places that are left."""
+    if is_table(source):
+        return write_changed(source, output, lambda _, rows: shifted(rows, frames), "Shifted")
+    rows = shifted(dense(part_of_file(source)), frames)
+    save(output, binary, lambda writer: writer.matrix(rows))
+    return 0
+
+
+def concatenate(sources: Sequence[str], output: str, binary: bool) -> None:
+    """Writes the frames of the matrices in several files one behind the other."""
+    parts = [dense(part_of_file(name)) for name in sources]
+    widths = {name: part.shape[1] for name, part in zip(sources, parts, strict=True) if len(part)}
+    if len(set(widths.values())) > 1:
+        raise Nnet3Error("columns differ: " + ", ".join(f"{name} has {width}" for name, width in widths.items()))
+    whole = np.concatenate([part for part in parts if len(part)] or parts[:1])
+    save(output, binary, lambda writer: writer.matrix(whole))
 
 
 def write_changed(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ from typing import Any
 from nnet3.base.kaldi_io.files import write_atomically
 from nnet3.base.kaldi_io.fst import Fst
 from nnet3.base.kaldi_io.fst_file import fst_writer, load_fst, open_fst_table, save_fst
+from nnet3.base.kaldi_io.graph_file import read_graph
 from nnet3.base.kaldi_io.lattice import open_lattice_table
+from nnet3.base.kaldi_io.load import open_rxfilename
 from nnet3.base.kaldi_io.symbols import SymbolTable, load_symbols
 from nnet3.base.kaldi_io.table_values import open_int_vector_table, open_pair_table
 from nnet3.base.kaldi_io.table_writer import TableWriter
@@ -30,6 +33,8 @@ from nnet3.speech.language_models.const_arpa_making import make_const_arpa
 from nnet3.speech.language_models.graph_words import DIGEST, check_words, digest_of_grammar, write_digest
 from nnet3.speech.language_models.integer_arpa import read_integer_arpa
 from nnet3.speech.language_models.lang_folder import LISTS_OF_PHONES, Dictionary, write_lang
+from nnet3.speech.search.grammar_graph import FIRST_NONTERMINAL, Grammar, write_grammar
+from nnet3.speech.search.grammar_making import prepared
 from nnet3.training.chain.denominator_graph import DenominatorGraph
 from nnet3.training.chain.graphs.denominator_fst import make_denominator_fst
 from nnet3.training.chain.graphs.fst_changes import sorted_by_label, with_labels
@@ -111,6 +116,44 @@ def project(fst: str, output: str, side: str) -> None:
     """Copies the labels of one side of an FST to the other."""
     read = load_fst(fst)
     save_fst(with_labels(read, read.olabel if side == "output" else read.ilabel), output)
+
+
+def copy_fsts(source: str, output: str) -> int:
+    """Copies a table of FSTs. Returns 1, an exit status, if it is empty."""
+    with open_fst_table(source) as table, fst_writer(output) as writer:
+        for key, fst in table:
+            writer.write(key, fst)
+        say(f"Copied {writer.count} FSTs.")
+        return int(writer.count == 0)
+
+
+def prepare_for_grammars(source: str, output: str, first_symbol: int) -> None:
+    """Writes a graph with nonterminals as grammars need it."""
+    with _in_file(source):
+        save_fst(prepared(read_graph(open_rxfilename(source)).fst, first_symbol), output)
+
+
+def make_grammar(top: str, nonterminals: Sequence[str], sources: Sequence[str], output: str, first_symbol: int) -> None:
+    """Writes a grammar of a top graph and the graphs of nonterminals, by their numbers."""
+    parts: dict[int, Fst] = {}
+    for number, source in zip(nonterminals, sources, strict=True):
+        if not number.isdecimal() or int(number) < first_symbol + FIRST_NONTERMINAL or int(number) in parts:
+            raise Nnet3Error(
+                f"'{number}': expected the number of a nonterminal of one's own, which is at least "
+                f"{first_symbol + FIRST_NONTERMINAL}, and each once"
+            )
+        parts[int(number)] = read_graph(open_rxfilename(source)).fst
+    grammar = Grammar(first_symbol, read_graph(open_rxfilename(top)).fst, parts)
+    save(output, True, lambda writer: write_grammar(writer, grammar))
+
+
+@contextmanager
+def _in_file(name: str) -> Iterator[None]:
+    """Errors of a graph name its file."""
+    try:
+        yield
+    except ModelFormatError as error:
+        raise error if error.source else ModelFormatError(error.message, name) from None
 
 
 def init_tree(topology: str, tree: str, model: str, sequences: str, min_count: int, binary: bool) -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import TypeVar
 
 import click
 
 from nnet3.base.kaldi_io.reader import Reader
-from nnet3.base.kaldi_io.table_values import read_alignment
+from nnet3.base.kaldi_io.table_values import open_words_table, random_access_words, read_alignment, words_writer
 from nnet3.base.kaldi_io.tables import TableReader
 from nnet3.base.text import words_of
-from nnet3.cli.messages import say
+from nnet3.cli.messages import LeftOut, say
 from nnet3.errors import Nnet3Error
-from nnet3.speech.asr.word_errors import WordErrors, word_errors
+from nnet3.speech.asr.word_errors import WordErrors, aligned_words, word_errors
 
 T = TypeVar("T")
 Words = tuple[str, ...] | tuple[int, ...]
@@ -43,6 +44,26 @@ def compute_wer(said: str, heard: str, text: bool, mode: str) -> None:
     click.echo(f"%WER {100 * total.rate:.2f} [ {total.errors} / {total.words}, {counts} ]{partial}")
     click.echo(f"%SER {100 * total.sentence_rate:.2f} [ {total.wrong_sentences} / {total.sentences} ]")
     click.echo(f"Scored {total.sentences} sentences, {absent} not present in hyp.")
+
+
+def align_texts(first: str, second: str, output: str, nothing: str, between: str) -> int:
+    """Writes the words of two texts side by side, pair by pair. Returns 1, an exit status, if no text is in both."""
+    left_out, by_key = LeftOut(), random_access_words(second)
+
+    def aligned(key: str, words: list[str]) -> list[str]:
+        others = by_key.get(key)
+        if others is None:
+            raise Nnet3Error(f"{second} has no text for it")
+        if nothing in (*words, *others):
+            raise click.UsageError(f"the text of '{key}' has the word {nothing}: choose another --special-symbol")
+        pairs = [[*pair, between] for pair in aligned_words(words, others, nothing)]
+        return list(chain.from_iterable(pairs))[:-1]
+
+    with open_words_table(first) as table, words_writer(output) as writer:
+        for key, pairs in left_out.each(table, aligned):
+            writer.write(key, pairs)
+        say(f"Done {writer.count} sentences, failed for {left_out.failed}")
+        return int(writer.count == 0)
 
 
 def each_once(table: Iterable[tuple[str, T]], name: str) -> Iterator[tuple[str, T]]:

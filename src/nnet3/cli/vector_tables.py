@@ -147,22 +147,65 @@ def transform(transforms: str, source: str, output: str, utt2spk: str) -> int:
 
     A matrix (outputs, inputs + 1) has an offset as its last column.
     """
-    whole = None if is_table(transforms) else dense(part_of_file(transforms))
-    by_key = None if whole is not None else random_access_matrices(transforms)
-    speakers = random_access_tokens(utt2spk) if utt2spk else None
+    find = _finder(transforms, utt2spk)
 
     def transformed(key: str, rows: np.ndarray) -> np.ndarray:
-        speaker = key if speakers is None else speakers.get(key)
-        matrix = whole if by_key is None else (None if speaker is None else by_key.get(speaker))
-        if matrix is None:
-            raise Nnet3Error("there is no transform for it")
-        columns = rows.shape[1]
+        matrix, columns = find(key), rows.shape[1]
         if matrix.shape[1] not in (columns, columns + 1):
             raise Nnet3Error(f"it has {columns} columns, the transform is for {matrix.shape[1]}")
         changed = rows @ matrix[:, :columns].T
         return changed if matrix.shape[1] == columns else changed + matrix[:, columns]
 
     return write_changed(source, output, transformed, "Applied transform to")
+
+
+def compose(first: str, second: str, output: str, binary: bool, utt2spk: str, is_affine: bool) -> int:
+    """Writes products of transforms, of which the second is applied first: each may be a table or a matrix in a file.
+
+    `utt2spk`: the first table is by utterance, the second one by speaker. `is_affine`: the last column of the second
+    transform is an offset. Returns 1, an exit status, if all products were left out.
+    """
+    if (is_table(first) or is_table(second)) != is_table(output):
+        raise Nnet3Error(f"{output}: products of tables make a table, those of two files a file")
+    if utt2spk and not (is_table(first) and is_table(second)):
+        raise Nnet3Error("--utt2spk is for two tables of transforms")
+    if not is_table(output):
+        product = _product(dense(part_of_file(first)), dense(part_of_file(second)), is_affine)
+        save(output, binary, lambda writer: writer.matrix(product))
+        return 0
+    if not is_table(first):
+        whole = dense(part_of_file(first))
+        return write_changed(second, output, lambda _, matrix: _product(whole, matrix, is_affine), "Composed")
+    find = _finder(second, utt2spk)
+    return write_changed(first, output, lambda key, matrix: _product(matrix, find(key), is_affine), "Composed")
+
+
+def _finder(transforms: str, utt2spk: str) -> Callable[[str], np.ndarray]:
+    """Returns what finds the transform of an utterance: the one in a file, or its own or its speaker's in a table."""
+    if not is_table(transforms):
+        whole = dense(part_of_file(transforms))
+        return lambda _: whole
+    by_key, speakers = random_access_matrices(transforms), random_access_tokens(utt2spk) if utt2spk else None
+
+    def found(key: str) -> np.ndarray:
+        speaker = key if speakers is None else speakers.get(key)
+        matrix = None if speaker is None else by_key.get(speaker)
+        if matrix is None:
+            raise Nnet3Error("there is no transform for it")
+        return matrix
+
+    return found
+
+
+def _product(first: np.ndarray, second: np.ndarray, is_affine: bool) -> np.ndarray:
+    """Returns first times second; if the first one has a column more than the second has rows, that is an offset."""
+    rows = len(second)
+    if rows == 0 or first.shape[1] not in (rows, rows + 1):
+        raise Nnet3Error(f"a matrix of {first.shape[1]} columns does not fit one of {rows} rows")
+    if first.shape[1] == rows + 1:
+        second = np.pad(second, ((0, 1), (0, 0 if is_affine else 1)))
+        second[-1, -1] = 1
+    return first @ second
 
 
 def append_vectors(source: str, vectors: str, output: str) -> int:

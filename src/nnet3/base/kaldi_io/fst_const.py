@@ -9,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.base.kaldi_io.fst import Fst
-from nnet3.base.kaldi_io.fst_header import CONST, FstHeader, read_fst_header
+from nnet3.base.kaldi_io.fst_header import CONST, FstHeader, read_fst_header, write_fst_header
+from nnet3.base.kaldi_io.fst_properties import EXPANDED
 from nnet3.base.kaldi_io.reader import Reader
+from nnet3.base.kaldi_io.writer import Writer
 
 Integers = npt.NDArray[np.integer]
 _STATE = np.dtype([("final", "<f4"), ("first", "<u4"), ("arcs", "<u4"), ("iepsilons", "<u4"), ("oepsilons", "<u4")])
@@ -52,6 +54,18 @@ def read_const(reader: Reader, header: FstHeader) -> Fst:
     names = "ilabel", "olabel", "cost", "dst"
     ilabel, olabel, cost, dst = _columns(reader, header.arcs, _ARC, names, "arcs of an FST")
     return Fst(header.start, final, offsets, ilabel, olabel, cost, dst)
+
+
+def write_const(writer: Writer, fst: Fst) -> None:
+    """Writes what `read_const` reads, with its header, not aligned."""
+    states, arcs = np.zeros(fst.num_states, _STATE), np.empty(fst.num_arcs, _ARC)
+    states["final"], states["first"], states["arcs"] = fst.final, fst.offsets[:-1], np.diff(fst.offsets)
+    for name, labels in (("iepsilons", fst.ilabel), ("oepsilons", fst.olabel)):
+        states[name] = np.bincount(fst.src[labels == 0], minlength=fst.num_states)
+    arcs["ilabel"], arcs["olabel"], arcs["cost"], arcs["dst"] = fst.ilabel, fst.olabel, fst.cost, fst.dst
+    write_fst_header(writer, CONST, EXPANDED, fst, arcs=fst.num_arcs)
+    writer.raw(states.tobytes())
+    writer.raw(arcs.tobytes())
 
 
 def _columns(reader: Reader, count: int, record: np.dtype, names: tuple[str, ...], what: str) -> list[npt.NDArray[Any]]:

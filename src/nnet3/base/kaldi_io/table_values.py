@@ -112,7 +112,7 @@ def read_words(reader: Reader) -> list[str]:
 
 
 def write_words(writer: Writer, words: Sequence[str]) -> None:
-    writer.text_line(" ".join(words))
+    writer.text("".join(f"{word} " for word in words) + "\n")
 
 
 def write_token(writer: Writer, token: str) -> None:
@@ -228,7 +228,7 @@ int_vector_writer = _INT_VECTORS.writer
 open_pair_table, pair_writer = _PAIRS.open, _PAIRS.writer
 real_pair_writer = _REAL_PAIRS.writer
 open_token_table, random_access_tokens, token_writer = _TOKENS.open, _TOKENS.by_key, _TOKENS.writer
-open_words_table, random_access_words = _WORDS.open, _WORDS.by_key
+open_words_table, random_access_words, words_writer = _WORDS.open, _WORDS.by_key, _WORDS.writer
 random_access_reals, real_writer = _REALS.by_key, _REALS.writer
 open_posterior_table, random_access_posteriors = _POSTERIORS.open, _POSTERIORS.by_key
 random_access_int32s, int32_writer = _NUMBERS.by_key, _NUMBERS.writer

@@ -124,6 +124,32 @@ class FbankOptions(FrameOptions):
 
 
 @dataclass(frozen=True)
+class PlpOptions(FrameOptions):
+    """Perceptual linear prediction: cepstra that predict energies as loud as they are heard (plp.conf)."""
+
+    lpc_order: int = option(12, Integer(within(1, _MOST_BINS)), "Order of linear prediction.")
+    num_ceps: int = option(13, Integer(within(2, _MOST_BINS)), "Coefficients, C0 included.")
+    use_energy: bool = option(True, _BOOLEAN, "Energy instead of C0.")
+    compress_factor: float = option(0.33333, Number(above(0)), "Power of the energies of mel bins.")
+    cepstral_lifter: float = option(22.0, Number(at_least(0)), "Scales coefficients (0: not).")
+    cepstral_scale: float = option(1.0, Number(), "Scales coefficients too.")
+
+    @property
+    def dim(self) -> int:
+        """Numbers per frame."""
+        return self.num_ceps
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        yield from super().conflicts()
+        if self.num_ceps > self.lpc_order + 1:
+            yield "num_ceps", f"num_ceps must be at most lpc_order + 1, {self.lpc_order + 1}, got {self.num_ceps}"
+
+
+FeatureOptions = MfccOptions | FbankOptions | PlpOptions
+"""Options of any kind of features."""
+
+
+@dataclass(frozen=True)
 class SpliceOptions(Options):
     """Frames that are put side by side for ivectors (splice.conf)."""
 
@@ -276,9 +302,10 @@ class OnlineFeatureOptions(Options):
     Directories move, so of a file only the name counts: it lies in the directory's own folders.
     """
 
-    feature_type: str = option("mfcc", choice("mfcc", "fbank", "plp"), "Features; plp is refused.")
+    feature_type: str = option("mfcc", choice("mfcc", "fbank", "plp"), "Features.")
     mfcc_config: str = option("", Text(), "Options of MFCCs.", metavar="FILE")
     fbank_config: str = option("", Text(), "Options of mel bins.", metavar="FILE")
+    plp_config: str = option("", Text(), "Options of PLP.", metavar="FILE")
     cmvn_config: str = option(
         "", Text(), "Options of online CMVN of the network's input (none: no CMVN).", metavar="FILE"
     )
@@ -292,8 +319,6 @@ class OnlineFeatureOptions(Options):
     )  # fmt: skip
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
-        if self.feature_type == "plp":
-            yield "feature_type", "no package computes PLP features as Kaldi does: take a model of MFCCs or mel bins"
         if self.cmvn_config and not self.global_cmvn_stats:
             yield "cmvn_config", "cmvn_config needs global_cmvn_stats"
 

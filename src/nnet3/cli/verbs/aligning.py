@@ -189,3 +189,26 @@ def show_alignments(symbols: str, model: str, alignments: str) -> None:
     """
     for line in later.alignment_tables.shown(symbols, model, alignments):
         click.echo(line)
+
+
+@verb()
+@arguments(symbols="PHONES.TXT", model="MODEL", counts="[COUNTS]")
+def show_transitions(symbols: str, model: str, counts: str) -> None:
+    """Print the transition-states of a model, with their transition-ids, probabilities and ends, and the count of each
+    one's pdf, if a vector of counts is given.
+
+    nnet3 show-transitions phones.txt final.mdl
+    """
+    for line in later.alignment_tables.shown_transitions(symbols, model, counts):
+        click.echo(line)
+
+
+@verb()
+@arguments(model="MODEL")
+def transition_info(model: str) -> None:
+    """Print how many phones, pdfs, transition-ids and transition-states a model has.
+
+    nnet3 transition-info final.mdl
+    """
+    for line in later.alignment_tables.facts_of_transitions(model):
+        click.echo(line)

@@ -14,6 +14,20 @@ from nnet3.cli.verb import verb
 
 
 @verb()
+@click.option(
+    "--special-symbol", "nothing", default="<eps>", show_default=True, help="Beside a word of one text alone."
+)
+@click.option("--separator", "between", default=";", show_default=True, help="Between pairs.")
+@arguments(first="TEXT-RSPECIFIER", second="TEXT-RSPECIFIER", output="ALIGNMENT-WSPECIFIER")
+def align_text(**given: Any) -> int:
+    """Write the words of two texts side by side, so that they differ least: 'KEY a a ; b <eps> ; c c'.
+
+    nnet3 align-text ark:text ark:heard ark,t:-
+    """
+    return later.scoring.align_texts(**given)
+
+
+@verb()
 @whole_number("--bos-symbol", "bos", least=1, required=True, help="The word that begins sentences.")
 @whole_number("--eos-symbol", "eos", least=1, required=True, help="The word that ends sentences.")
 @whole_number("--unk-symbol", "unk", default=-1, help="Stands for unknown words; -1: unknown words are not said.")
@@ -65,6 +79,16 @@ def compute_wer(said: str, heard: str, text: bool, mode: str) -> None:
 
 
 @verb()
+@arguments(source="FST-RSPECIFIER", output="FST-WSPECIFIER")
+def fstcopy(source: str, output: str) -> int:
+    """Copy a table of FSTs.
+
+    nnet3 fstcopy scp:graphs.scp "ark:|gzip -c > graphs.gz"
+    """
+    return later.graph_making.copy_fsts(source, output)
+
+
+@verb()
 @click.option("--project-type", "side", type=click.Choice(["input", "output"]), default="input", show_default=True,
               help="The side whose labels are kept.")  # fmt: skip
 @arguments(fst="[FST", output="[FST]]")
@@ -90,6 +114,28 @@ def init_tree(topology: str, tree: str, model: str, sequences: str, min_count: i
     nnet3 init-tree --phones=ark:phones.ark --min-count=50 data/lang/topo tree 0.trans_mdl
     """
     later.graph_making.init_tree(topology, tree, model, sequences, min_count, binary)
+
+
+@verb()
+@whole_number("--nonterm-phones-offset", "first_symbol", least=2, required=True, help="#nonterm_bos in phones.txt.")
+@flag("--write-as-grammar", "as_grammar", default=True, hidden=True)
+@ignored("--make-mutable")
+@arguments(names="FST...", output="OUT")
+def make_grammar_fst(names: tuple[str, ...], output: str, first_symbol: int, as_grammar: bool) -> None:
+    """Prepare a graph with nonterminals for grammars, or join a top graph and the graphs of nonterminals, each behind
+    the number that #nonterm:NAME has in phones.txt, into the grammar that nnet3-latgen-grammar reads.
+
+    nnet3 make-grammar-fst --nonterm-phones-offset=317 HCLG1.fst prepared1.fst
+    nnet3 make-grammar-fst --nonterm-phones-offset=317 prepared.fst 321 prepared1.fst grammar.fst
+    """
+    if not as_grammar:
+        raise click.UsageError("--write-as-grammar=false: a grammar is written as one, which decoders read")
+    if len(names) == 1:
+        later.graph_making.prepare_for_grammars(names[0], output, first_symbol)
+    elif len(names) % 2:
+        later.graph_making.make_grammar(names[0], names[1::2], names[2::2], output, first_symbol)
+    else:
+        raise click.UsageError("give a graph and the file to write, or a top graph and pairs of a number and a graph")
 
 
 @verb()

@@ -19,7 +19,6 @@ from nnet3.base.options.recognizer import (
 from nnet3.base.options.waves import TrailingSilenceOptions
 from nnet3.cli import later
 from nnet3.cli.declared import takes
-from nnet3.cli.messages import say
 from nnet3.cli.options import Decorator, all_of, arguments, flag, ignored, integer, number, word_symbols_option
 from nnet3.cli.verb import run_on_cpu, verb
 
@@ -31,14 +30,8 @@ def _rule(name: str) -> Decorator:
     return takes(name, EndpointRule, prefix=f"endpoint.{name}.", defaults=ENDPOINT_RULES[name])
 
 
-def _warn_of_plp(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    if value:
-        say("warning: --plp-config has no effect: features are MFCCs or mel bins")
-
-
 _feature_options: Decorator = all_of(
     takes("features", OnlineFeatureOptions, omit=("frame_subsampling_factor",)),
-    click.option("--plp-config", hidden=True, expose_value=False, callback=_warn_of_plp),
     takes("weighting", SilenceWeightingOptions, prefix="ivector-silence-weighting."),
     ignored("--num-threads-startup", kind=integer()),
 )

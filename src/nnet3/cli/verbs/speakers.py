@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from nnet3.base.options.speaker import (
@@ -135,6 +137,21 @@ def extract_segments(recordings: str, segments: str, output: str, least: float, 
     nnet3 extract-segments scp:wav.scp segments ark:- | nnet3 compute-mfcc-feats ark:- ark:mfcc.ark
     """
     later.voice_tables.extract_segments(recordings, segments, output, least, overshoot)
+
+
+@verb()
+@number("--min-segment-length", default=0.1, help="Leave out what is not longer (seconds).")
+@number("--max-overshoot", default=0.0, help="How far a segment may reach over the end (seconds).")
+@whole_number("--frame-shift", least=1, default=10, help="Milliseconds from frame to frame.")
+@whole_number("--frame-length", least=1, default=25, help="Milliseconds of a frame.")
+@flag("--snip-edges", default=True, show_default=True, help="Leave out last frames that reach over the segment's end.")
+@arguments(source="FEATURES-RSPECIFIER", segments="SEGMENTS", output="FEATURES-WSPECIFIER")
+def extract_feature_segments(source: str, segments: str, output: str, **given: Any) -> int:
+    """Cut segments out of features. A line of SEGMENTS is 'SEGMENT UTTERANCE START END', in seconds.
+
+    nnet3 extract-feature-segments --snip-edges=false scp:feats.scp segments ark:parts.ark
+    """
+    return later.voice_tables.cut_features(source, segments, output, later.voice_tables.FeatureSegments(**given))
 
 
 @verb()
@@ -287,6 +304,17 @@ def make_rttm(segments: str, labels: str, output: str, channel: int) -> None:
     nnet3 make-rttm segments labels rttm
     """
     later.speaker_scores.write_rttm(segments, labels, output, channel)
+
+
+@verb()
+@text_option("--map", "labels", metavar="FILE", help="Lines of two labels, and the label that they become.")
+@arguments(first="VAD-RSPECIFIER", second="VAD-RSPECIFIER", output="VAD-WSPECIFIER")
+def merge_vads(**given: Any) -> int:
+    """Merge the labels of frames of two tables: a voice where both have one, or what --map says.
+
+    nnet3 merge-vads scp:vad_energy.scp scp:vad_music.scp ark:vad.ark
+    """
+    return later.voice_tables.merge_voice_activities(**given)
 
 
 @verb()

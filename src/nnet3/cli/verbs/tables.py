@@ -9,9 +9,11 @@ import click
 from nnet3.base.options.recognizer import (
     CmvnOptions,
     FbankOptions,
+    FeatureOptions,
     IvectorOptions,
     MfccOptions,
     OnlineCmvnOptions,
+    PlpOptions,
     SpliceOptions,
 )
 from nnet3.base.text.values import Integer, Number, at_least, within
@@ -44,8 +46,8 @@ _WITHOUT_EFFECT = all_of(
 )
 
 
-def _audio_features_verb(kind: str, what: str, options: type[MfccOptions | FbankOptions]) -> Verb:
-    """The verb that makes features of a kind, `mfcc` or `fbank` (Kaldi: compute-mfcc-feats, compute-fbank-feats)."""
+def _audio_features_verb(kind: str, what: str, options: type[FeatureOptions]) -> Verb:
+    """The verb that makes features of a kind, `mfcc`, `fbank` or `plp` (Kaldi: compute-mfcc-feats and so on)."""
     name = f"compute-{kind}-feats"
 
     @verb(name, program_defaults=_KALDI_DEFAULTS, help=_HELP.format(what=what, kind=kind))
@@ -134,6 +136,7 @@ def compute_cmvn_stats(features: str, output: str, spk2utt: str, weights: str, b
 
 compute_fbank_feats = _audio_features_verb("fbank", "energies of mel bins", FbankOptions)
 compute_mfcc_feats = _audio_features_verb("mfcc", "mel frequency cepstral coefficients", MfccOptions)
+compute_plp_feats = _audio_features_verb("plp", "perceptual linear prediction features", PlpOptions)
 
 
 @verb()

@@ -24,6 +24,34 @@ def append_vector_to_feats(**given: Any) -> int:
 
 
 @verb()
+@text_option("--utt2spk", metavar="RSPECIFIER", help="The first table is by utterance, the second by speaker.")
+@flag("--b-is-affine", "is_affine", help="The last column of the second transform is an offset.")
+@binary_option
+@arguments(first="TRANSFORM", second="TRANSFORM", output="TRANSFORM-OUT")
+def compose_transforms(**given: Any) -> int:
+    """Multiply transforms of features, of which the second is applied first: matrices in files or in tables. --binary
+    is about a file.
+
+    nnet3 compose-transforms lda.mat ark:speaker.trans ark:both.trans
+    """
+    return later.vector_tables.compose(**given)
+
+
+@verb()
+@binary_option
+@arguments(names="IN... OUT")
+def concat_feats(names: tuple[str, ...], binary: bool) -> None:
+    """Put the frames of matrices in files one behind the other.
+
+    nnet3 concat-feats feats.ark:25 feats.ark:90125 both.mat
+    """
+    *sources, output = names
+    if len(sources) < 2:
+        raise click.UsageError("give at least two files of features, and the one to write")
+    later.feature_tables.concatenate(sources, output, binary)
+
+
+@verb()
 @binary_option
 @number("--scale", default=1.0, help="Multiplies all numbers.")
 @flag("--apply-log", help="Logarithms; numbers below 1e-20 count as that.")
@@ -91,6 +119,18 @@ def select_feats(columns: str, source: str, output: str) -> int:
     nnet3 select-feats 0-12,15 scp:feats.scp ark:some.ark
     """
     return later.vector_tables.select_columns(columns, source, output)
+
+
+@verb()
+@whole_number("--shift", "frames", default=0, help="Frames that features come later (negative: earlier).")
+@binary_option
+@arguments(source="FEATURES", output="FEATURES-OUT")
+def shift_feats(**given: Any) -> int:
+    """Shift features in time, in a table or in a file; the first or last frame fills up. --binary is about a file.
+
+    nnet3 shift-feats --shift=1 scp:feats.scp ark:later.ark
+    """
+    return later.feature_tables.shift(**given)
 
 
 @verb()

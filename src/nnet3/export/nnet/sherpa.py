@@ -20,7 +20,7 @@ import torch
 
 from nnet3.base.kaldi_io.fst import Fst
 from nnet3.base.kaldi_io.fst_file import load_fst, save_fst
-from nnet3.base.options.recognizer import FbankOptions, MfccOptions
+from nnet3.base.options.recognizer import FbankOptions, MfccOptions, PlpOptions
 from nnet3.errors import ExportError
 from nnet3.export.nnet.export_onnx import export_onnx
 from nnet3.export.nnet.features import cosine_transform
@@ -56,27 +56,29 @@ def export_sherpa(model: str | os.PathLike[str], folder: str | os.PathLike[str])
         raise ExportError(f"{source.path}: sherpa-onnx searches one graph, HCLG.fst, with words.txt beside it")
     if not isinstance(acoustic, AcousticModel):
         raise ExportError(f"{source.path}: {source.network} is a raw network, not an acoustic model")
-    _check(acoustic, source)
+    features = _check(acoustic, source)
     pdfs = acoustic.nnet.node_dim("output")
     graph = graph_of_columns(load_fst(os.fspath(files.files["HCLG.fst"])), acoustic.transition_model.pdf_of_label, pdfs)
     target.mkdir(parents=True, exist_ok=True)
     decoding, path = source.decoding, target / "model.onnx"
     export_onnx(
-        network_of_mel_bins(acoustic.nnet, source.features),
+        network_of_mel_bins(acoustic.nnet, features),
         path,
         frame_subsampling_factor=decoding.frame_subsampling_factor,
         acoustic_scale=decoding.acoustic_scale,
     )
-    _add_metadata(path, source.features, 1 + _COPIES * pdfs)
+    _add_metadata(path, features, 1 + _COPIES * pdfs)
     save_fst(graph, os.fspath(target / "HLG.fst"))
     names = ["<blk>", *(f"{kind}{pdf}" for kind in ("pdf", "odd", "even") for pdf in range(pdfs))]
     (target / "tokens.txt").write_text("".join(f"{name} {number}\n" for number, name in enumerate(names)))
     shutil.copyfile(files.words, target / "words.txt")
 
 
-def _check(model: AcousticModel, source: ModelFolder) -> None:
-    """Raises ExportError for features that sherpa-onnx does not compute, and for scores that it does not take."""
+def _check(model: AcousticModel, source: ModelFolder) -> MfccOptions | FbankOptions:
+    """Returns the options of features. Raises ExportError for features and scores that sherpa-onnx has no way for."""
     options = source.features
+    if isinstance(options, PlpOptions):
+        raise ExportError(f"{source.path}: sherpa-onnx has no way for PLP features")
     wrong = [f"{name}={getattr(options, name)}" for name, value in _FIXED.items() if getattr(options, name) != value]
     if isinstance(options, FbankOptions) and not (options.use_log_fbank and options.use_power):
         wrong.append("mel bins that are no logarithms of power")
@@ -88,6 +90,7 @@ def _check(model: AcousticModel, source: ModelFolder) -> None:
         wrong.append("priors, which chain models do not have")
     if wrong:
         raise ExportError(f"{source.path}: sherpa-onnx has no way for {', '.join(wrong)}")
+    return options
 
 
 def network_of_mel_bins(nnet: Nnet, options: MfccOptions | FbankOptions) -> Nnet:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx_ir as ir
@@ -19,10 +19,11 @@ from nnet3.export.nnet.features import FeatureOptions, add_features
 from nnet3.export.nnet.file_forms import FrameRange
 from nnet3.export.nnet.sources import Fed, Form, Given, Source
 from nnet3.export.nnet.streams import NEXT, Streams
-from nnet3.speech.features.features import FEATURE_KINDS, FeatureStream, read_feature_options
+from nnet3.speech.features.features import FeatureStream, read_feature_options
 
 WAVE, COUNT, FRAMES = "wave", "count", "frames"
 REST, LAST_FRAME, END = "wave.rest", "wave.frame", "wave.end"
+_KINDS = "mfcc", "fbank"  # of features that a graph computes
 _LOUDNESS = 1000.0  # of random samples
 _MOST_SAMPLES = 8192  # of a Fourier transform, whose factors are 270 MB then
 
@@ -197,9 +198,9 @@ def read_wave(features: str, dim: int) -> Wave:
     Raises ExportError for what no graph can do, and where a network wants features of another `dim`.
     """
     kind, _, path = features.partition(":")
-    if kind not in FEATURE_KINDS or not path:
+    if kind not in _KINDS or not path:
         raise ExportError(f"features must be mfcc:FILE or fbank:FILE, with a config file of Kaldi's, got '{features}'")
-    options = read_feature_options(path, kind)
+    options = cast("FeatureOptions", read_feature_options(path, kind))
     if options.dither:
         raise ExportError(f"{path}: dither cannot be in the file, which computes the same every time: say --dither=0")
     if options.transform_samples > _MOST_SAMPLES:

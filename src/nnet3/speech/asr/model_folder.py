@@ -14,8 +14,7 @@ from nnet3.base.kaldi_io.files import check_is_path
 from nnet3.base.kaldi_io.symbols import SymbolTable
 from nnet3.base.options.recognizer import (
     DecodingOptions,
-    FbankOptions,
-    MfccOptions,
+    FeatureOptions,
     OnlineCmvnOptions,
     SilenceWeightingOptions,
 )
@@ -96,7 +95,7 @@ class FrontModel:
     """Everything between audio and scores: the acoustic model and how its inputs are made."""
 
     acoustic_model: AcousticModel
-    features: MfccOptions | FbankOptions
+    features: FeatureOptions
     decoding: DecodingOptions
     silence_weighting: SilenceWeightingOptions = field(default_factory=SilenceWeightingOptions)
     ivectors: IvectorModel | None = None

@@ -22,6 +22,7 @@ from nnet3.base.options.recognizer import (
 from nnet3.base.text import whole_number
 from nnet3.errors import ModelFormatError
 from nnet3.speech.features.conf_file import read_conf
+from nnet3.speech.features.features import FEATURE_KINDS
 from nnet3.speech.features.pitch_features import PitchFeatureStream, WithPitch
 from nnet3.speech.search.endpoints import RULES
 
@@ -41,7 +42,7 @@ _OF_DECODERS = (
 )
 _OF_PROGRAMS = (
     r"chunk-length|online|do-endpointing|word-symbol-table|num-threads-startup|samp-freq|output-period|read-timeout|"
-    r"port-num|produce-time|plp-config"
+    r"port-num|produce-time"
 )
 
 
@@ -100,9 +101,9 @@ def read_kaldi_settings(path: Path, factor: Path) -> Settings:
     names = {"": _CHAIN, "/features": OnlineFeatureOptions(), "ivector-silence-weighting": SilenceWeightingOptions()}
     sections = read_conf(path, {**names, **_endpoint_sections()}, f"{_OF_DECODERS}|{_OF_PROGRAMS}")
     features = cast(OnlineFeatureOptions, sections["/features"])
-    other = {"mfcc": "fbank", "fbank": "mfcc"}[features.feature_type]
-    if getattr(features, f"{other}_config"):
-        _LOG.warning("%s: --%s-config has no effect with --feature-type=%s", path, other, features.feature_type)
+    for other in FEATURE_KINDS.keys() - {features.feature_type}:
+        if getattr(features, f"{other}_config"):
+            _LOG.warning("%s: --%s-config has no effect with --feature-type=%s", path, other, features.feature_type)
     if features.online_pitch_config and not features.add_pitch:
         _LOG.warning("%s: --online-pitch-config has no effect without --add-pitch=true", path)
     if features.global_cmvn_stats and not features.cmvn_config:

@@ -13,8 +13,7 @@ from nnet3.base.options.pitch import PitchFeatureOptions, PitchOptions
 from nnet3.base.options.recognizer import (
     DecodingOptions,
     ExtractorFileOptions,
-    FbankOptions,
-    MfccOptions,
+    FeatureOptions,
     OnlineCmvnOptions,
     OnlineFeatureOptions,
     SilenceWeightingOptions,
@@ -39,7 +38,7 @@ class OnlineFeatures(NamedTuple):
     """The features of a network's input; the extractor of ivectors, the normalisation of the input (options and
     statistics of everybody) and the pitch behind the features, or None."""
 
-    features: MfccOptions | FbankOptions
+    features: FeatureOptions
     ivectors: IvectorModel | None
     cmvn: tuple[OnlineCmvnOptions, Doubles] | None
     pitch: PitchSettings | None

@@ -66,6 +66,28 @@ def word_errors(said: Sequence[Hashable], heard: Sequence[Hashable]) -> WordErro
     return WordErrors(len(reference), insertions, deletions, substitutions, 1, wrong)
 
 
+def aligned_words(first: Sequence[str], second: Sequence[str], nothing: str) -> list[tuple[str, str]]:
+    """Returns the words of both sentences side by side, with the fewest differences; of several ways Kaldi's.
+
+    `nothing` stands beside a word that is in one sentence alone.
+    """
+    number: dict[str, int] = {}
+    rows, columns = (
+        np.array([number.setdefault(word, len(number)) for word in words], np.int64) for words in (first, second)
+    )
+    distances = _distances(columns, rows)
+    row, column = len(first), len(second)
+    pairs: list[tuple[str, str]] = []
+    while row or column:
+        replaced = _at(distances, row - 1, column - 1) + _differ(rows, columns, row, column)
+        left_out, put_in = _at(distances, row - 1, column) + 1, _at(distances, row, column - 1) + 1
+        both = replaced <= min(left_out, put_in)
+        in_first, in_second = both or left_out <= put_in, both or put_in < left_out
+        pairs.append((first[row - 1] if in_first else nothing, second[column - 1] if in_second else nothing))
+        row, column = row - in_first, column - in_second
+    return pairs[::-1]
+
+
 def _distances(reference: Integers, hypothesis: Integers) -> Integers:
     """Returns the fewest errors of the first words of both, (heard words + 1, said words + 1)."""
     columns = np.arange(len(reference) + 1)

@@ -54,6 +54,11 @@ def subsampled(features: Rows, step: int, offset: int = 0) -> Rows:
     return features[offset::step]
 
 
+def shifted(features: Rows, frames: int) -> Rows:
+    """Returns features `frames` later, as many as before; the first or the last one fills up (Kaldi: shift-feats)."""
+    return features[np.clip(np.arange(len(features)) - frames, 0, len(features) - 1)]
+
+
 def pasted(parts: Sequence[Rows], tolerance: int = 0) -> Rows:
     """Returns features of the same utterance side by side (Kaldi: paste-feats).
 

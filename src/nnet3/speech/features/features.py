@@ -8,12 +8,20 @@ from typing import Any, cast
 
 import numpy as np
 
-from nnet3.base.options.recognizer import FbankOptions, MfccOptions, OnlineCmvnOptions, SpliceOptions
+from nnet3.base.options.recognizer import (
+    FbankOptions,
+    FeatureOptions,
+    MfccOptions,
+    OnlineCmvnOptions,
+    PlpOptions,
+    SpliceOptions,
+)
 from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error
 from nnet3.speech.arrays.aliases import Doubles, Integers, Rows
 from nnet3.speech.arrays.row_buffer import RowBuffer
 from nnet3.speech.features.audio import Resampler, Samples
 from nnet3.speech.features.conf_file import read_conf
+from nnet3.speech.features.plp import PlpCepstra
 
 try:
     import kaldi_native_fbank
@@ -21,7 +29,7 @@ except ImportError:  # pragma: no cover
     kaldi_native_fbank = None
 
 
-FEATURE_KINDS: Mapping[str, type[MfccOptions | FbankOptions]] = {"mfcc": MfccOptions, "fbank": FbankOptions}
+FEATURE_KINDS: Mapping[str, type[FeatureOptions]] = {"mfcc": MfccOptions, "fbank": FbankOptions, "plp": PlpOptions}
 _IGNORED = "max-feature-vectors|vtln-(low|high)|debug-mel"  # options of Kaldi's that change nothing here
 _FRAME_FIELDS = {
     "sample_frequency": "samp_freq",
@@ -50,7 +58,7 @@ class FeatureStream:
     part of the band, in hundredths, that resampling leaves (`Resampler`).
     """
 
-    def __init__(self, options: MfccOptions | FbankOptions, rate: float, band: int = 100):
+    def __init__(self, options: FeatureOptions, rate: float, band: int = 100):
         wanted = options.sample_frequency
         for flag, is_refused in (
             ("allow-upsample", rate < wanted and not options.allow_upsample),
@@ -60,6 +68,8 @@ class FeatureStream:
                 raise ArgumentError(f"the audio has {rate:g} Hz, the model {wanted:g} Hz and --{flag}=false")
         self.options = options
         self._computer = _computer(options)
+        self._plp = PlpCepstra(options) if isinstance(options, PlpOptions) else None
+        self._columns = options.dim if self._plp is None else self._plp.inputs
         self._resampler = None if rate == wanted else Resampler(rate, wanted, band)
         self._done = 0
 
@@ -72,34 +82,34 @@ class FeatureStream:
         if last:
             self._computer.input_finished()
         ready = self._computer.num_frames_ready
-        rows = np.empty((ready - self._done, self.options.dim), np.float32)
+        rows = np.empty((ready - self._done, self._columns), np.float32)
         for row, frame in zip(rows, range(self._done, ready), strict=True):  # the package gives one at a time
             row[:] = self._computer.get_frame(frame)
         self._computer.pop(ready - self._done)
         self._done = ready
-        return rows
+        return rows if self._plp is None else self._plp.of(rows)
 
 
-def _computer(options: MfccOptions | FbankOptions) -> Any:
+def _computer(options: FeatureOptions) -> Any:
     theirs = _native_options(options)
     is_mfcc = isinstance(options, MfccOptions)
     return kaldi_native_fbank.OnlineMfcc(theirs) if is_mfcc else kaldi_native_fbank.OnlineFbank(theirs)
 
 
-def frame_window(options: MfccOptions | FbankOptions) -> Rows:
+def frame_window(options: FeatureOptions) -> Rows:
     """Returns the window, (frame_samples,)."""
     theirs = _native_options(options)
     window = kaldi_native_fbank.FeatureWindowFunction(theirs.frame_opts)
     return np.array(window.apply([1.0] * options.frame_samples), np.float32)
 
 
-def mel_weights(options: MfccOptions | FbankOptions) -> Rows:
+def mel_weights(options: FeatureOptions) -> Rows:
     """Returns the weights of the Fourier transform's energies in mel bins, (bins, transform_samples / 2 + 1)."""
     theirs = _native_options(options)
     return np.array(kaldi_native_fbank.MelBanks(theirs.mel_opts, theirs.frame_opts, 1.0).get_matrix())
 
 
-def check_mel_bins(options: MfccOptions | FbankOptions) -> None:
+def check_mel_bins(options: FeatureOptions) -> None:
     """Raises ArgumentError for an always empty mel bin, without any frequency of the Fourier transform."""
     empty = np.flatnonzero(~mel_weights(options).any(axis=1))
     if len(empty):
@@ -109,8 +119,11 @@ def check_mel_bins(options: MfccOptions | FbankOptions) -> None:
         )
 
 
-def _native_options(options: MfccOptions | FbankOptions) -> Any:
-    """Returns the options as those of kaldi-native-fbank. Raises Nnet3Error if it is not installed."""
+def _native_options(options: FeatureOptions) -> Any:
+    """Returns the options as those of kaldi-native-fbank, for PLP those of energies of mel bins.
+
+    Raises Nnet3Error if it is not installed.
+    """
     if kaldi_native_fbank is None:
         raise Nnet3Error("features of audio need kaldi-native-fbank: pip install 'nnet3[asr]'")
     is_mfcc = isinstance(options, MfccOptions)
@@ -118,17 +131,19 @@ def _native_options(options: MfccOptions | FbankOptions) -> Any:
     groups: tuple[tuple[Any, Mapping[str, str]], ...] = (
         (theirs.frame_opts, _FRAME_FIELDS),
         (theirs.mel_opts, _MEL_FIELDS),
-        (theirs, {name: name for name in _OWN_FIELDS if hasattr(options, name)}),
+        (theirs, {name: name for name in _OWN_FIELDS if hasattr(options, name) and hasattr(theirs, name)}),
     )
     for group, fields in groups:
         for name, field in fields.items():
             setattr(group, field, getattr(options, name))
+    if isinstance(options, PlpOptions):
+        theirs.use_log_fbank = theirs.htk_compat = False
     return theirs
 
 
-def read_feature_options(path: str | os.PathLike[str], kind: str, **defaults: Any) -> MfccOptions | FbankOptions:
-    """Returns what a config file such as mfcc.conf says, of kind "mfcc" or "fbank". Raises as `read_conf` does."""
-    return cast("MfccOptions | FbankOptions", read_conf(path, {"": FEATURE_KINDS[kind](**defaults)}, _IGNORED)[""])
+def read_feature_options(path: str | os.PathLike[str], kind: str, **defaults: Any) -> FeatureOptions:
+    """Returns what a config file such as mfcc.conf says, of kind "mfcc", "fbank" or "plp". Raises as `read_conf`."""
+    return cast("FeatureOptions", read_conf(path, {"": FEATURE_KINDS[kind](**defaults)}, _IGNORED)[""])
 
 
 class OnlineCmvn:

@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.base.kaldi_io.fst import Fst
-from nnet3.base.kaldi_io.fst_const import read_const
+from nnet3.base.kaldi_io.fst_const import read_const, write_const
 from nnet3.base.kaldi_io.fst_header import CONST, read_fst_header
 from nnet3.base.kaldi_io.reader import Reader
+from nnet3.base.kaldi_io.writer import Writer
 from nnet3.errors import ModelFormatError
 from nnet3.speech.arrays.aliases import Flags, Integers
 from nnet3.speech.arrays.arcs import arcs_leaving
@@ -23,11 +24,16 @@ from nnet3.speech.arrays.number_of_key import NumberOfKey
 from nnet3.speech.search.growing_graph import GrowingGraph, put
 
 _FORMAT = 1
-_CROSSES = np.float32(4096.0)  # the final cost of a state from where arcs lead to other graphs
-_FIRST_LABEL, _MULTIPLE = 10_000_000, 1000  # of labels of nonterminals: the first, and what a nonterminal counts
-_BEGIN, _END, _REENTER, _FIRST_NONTERMINAL = 1, 2, 3, 4  # symbols, counted from the first one
+CROSSES = np.float32(4096.0)  # the final cost of a state from where arcs lead to other graphs
+FIRST_LABEL, _MULTIPLE = 10_000_000, 1000  # of labels of nonterminals: the first, and what a nonterminal counts
+BEGIN, END, REENTER, FIRST_NONTERMINAL = 1, 2, 3, 4  # symbols, counted from the first one
 _TOP, _NOBODY = 0, -1
 _MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+def encoding_multiple(first_symbol: int) -> int:
+    """Returns by how much the labels of a nonterminal are above those of the nonterminal before."""
+    return _MULTIPLE * ((first_symbol + _MULTIPLE) // _MULTIPLE)
 
 
 class Grammar(NamedTuple):
@@ -54,12 +60,24 @@ def read_grammar(reader: Reader) -> Grammar:
     parts: dict[int, Fst] = {}
     for _ in range(count):
         nonterminal = reader.int32()
-        if nonterminal < first_symbol + _FIRST_NONTERMINAL or nonterminal in parts:
+        if nonterminal < first_symbol + FIRST_NONTERMINAL or nonterminal in parts:
             raise reader.error(f"expected a graph of another nonterminal, got that of {nonterminal}")
         parts[nonterminal] = read_const(reader, read_fst_header(reader, (CONST,)))
     reader.expect("</GrammarFst>")
     reader.finish()
     return Grammar(first_symbol, top, parts)
+
+
+def write_grammar(writer: Writer, grammar: Grammar) -> None:
+    """Writes a grammar in the form that `read_grammar` reads, which is binary."""
+    writer.token("<GrammarFst>")
+    for number in (_FORMAT, len(grammar.parts), grammar.first_symbol):
+        writer.int32(number)
+    write_const(writer, grammar.top)
+    for nonterminal, fst in grammar.parts.items():
+        writer.int32(nonterminal)
+        write_const(writer, fst)
+    writer.token("</GrammarFst>")
 
 
 class _Entries:
@@ -103,7 +121,7 @@ class GrammarGraph(GrowingGraph):
         shifted = zip(fsts, self._first_state, strict=False)
         self._targets = np.concatenate([fst.dst.astype(np.int64) + first for fst, first in shifted])
         final = np.concatenate([fst.final for fst in fsts])
-        self._crosses: Flags = final == _CROSSES
+        self._crosses: Flags = final == CROSSES
         self._finals = np.where(self._crosses, np.inf, final).astype(np.float32)
         self._starts = np.array([fst.start for fst in fsts], np.int64) + self._first_state[:-1]
         self._number_of = {nonterminal: number for number, nonterminal in enumerate(grammar.parts, 1)}
@@ -124,14 +142,14 @@ class GrammarGraph(GrowingGraph):
 
     def _decode_labels(self, first_symbol: int) -> None:
         """Takes labels of nonterminals apart: symbol, counted from the first one, -1 for other labels, and phone."""
-        multiple = _MULTIPLE * ((first_symbol + _MULTIPLE) // _MULTIPLE)
-        symbol, self._phone = np.divmod(self._labels.astype(np.int64) - _FIRST_LABEL, multiple)
-        self._symbol = np.where(self._labels >= _FIRST_LABEL, symbol - first_symbol, -1)
+        multiple = encoding_multiple(first_symbol)
+        symbol, self._phone = np.divmod(self._labels.astype(np.int64) - FIRST_LABEL, multiple)
+        self._symbol = np.where(self._labels >= FIRST_LABEL, symbol - first_symbol, -1)
         self._first_symbol = first_symbol
-        arc = np.flatnonzero((self._symbol == _BEGIN) | (self._symbol == _REENTER))
+        arc = np.flatnonzero((self._symbol == BEGIN) | (self._symbol == REENTER))
         src = np.repeat(np.arange(len(self._offsets) - 1), np.diff(self._offsets))
         self._entries = _Entries(src[arc], arc, self._phone[arc], len(self._offsets) - 1)
-        leaves = (self._symbol == _END) | (self._symbol >= _FIRST_NONTERMINAL)
+        leaves = (self._symbol == END) | (self._symbol >= FIRST_NONTERMINAL)
         wrong = self._crosses[src] != leaves
         if wrong.any():
             raise ModelFormatError(
@@ -167,9 +185,7 @@ class GrammarGraph(GrowingGraph):
         instance, state = self._instance[states], self._state[states]
         arc, of = arcs_leaving(self._offsets, state)
         symbol = self._symbol[arc]
-        inside, back, into = (
-            np.flatnonzero(kind) for kind in (symbol < 0, symbol == _END, symbol >= _FIRST_NONTERMINAL)
-        )
+        inside, back, into = (np.flatnonzero(kind) for kind in (symbol < 0, symbol == END, symbol >= FIRST_NONTERMINAL))
         label, word, cost = self._labels[arc], self._words[arc], self._costs[arc]
         target, target_instance = self._targets[arc], instance[of]
         kept = [inside]
