@@ -14,6 +14,11 @@ Integers = npt.NDArray[np.integer]
 
 def breadth_first(fst: Fst, states: Integers) -> Integers:
     """All states that can be reached from `states`, in breadth-first order, arcs taken in order: (reached,) int64."""
+    return np.concatenate([np.empty(0, np.int64), *breadth_first_fronts(fst, states)])
+
+
+def breadth_first_fronts(fst: Fst, states: Integers) -> list[Integers]:
+    """The same as a list, by the number of arcs from `states`: first `states` themselves."""
     place = np.full(fst.num_states, -1)
     front = np.asarray(states, np.int64)
     place[front] = 0
@@ -24,7 +29,7 @@ def breadth_first(fst: Fst, states: Integers) -> Integers:
         found = found[place[found] < 0]
         place[found[::-1]] = np.arange(len(found))[::-1]  # the first occurrence stays
         front = found[place[found] == np.arange(len(found))].astype(np.int64)
-    return np.concatenate(fronts) if fronts else np.empty(0, np.int64)
+    return fronts
 
 
 def _backward(fst: Fst) -> tuple[Integers, Integers]:

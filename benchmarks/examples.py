@@ -1,0 +1,132 @@
+"""What it costs a processor core to read, shuffle and merge training examples, and how many GPUs that feeds.
+
+python -m benchmarks.examples [--count 1500] [--minibatch 64] [--sharing 1,8,64]
+
+Processor time of one thread, for chain examples of 150 frames and for frame-labelled ones of 8, with the contexts of
+the TDNN-F. Each process of a run reads, shuffles and divides all examples, and merges its own share: so many examples a
+second reach each of J processes that a core has time to make.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.chain import PDFS, make_supervision
+from nnet3.base.kaldi_io.compressed import compress
+from nnet3.base.kaldi_io.sparse import SparseMatrix
+from nnet3.examples import EXAMPLES, Example, NnetIo, example_writer
+from nnet3.training.chain.example import CHAIN_EXAMPLES, ChainExample, chain_minibatch
+from nnet3.training.chain.supervision import ChainTarget
+from nnet3.training.examples.example import ExampleKind, ExampleReader
+from nnet3.training.examples.source import MinibatchSource, Position, SourceOptions
+from nnet3.training.train.to_minibatch import to_minibatch
+
+FEATURES, IVECTOR, CONTEXT, FACTOR = 40, 100, 34, 3
+DIMS = {"input": FEATURES, "ivector": IVECTOR}
+DIFFERENT = 50  # so many examples take turns
+BUFFER = 1000
+
+
+def chain_examples() -> Iterator[ChainExample]:
+    """150 frames and their context, compressed, an ivector, a supervision of 50 frames."""
+    rng, frames = np.random.default_rng(0), 150
+    for _ in range(DIFFERENT):
+        target = ChainTarget(
+            "output", _indexes(0, frames, FACTOR), make_supervision(1, frames // FACTOR), np.ones(50, np.float32)
+        )
+        yield ChainExample(_inputs(rng, frames), (target,))
+
+
+def labelled_examples() -> Iterator[Example]:
+    """8 frames and their context, compressed, an ivector, a label each."""
+    rng, frames = np.random.default_rng(0), 8
+    for _ in range(DIFFERENT):
+        labels = rng.integers(0, PDFS, frames).astype(np.int32)
+        target = SparseMatrix(frames, PDFS, np.arange(frames + 1), labels, np.ones(frames, np.float32))
+        yield Example((*_inputs(rng, frames), NnetIo("output", _indexes(0, frames), target)))
+
+
+def _inputs(rng: np.random.Generator, frames: int) -> tuple[NnetIo, ...]:
+    rows = _indexes(-CONTEXT, frames + CONTEXT)
+    features = compress(rng.standard_normal((len(rows), FEATURES)).astype(np.float32))
+    ivector = rng.standard_normal((1, IVECTOR)).astype(np.float32)
+    return NnetIo("input", rows, features), NnetIo("ivector", _indexes(0, 1), ivector)
+
+
+def _indexes(first: int, last: int, step: int = 1) -> np.ndarray:
+    times = np.arange(first, last, step)
+    return np.stack([0 * times, times, 0 * times], axis=1).astype(np.int32)
+
+
+def seconds_for(entries: Iterable[Any], count: int) -> float:
+    """The processor time that one of `count` entries takes."""
+    start = time.thread_time()
+    deque(entries, maxlen=0)
+    return (time.thread_time() - start) / count
+
+
+def measure(
+    kind: ExampleKind[Any], examples: Iterable[Any], prepare: Callable[[Any, str], Any], count: int, minibatch: int
+) -> dict[str, float]:
+    """Bytes of an example, and the seconds to read it, to shuffle and group it, and to merge it."""
+    known = list(examples)
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "train.ark"
+        with example_writer(f"ark:{path}", kind) as writer:
+            for number in range(count):
+                writer.write(f"example-{number}", known[number % len(known)])
+        table, size = f"ark:{path}", path.stat().st_size / count
+
+        def source(ranks: int) -> MinibatchSource[Any, Any]:
+            options = SourceOptions(
+                minibatch_size=f"1:{minibatch // ranks}", shuffle_buffer=min(BUFFER, count), num_ranks=ranks
+            )
+            return MinibatchSource([table], kind, prepare, options)
+
+        def read() -> float:
+            with ExampleReader(table, kind) as reader:
+                return seconds_for(reader, count)
+
+        rounds = [
+            (read(), seconds_for(source(1)._groups(0), count), seconds_for(source(1).prepared(Position()), count))
+            for _ in range(3)
+        ]
+    reading, grouped, made = (min(times) for times in zip(*rounds, strict=True))
+    return {"bytes": size, "read": reading, "shuffle": grouped - reading, "merge": made - grouped}
+
+
+@click.command()
+@click.option("--count", default=1500, show_default=True, help="Examples in the archive.")
+@click.option("--minibatch", default=64, show_default=True)
+@click.option("--sharing", default="1,8,64", show_default=True, help="Numbers of processes that share minibatches.")
+def main(count: int, minibatch: int, sharing: str) -> None:
+    """Print a table."""
+    kinds: dict[str, tuple[ExampleKind[Any], Iterable[Any], Callable[[Any, str], Any]]] = {
+        "chain, 150 frames": (CHAIN_EXAMPLES, chain_examples(), lambda example, key: chain_minibatch(example, DIMS, key)),
+        "frames, 8": (EXAMPLES, labelled_examples(), lambda example, key: to_minibatch(example, DIMS, {"output": PDFS}, key)),
+    }
+    processes = [int(number) for number in sharing.split(",")]
+    table = Table(title=f"examples, minibatches of {minibatch}, processor time of one core", box=None)
+    columns = ["examples", "kB", "read, µs", "shuffle, group", "merge", *(f"of {j}: each gets/s" for j in processes)]
+    for column in columns:
+        table.add_column(column, justify="left" if column == "examples" else "right")
+    for name, made in kinds.items():
+        found = measure(*made, count, minibatch)
+        costs = [f"{1e6 * found[part]:.0f}" for part in ("read", "shuffle", "merge")]
+        rates = [1 / (j * (found["read"] + found["shuffle"]) + found["merge"]) for j in processes]
+        table.add_row(name, f"{found['bytes'] / 1000:.1f}", *costs, *(f"{rate:.0f}" for rate in rates))
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main()
