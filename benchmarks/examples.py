@@ -3,8 +3,8 @@
 python -m benchmarks.examples [--count 1500] [--minibatch 64] [--sharing 1,8,64]
 
 Processor time of one thread, for chain examples of 150 frames and for frame-labelled ones of 8, with the contexts of
-the TDNN-F. Each process of a run reads, shuffles and divides all examples, and merges its own share: so many examples a
-second reach each of J processes that a core has time to make.
+the TDNN-F. A run reads all examples once in each process, and so learns their places. Then each process shuffles and
+divides the places of all examples, and reads and merges its own share: a core has time for so many of each process.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from nnet3.training.chain.example import CHAIN_EXAMPLES, ChainExample, chain_min
 from nnet3.training.chain.supervision import ChainTarget
 from nnet3.training.examples.example import ExampleKind, ExampleReader
 from nnet3.training.examples.source import MinibatchSource, Position, SourceOptions
+from nnet3.training.examples.stored import StoredTable
 from nnet3.training.train.to_minibatch import to_minibatch
 
 FEATURES, IVECTOR, CONTEXT, FACTOR = 40, 100, 34, 3
@@ -78,7 +79,7 @@ def seconds_for(entries: Iterable[Any], count: int) -> float:
 def measure(
     kind: ExampleKind[Any], examples: Iterable[Any], prepare: Callable[[Any, str], Any], count: int, minibatch: int
 ) -> dict[str, float]:
-    """Bytes of an example, and the seconds to read it, to shuffle and group it, and to merge it."""
+    """Bytes of an example, and seconds: to read it first, to shuffle and group its place, to read and merge it."""
     known = list(examples)
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "train.ark"
@@ -87,22 +88,23 @@ def measure(
                 writer.write(f"example-{number}", known[number % len(known)])
         table, size = f"ark:{path}", path.stat().st_size / count
 
-        def source(ranks: int) -> MinibatchSource[Any, Any]:
-            options = SourceOptions(
-                minibatch_size=f"1:{minibatch // ranks}", shuffle_buffer=min(BUFFER, count), num_ranks=ranks
-            )
-            return MinibatchSource([table], kind, prepare, options)
+        def source(stored: Sequence[StoredTable | None] = ()) -> MinibatchSource[Any, Any]:
+            options = SourceOptions(minibatch_size=f"1:{minibatch}", shuffle_buffer=BUFFER)
+            return MinibatchSource([table], kind, prepare, options, stored=stored)
 
         def read() -> float:
             with ExampleReader(table, kind) as reader:
                 return seconds_for(reader, count)
 
-        rounds = [
-            (read(), seconds_for(source(1)._groups(0), count), seconds_for(source(1).prepared(Position()), count))
-            for _ in range(3)
-        ]
-    reading, grouped, made = (min(times) for times in zip(*rounds, strict=True))
-    return {"bytes": size, "read": reading, "shuffle": grouped - reading, "merge": made - grouped}
+        rounds = []
+        for _ in range(3):
+            counted = source()
+            first = seconds_for(counted._groups(0), count)
+            known = source(counted.stored)
+            places = seconds_for(known._groups(0), count)
+            rounds.append((read(), first, places, seconds_for(known.prepared(Position()), count)))
+    reading, first, places, made = (min(times) for times in zip(*rounds, strict=True))
+    return {"bytes": size, "first": first, "places": places, "read": reading, "merge": made - places - reading}
 
 
 @click.command()
@@ -112,18 +114,26 @@ def measure(
 def main(count: int, minibatch: int, sharing: str) -> None:
     """Print a table."""
     kinds: dict[str, tuple[ExampleKind[Any], Iterable[Any], Callable[[Any, str], Any]]] = {
-        "chain, 150 frames": (CHAIN_EXAMPLES, chain_examples(), lambda example, key: chain_minibatch(example, DIMS, key)),
-        "frames, 8": (EXAMPLES, labelled_examples(), lambda example, key: to_minibatch(example, DIMS, {"output": PDFS}, key)),
+        "chain, 150 frames": (
+            CHAIN_EXAMPLES,
+            chain_examples(),
+            lambda example, key: chain_minibatch(example, DIMS, key),
+        ),
+        "frames, 8": (
+            EXAMPLES,
+            labelled_examples(),
+            lambda example, key: to_minibatch(example, DIMS, {"output": PDFS}, key),
+        ),
     }
     processes = [int(number) for number in sharing.split(",")]
     table = Table(title=f"examples, minibatches of {minibatch}, processor time of one core", box=None)
-    columns = ["examples", "kB", "read, µs", "shuffle, group", "merge", *(f"of {j}: each gets/s" for j in processes)]
+    columns = ["examples", "kB", "at first, µs", "place", "read", "merge", *(f"of {j}: each gets/s" for j in processes)]
     for column in columns:
         table.add_column(column, justify="left" if column == "examples" else "right")
     for name, made in kinds.items():
         found = measure(*made, count, minibatch)
-        costs = [f"{1e6 * found[part]:.0f}" for part in ("read", "shuffle", "merge")]
-        rates = [1 / (j * (found["read"] + found["shuffle"]) + found["merge"]) for j in processes]
+        costs = [f"{1e6 * found[part]:.1f}" for part in ("first", "places", "read", "merge")]
+        rates = [1 / (j * found["places"] + found["read"] + found["merge"]) for j in processes]
         table.add_row(name, f"{found['bytes'] / 1000:.1f}", *costs, *(f"{rate:.0f}" for rate in rates))
     Console(width=120).print(table)
 
