@@ -30,6 +30,7 @@ from nnet3.training.chain.supervision import ChainTarget
 from nnet3.training.examples.example import ExampleKind, ExampleReader
 from nnet3.training.examples.source import MinibatchSource, Position, SourceOptions
 from nnet3.training.examples.stored import StoredTable
+from nnet3.training.train.minibatch import Minibatch
 from nnet3.training.train.to_minibatch import to_minibatch
 
 FEATURES, IVECTOR, CONTEXT, FACTOR = 40, 100, 34, 3
@@ -107,6 +108,14 @@ def measure(
     return {"bytes": size, "first": first, "places": places, "read": reading, "merge": made - places - reading}
 
 
+def _chain_minibatch(example: ChainExample, key: str) -> Minibatch:
+    return chain_minibatch(example, DIMS, key)
+
+
+def _labelled_minibatch(example: Example, key: str) -> Minibatch:
+    return to_minibatch(example, DIMS, {"output": PDFS}, key)
+
+
 @click.command()
 @click.option("--count", default=1500, show_default=True, help="Examples in the archive.")
 @click.option("--minibatch", default=64, show_default=True)
@@ -114,16 +123,8 @@ def measure(
 def main(count: int, minibatch: int, sharing: str) -> None:
     """Print a table."""
     kinds: dict[str, tuple[ExampleKind[Any], Iterable[Any], Callable[[Any, str], Any]]] = {
-        "chain, 150 frames": (
-            CHAIN_EXAMPLES,
-            chain_examples(),
-            lambda example, key: chain_minibatch(example, DIMS, key),
-        ),
-        "frames, 8": (
-            EXAMPLES,
-            labelled_examples(),
-            lambda example, key: to_minibatch(example, DIMS, {"output": PDFS}, key),
-        ),
+        "chain, 150 frames": (CHAIN_EXAMPLES, chain_examples(), _chain_minibatch),
+        "frames, 8": (EXAMPLES, labelled_examples(), _labelled_minibatch),
     }
     processes = [int(number) for number in sharing.split(",")]
     table = Table(title=f"examples, minibatches of {minibatch}, processor time of one core", box=None)

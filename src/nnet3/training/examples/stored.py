@@ -79,7 +79,7 @@ class StoredTable:
             yield StoredExample(table, number, self._forms.forms[form])
 
     def open(self) -> int:
-        """Returns a descriptor of the file. Raises TrainingError if it is another than the one whose places are known."""
+        """Returns a descriptor of the file. Raises TrainingError if it is not as it was when its places were found."""
         try:
             file = os.open(self.path, os.O_RDONLY)
         except OSError as error:
