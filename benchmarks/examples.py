@@ -37,6 +37,7 @@ FEATURES, IVECTOR, CONTEXT, FACTOR = 40, 100, 34, 3
 DIMS = {"input": FEATURES, "ivector": IVECTOR}
 DIFFERENT = 50  # so many examples take turns
 BUFFER = 1000
+MERGED = 64
 
 
 def chain_examples() -> Iterator[ChainExample]:
@@ -47,6 +48,12 @@ def chain_examples() -> Iterator[ChainExample]:
             "output", _indexes(0, frames, FACTOR), make_supervision(1, frames // FACTOR), np.ones(50, np.float32)
         )
         yield ChainExample(_inputs(rng, frames), (target,))
+
+
+def merged_examples() -> Iterator[ChainExample]:
+    """Minibatches of 64 of these, merged beforehand."""
+    examples = list(chain_examples())
+    yield CHAIN_EXAMPLES.merge([examples[number % DIFFERENT] for number in range(MERGED)], True)
 
 
 def labelled_examples() -> Iterator[Example]:
@@ -90,7 +97,8 @@ def measure(
         table, size = f"ark:{path}", path.stat().st_size / count
 
         def source(stored: Sequence[StoredTable | None] = ()) -> MinibatchSource[Any, Any]:
-            options = SourceOptions(minibatch_size=f"1:{minibatch}", shuffle_buffer=BUFFER)
+            sizes = f"1:{minibatch}" if minibatch else None
+            options = SourceOptions(minibatch_size=sizes, shuffle_buffer=BUFFER)
             return MinibatchSource([table], kind, prepare, options, stored=stored)
 
         def read() -> float:
@@ -124,6 +132,7 @@ def main(count: int, minibatch: int, sharing: str) -> None:
     """Print a table."""
     kinds: dict[str, tuple[ExampleKind[Any], Iterable[Any], Callable[[Any, str], Any]]] = {
         "chain, 150 frames": (CHAIN_EXAMPLES, chain_examples(), _chain_minibatch),
+        f"chain, {MERGED} x 150, merged": (CHAIN_EXAMPLES, merged_examples(), _chain_minibatch),
         "frames, 8": (EXAMPLES, labelled_examples(), _labelled_minibatch),
     }
     processes = [int(number) for number in sharing.split(",")]
@@ -132,7 +141,8 @@ def main(count: int, minibatch: int, sharing: str) -> None:
     for column in columns:
         table.add_column(column, justify="left" if column == "examples" else "right")
     for name, made in kinds.items():
-        found = measure(*made, count, minibatch)
+        is_merged = "merged" in name
+        found = measure(*made, count // MERGED if is_merged else count, 0 if is_merged else minibatch)
         costs = [f"{1e6 * found[part]:.1f}" for part in ("first", "places", "read", "merge")]
         rates = [1 / (j * found["places"] + found["read"] + found["merge"]) for j in processes]
         table.add_row(name, f"{found['bytes'] / 1000:.1f}", *costs, *(f"{rate:.0f}" for rate in rates))

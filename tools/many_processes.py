@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import resource
 import shutil
 import signal
 import sys
@@ -67,10 +68,14 @@ class Disturbance:
 
 @dataclass
 class Outcome:
-    """How a run ended: the seconds it took; the statuses of the processes; what those had to say that lost others;
-    the seconds from the disturbance to the end of the last of them; megabytes of all processes together."""
+    """How a run ended.
+
+    The seconds it took, and those of processors; the statuses of the processes; what those had to say that lost others;
+    the seconds from the disturbance to the end of the last of them; the megabytes of all processes together.
+    """
 
     seconds: float
+    processor_seconds: float
     statuses: list[int]
     said: list[str]
     seconds_to_end: float
@@ -99,7 +104,7 @@ def run_together(settings: Path, processes: int, disturbance: Disturbance | None
     said = settings.parent / "said"
     shutil.rmtree(said, ignore_errors=True)
     said.mkdir()
-    port, start, megabytes = free_port(), time.monotonic(), 0.0
+    port, start, worked, megabytes = free_port(), time.monotonic(), _worked(), 0.0
     children = [_forked(settings, rank, processes, port, disturbance, said) for rank in range(processes)]
     running, statuses, disturbed = dict(enumerate(children)), [0] * processes, 0.0
     while running:
@@ -124,7 +129,7 @@ def run_together(settings: Path, processes: int, disturbance: Disturbance | None
         _end([])
         raise RuntimeError("; ".join(path.read_text() for path in said.iterdir()))
     lines = [path.read_text() for path in sorted(said.iterdir())]
-    return Outcome(now - start, statuses, lines, now - disturbed if disturbed else 0.0, megabytes)
+    return Outcome(now - start, _worked() - worked, statuses, lines, now - disturbed if disturbed else 0.0, megabytes)
 
 
 def _end(children: list[int]) -> None:
@@ -159,6 +164,12 @@ def _be_a_process(settings: Path, said: Path) -> NoReturn:
         os._exit(status)
 
 
+def _worked() -> float:
+    """The seconds of processors that ended processes have taken."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def _own_megabytes(process: int) -> float:
     """The memory of a process, of shared pages its part; 0 where the system does not say it."""
     try:
@@ -184,7 +195,15 @@ def compare(processes: int, slow: float, timeout: float, say: Console) -> list[s
     """What is wrong with runs of so many processes of which one is slow, hangs or dies; prints a table."""
     wrong = []
     table = Table(box=None)
-    for column in ("the last process", "seconds", "lost the others", "seconds to end", "checkpoint", "MB of all"):
+    for column in (
+        "the last process",
+        "seconds",
+        "of processors",
+        "lost the others",
+        "seconds to end",
+        "checkpoint",
+        "MB of all",
+    ):
         table.add_column(column, justify="left" if column == "the last process" else "right")
     cases = {
         "is as the others": Disturbance(),
@@ -196,6 +215,8 @@ def compare(processes: int, slow: float, timeout: float, say: Console) -> list[s
     with tempfile.TemporaryDirectory() as name:
         settings = write_task(Path(name).resolve(), processes, timeout)
         folder = settings.with_suffix("")
+        run(settings)  # alone, so that what a run imports and compiles is there
+        shutil.rmtree(folder)
         for what, disturbance in cases.items():
             outcome, step = disturbed_run(settings, processes, disturbance, timeout)
             is_lost = disturbance.signal != 0
@@ -209,8 +230,9 @@ def compare(processes: int, slow: float, timeout: float, say: Console) -> list[s
             expected = expected or final
             if final != expected:
                 wrong.append(f"{what}: the run ended differently")
-            cells = (f"{outcome.seconds:.1f}", str(outcome.lost), f"{outcome.seconds_to_end:.1f}" if is_lost else "")
-            table.add_row(what, *cells, str(step), f"{outcome.megabytes:.0f}")
+            times = f"{outcome.seconds:.1f}", f"{outcome.processor_seconds:.1f}"
+            end = f"{outcome.seconds_to_end:.1f}" if is_lost else ""
+            table.add_row(what, *times, str(outcome.lost), end, str(step), f"{outcome.megabytes:.0f}")
             shutil.rmtree(folder)
     say.print(table)
     return wrong

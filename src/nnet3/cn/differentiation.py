@@ -17,7 +17,7 @@ from nnet3.cn.node import Node
 from nnet3.cn.order import needed_nodes
 from nnet3.cn.program import Question
 from nnet3.cn.samples import Layouts
-from nnet3.cn.staged import StagedRun
+from nnet3.cn.staged import ProgramPart, StagedRun
 from nnet3.engine.runtime.memory import unrecorded
 from nnet3.errors import ArgumentError, NetworkError
 
@@ -47,7 +47,8 @@ class Counted:
 @dataclass
 class _GradientTask:
     """The gradient of some criteria, for any samples: the nodes whose values are wanted, the nodes whose last frames
-    are kept, all nodes needed by these, the inputs among the needed nodes, and the question for the last samples.
+    are kept, all nodes needed by these, the inputs among the needed nodes, and the question for the last samples;
+    in stages the parts for the last samples.
     """
 
     roots: tuple[Node, ...]
@@ -55,6 +56,7 @@ class _GradientTask:
     needed: list[Node]
     given: list[Node]
     question: Question
+    parts: tuple[Layouts, list[ProgramPart | Node]] | None = None
 
 
 class DifferentiatedNetwork(EvaluatedNetwork):
@@ -198,6 +200,9 @@ class DifferentiatedNetwork(EvaluatedNetwork):
                 training=training,
                 stores_statistics=stores,
             )
+            if task.parts is None or task.parts[0] is not layouts:
+                task.parts = layouts, list(run.parts())
+            run.known_parts = task.parts[1]
             return self._backward_in_stages(run, criteria, extra, task.final)
         layout = layouts.on("")
         if task.question.layout is not layout:

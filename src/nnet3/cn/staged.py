@@ -179,7 +179,7 @@ class StagedRun:
 
     `values` begins with the known values. With `flags` (whether the gradient of each node is needed) values have a
     history for autograd. `leaves`: the parameters read by PyTorch, by node. `probed`: gradients of `probes`.
-    `apart`: see `Question`.
+    `apart`: see `Question`. `known_parts`: the `parts` of an equal run, with equal layouts.
     """
 
     graph: NodeGraph
@@ -196,10 +196,11 @@ class StagedRun:
     leaves: dict[Node, Tensor] = field(default_factory=dict)
     probed: dict[Node, Tensor] = field(default_factory=dict)
     profiler: StagesProfiler | None = None
+    known_parts: Sequence[ProgramPart | Node] | None = None
 
     def run(self) -> None:
         with torch.set_grad_enabled(bool(self.flags)):
-            for part in self.parts():
+            for part in self.parts() if self.known_parts is None else self.known_parts:
                 if isinstance(part, ProgramPart):
                     self._program(part)
                 else:
