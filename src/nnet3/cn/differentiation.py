@@ -257,7 +257,8 @@ class DifferentiatedNetwork(EvaluatedNetwork):
                 rows = self._stamps.value(node)
                 run.values[node] = rows.detach().requires_grad_() if run.flags.get(node, False) else rows
         given = dict(run.values)
-        self._clear_gradients(extra)
+        found_whole = self._nodes.read_by_pytorch
+        self._clear_gradients(extra, found_whole)
         run.run()
         value = sum(weight * float(run.values[node].detach()) for node, weight in criteria.items())
         wanted = [node for node in criteria if run.values[node].requires_grad]
@@ -266,10 +267,15 @@ class DifferentiatedNetwork(EvaluatedNetwork):
             torch.autograd.backward([run.values[node] for node in wanted], weights)
         self._last = self._times_given(final), run.layouts, {node: run.values[node].detach() for node in final}
         for node, leaf in run.leaves.items():
-            if leaf.grad is not None and node in self._nodes.looked_up:
-                self._gradients[node] = leaf.grad  # nobody else gives any
-            elif leaf.grad is not None:
+            if leaf.grad is not None and node not in found_whole:
                 self._gradient(node).add_(leaf.grad)
+        for node in self._differentiated(extra):
+            if node in found_whole:
+                gradient = run.leaves[node].grad if node in run.leaves else None
+                if gradient is None:
+                    self._gradient(node).zero_()
+                else:
+                    self._gradients[node] = gradient
         found = dict(run.probed)
         for node in extra:
             tensor = given.get(node, run.values.get(node))
