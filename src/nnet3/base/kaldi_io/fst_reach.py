@@ -20,9 +20,9 @@ def breadth_first(fst: Fst, states: Integers) -> Integers:
 def breadth_first_fronts(fst: Fst, states: Integers) -> list[Integers]:
     """The same as a list, by the number of arcs from `states`: first `states` themselves."""
     place = np.full(fst.num_states, -1)
-    front = np.asarray(states, np.int64)
+    front: Integers = np.asarray(states, np.int64)
     place[front] = 0
-    fronts = []
+    fronts: list[Integers] = []
     while len(front):
         fronts.append(front)
         found = fst.dst[entries_of_rows(fst.offsets, front)]

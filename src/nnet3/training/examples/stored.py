@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeVar
@@ -121,19 +121,14 @@ class StoredReader:
             os.close(self._files.popitem()[1])
 
 
-def kind_of_stored(kind: ExampleKind[E]) -> ExampleKind[Any]:
+def kind_of_stored(kind: ExampleKind[Any]) -> ExampleKind[Any]:
     """Returns the kind of stored examples of a kind: what grouping asks of it follows from their forms."""
-
-    def structure(example: StoredExample) -> Hashable:
-        return example.form.structure
-
-    def describe(example: StoredExample) -> str:
-        return example.form.description
-
-    def size(example: StoredExample) -> int:
-        return example.form.size
-
-    return replace(kind, structure=structure, describe=describe, size=size)
+    return replace(
+        kind,
+        structure=lambda example: example.form.structure,
+        describe=lambda example: example.form.description,
+        size=lambda example: example.form.size,
+    )
 
 
 def _stamp(status: os.stat_result) -> tuple[int, int]:
