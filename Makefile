@@ -10,6 +10,7 @@ SECONDS ?= 600
 FIRST ?= 1000
 N ?= 300
 PROCESSES ?= 1
+J ?= 64
 ROOM ?= engine/ir
 MUTANTS ?= 50
 EACH ?= 5
@@ -17,7 +18,7 @@ RECORDS ?= command-lines-out
 NATIVE_TESTS ?= $(wildcard tests/native/test_[opr]*.py tests/*/test_native*.py) tests/components/test_large_products.py tests/components/test_packed_affine.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-speech digits digits-chain mini-digits speakers browser quick test prove native-check native-others cuda gpu soak lint bench bench-parts fuzz kill hostile mutate plant record-commands compare-commands real words coverage components onnx xconfig options verbs figures explorer docs wheel release clean
+.PHONY: help demo demo-speech digits digits-chain mini-digits speakers browser quick test prove native-check native-others cuda gpu soak lint bench bench-parts fuzz kill many hostile mutate plant record-commands compare-commands real words coverage components onnx xconfig options verbs figures explorer docs wheel release clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -103,6 +104,9 @@ fuzz: $(VENV)/installed  ## damage models, examples, graphs, settings, checkpoin
 
 kill: $(VENV)/installed  ## kill training runs N times, or one of PROCESSES, at random moments, compare how they end bit for bit
 	OMP_NUM_THREADS=1 $(BIN)/python -m tools.kill_training --kills $(N) --processes $(PROCESSES)
+
+many: $(VENV)/installed  ## let one of J processes of a run, 64, be slow, hang or die: all others must end with one error, checkpoints whole
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.many_processes --processes $(J)
 
 hostile: $(VENV)/installed  ## try each verb on a full disk, killed at each change of a file, with its output over its input, in a read-only folder (VERBS="copy train": these)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tools.hostile --shared $(SHARED) $(VERBS)

@@ -22,6 +22,7 @@ BENCHMARKS = (
     "torch_module",
     "export",
     "chain",
+    "examples",
     "training",
 )
 

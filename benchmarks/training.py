@@ -5,17 +5,24 @@ python -m benchmarks.training [--minibatches 4] [--sequences 64] [--frames 50] [
 The computer's time is that inside `NnetComputer.run`, forward and backward with natural gradient. All else that a step
 takes is the trainer's own cost; both are times of the processor, if one thread computes on it, since other programs may
 run on this machine too. What is left of the time from the first minibatch to the last is waiting for examples.
+
+Several processes of torchrun on as many idle cores stand beside one that torchrun has started alone: how much faster
+they are by the clock on the wall, and what a process takes of its processor for a step, which other programs disturb
+less.
 """
 
 from __future__ import annotations
 
 import io
+import json
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -117,13 +124,33 @@ def run_alone(folder: Path, settings: Path, table: Table, device: str, threads: 
     table.add_row("frames per second", f"{rows * count / (end - begin):.1f}", "")
 
 
-def frames_per_second(folder: Path, settings: Path, processes: int) -> float:
-    """Of several processes: from the log's times, the first two minibatches left aside."""
+def be_one_of_several(settings: Path) -> None:
+    """A process of torchrun; writes (steps, seconds, processor seconds) of all steps but the first two."""
+    moments, original = [], TrainingRun._step
+
+    def step(run: TrainingRun, *arguments: Any) -> Any:
+        result = original(run, *arguments)
+        moments.append((time.perf_counter(), time.process_time()))
+        return result
+
+    TrainingRun._step = step  # type: ignore[method-assign]
+    train_model(KINDS.read(read_settings_text(str(settings))), KINDS, display=Display(Console(file=io.StringIO())))
+    taken = [last - first for first, last in zip(moments[1], moments[-1], strict=True)]
+    settings.with_suffix(f".{os.environ['RANK']}").write_text(json.dumps([len(moments) - 2, *taken]))
+
+
+def cost_of_step(settings: Path, processes: int) -> tuple[float, float]:
+    """Seconds of a step that so many processes take together, and processor seconds of each of them."""
     launch = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-    command = [sys.executable, *launch, "-m", "nnet3", "train-model", str(settings)]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    events = [event for event in read_events(folder / "together") if event["event"] == "train"]
-    return float(sum(event["frames"] for event in events[2:]) / (events[-1]["time"] - events[1]["time"]))
+    command = [sys.executable, *launch, "-m", "benchmarks.training", "--one-of", str(settings)]
+    subprocess.run(command, check=True, capture_output=True)
+    steps, seconds, worked = (
+        sum(each) / processes
+        for each in zip(
+            *(json.loads(settings.with_suffix(f".{rank}").read_text()) for rank in range(processes)), strict=True
+        )
+    )
+    return seconds / steps, worked / steps
 
 
 @click.command()
@@ -134,8 +161,15 @@ def frames_per_second(folder: Path, settings: Path, processes: int) -> float:
 @click.option("--processes", default=2, show_default=True, help="1: do not measure several.")
 @click.option("--device", default="cpu", show_default=True)
 @click.option("--small", is_flag=True, help="A network of 256/64 instead of 1536/160.")
-def main(minibatches: int, sequences: int, frames: int, threads: int, processes: int, device: str, small: bool) -> None:
+@click.option("--one-of", type=click.Path(path_type=Path), hidden=True, help="Be a process that torchrun has started.")
+def main(
+    minibatches: int, sequences: int, frames: int, threads: int, processes: int, device: str, small: bool,
+    one_of: Path | None,
+) -> None:  # fmt: skip
     """Print a table."""
+    if one_of is not None:
+        be_one_of_several(one_of)
+        return
     table = Table(title=f"training run, {sequences} x {frames} output frames, {threads} threads", box=None)
     for column in ("what", "measured", "wanted"):
         table.add_column(column, justify="left" if column == "what" else "right")
@@ -146,15 +180,19 @@ def main(minibatches: int, sequences: int, frames: int, threads: int, processes:
         write_examples(
             folder / "train.ark", Nnet.from_config(config), (minibatches + 1) * sequences * processes, frames
         )
-        for run in ("alone", "together"):
+        several = {f"of-{number}": number for number in dict.fromkeys((1, processes)) if processes > 1}
+        for run in ("alone", *several):
             values = {"sequences": sequences, "device": device, "threads": threads}
             text = SETTINGS.format(name=folder / run, **values)
             text = text.replace("train.ark", f"{folder}/train.ark").replace("net.config", f"{folder}/net.config")
             (folder / f"{run}.toml").write_text(text)
         run_alone(folder, folder / "alone.toml", table, device, threads)
-        if processes > 1:
-            rate = frames_per_second(folder, folder / "together.toml", processes)
-            table.add_row(f"frames per second, {processes} processes", f"{rate:.1f}", "")
+        costs = [cost_of_step(folder / f"{run}.toml", number) for run, number in several.items()]
+        if costs:
+            (alone, worked_alone), (together, worked) = costs
+            faster = processes * alone / together
+            table.add_row(f"{processes} processes / one, speed", f"{faster:.2f}", f">= {0.85 * processes:.2f}")
+            table.add_row("  processor time of a process for a step", f"{worked / worked_alone:.2f}", "")
     Console().print(table)
 
 

@@ -77,7 +77,7 @@ def run(settings: Path) -> int:
 
 def start(settings: Path, processes: int, errors: Path) -> list[int]:
     """Fork the processes of a run; their numbers."""
-    port = _free_port()
+    port = free_port()
     children = []
     for rank in range(processes):
         child = os.fork()
@@ -143,7 +143,8 @@ def _check_end(rank: int, status: int, was_killed: bool, errors: Path) -> None:
         raise RuntimeError(f"process {rank} ended with status {status}")
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Returns a port of the loopback that nobody uses."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from nnet3.base.kaldi_io.fst import Fst
+from nnet3.base.kaldi_io.fst_reach import breadth_first
 from nnet3.chain import Supervision, merge_supervisions
 from nnet3.errors import ModelFormatError
 from nnet3.training.chain.supervision import ChainTarget, concatenate
@@ -35,6 +36,20 @@ def test_states_that_lead_nowhere_are_left_out() -> None:
     never = fst_of([(0, 1, 1, 0.0)], [INF, INF])
     assert concatenate([CHAIN, never]).num_states == 0
     assert concatenate([CHAIN, Fst.empty()]).num_states == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_states_come_breadth_first_however_long_paths_are(seed: int) -> None:
+    """Acceptors of one length for all paths, and some whose paths differ in length, or with cycles."""
+    rng = np.random.default_rng(seed)
+    fsts = [random_acceptor(10 * seed + k, int(rng.integers(1, 5)), 4) for k in range(4)]
+    if seed % 2:
+        longer = fst_of([(0, 1, 1, 0.5), (0, 2, 2, 0.5), (1, 2, 3, 0.1)], [INF, INF, 0.0])
+        cyclic = fst_of([(0, 1, 1, 0.5), (1, 0, 2, 0.5), (1, 2, 3, 0.1)], [INF, INF, 0.0])
+        fsts.insert(int(rng.integers(4)), longer if seed % 4 == 1 else cyclic)
+    merged = concatenate(fsts)
+    assert merged.start == 0
+    np.testing.assert_array_equal(breadth_first(merged, np.array([0])), np.arange(merged.num_states))
 
 
 def test_merging_keeps_what_all_have_in_common() -> None:

@@ -10,6 +10,7 @@ import torch
 
 from nnet3 import cn
 from nnet3.cn.computation_stages import StageKey, find_stages
+from nnet3.cn.stages_run import StagesRun
 from nnet3.errors import NetworkError, ShapeError, TrainingError
 from tests.cn.staged_networks import WORDS, batch_of, classifier, decoder, sentences
 from tests.seeds import RANDOM
@@ -182,6 +183,43 @@ def test_frozen_parameters_get_no_gradient():
     assert set(whole) - set(rest) == {"E", "W"}
     for name, gradient in rest.items():
         np.testing.assert_array_equal(gradient, whole[name])
+
+
+def test_the_stages_of_minibatches_alike_are_found_once(monkeypatch) -> None:
+    """And of others anew: gradients are those of a network that has seen nothing before."""
+    found, original = [], StagesRun.stages
+
+    def stages(run: StagesRun) -> Any:
+        found.append(run)
+        return original(run)
+
+    monkeypatch.setattr(StagesRun, "stages", stages)
+    net = classifier()
+    fresh = net.copy()
+    batches = [sentences(3, 1, 4), sentences(3, 1, 4), sentences(2, 2), sentences(3, 1, 4)]
+    gradients = [net.gradients(batch) for batch in batches]
+    assert len(found) == 3
+    for batch, gradient in zip(batches, gradients, strict=True):
+        for name, expected in fresh.copy().gradients(batch).items():
+            np.testing.assert_array_equal(gradient[name], expected)
+
+
+def test_gradients_of_parameters_that_pytorch_alone_reads() -> None:
+    """They are not added to those before, and are zeros where a criterion does not depend on the parameter."""
+    x, other = cn.input("x", 3), cn.parameter("other", (2, 3))
+    h = cn.macros.fast_lstm(x, 2, name="lstm")
+    J, K = cn.squared_norm(h, name="J"), cn.squared_norm(other @ x, name="K")
+    net = cn.Network({J: 1.0, K: 1.0}, dtype=torch.float64)
+    names = {net.names[node] for node in net._nodes.read_by_pytorch}
+    assert names == {name for name in net.parameters() if name.startswith("lstm.")}
+    batch = {"x": cn.sequences([RANDOM.normal(size=(3, 4))])}
+    first = net.gradients(batch)
+    assert all(np.abs(gradient).max() > 0 for gradient in first.values())
+    for name, gradient in net.gradients(batch).items():
+        np.testing.assert_array_equal(gradient, first[name])
+    net.criteria = {K: 1.0}
+    for name, gradient in net.gradients(batch).items():
+        np.testing.assert_array_equal(gradient, 0 if name in names else first[name])
 
 
 def test_what_one_program_alone_can_do_is_refused():

@@ -17,7 +17,7 @@ from nnet3.cn.node import Node
 from nnet3.cn.order import needed_nodes
 from nnet3.cn.program import Question
 from nnet3.cn.samples import Layouts
-from nnet3.cn.stages_run import StagesRun
+from nnet3.cn.stages_run import ProgramStage, StagesRun
 from nnet3.engine.runtime.memory import unrecorded
 from nnet3.errors import ArgumentError, NetworkError
 
@@ -47,7 +47,8 @@ class Counted:
 @dataclass
 class _GradientTask:
     """The gradient of some criteria, for any samples: the nodes whose values are wanted, the nodes whose last frames
-    are kept, all nodes needed by these, the inputs among the needed nodes, and the question for the last samples.
+    are kept, all nodes needed by these, the inputs among the needed nodes, and the question for the last samples;
+    where there are stages, these for the last samples.
     """
 
     roots: tuple[Node, ...]
@@ -55,6 +56,7 @@ class _GradientTask:
     needed: list[Node]
     given: list[Node]
     question: Question
+    stages: tuple[Layouts, list[ProgramStage | Node]] | None = None
 
 
 class DifferentiatedNetwork(EvaluatedNetwork):
@@ -198,6 +200,9 @@ class DifferentiatedNetwork(EvaluatedNetwork):
                 training=training,
                 stores_statistics=stores,
             )
+            if task.stages is None or task.stages[0] is not layouts:
+                task.stages = layouts, list(run.stages())
+            run.known_stages = task.stages[1]
             return self._backward_in_stages(run, criteria, extra, task.final)
         layout = layouts.on("")
         if task.question.layout is not layout:
@@ -252,7 +257,8 @@ class DifferentiatedNetwork(EvaluatedNetwork):
                 rows = self._stamps.value(node)
                 run.values[node] = rows.detach().requires_grad_() if run.flags.get(node, False) else rows
         given = dict(run.values)
-        self._clear_gradients(extra)
+        found_whole = self._nodes.read_by_pytorch
+        self._clear_gradients(extra, found_whole)
         run.run()
         value = sum(weight * float(run.values[node].detach()) for node, weight in criteria.items())
         wanted = [node for node in criteria if run.values[node].requires_grad]
@@ -261,10 +267,15 @@ class DifferentiatedNetwork(EvaluatedNetwork):
             torch.autograd.backward([run.values[node] for node in wanted], weights)
         self._last = self._times_given(final), run.layouts, {node: run.values[node].detach() for node in final}
         for node, leaf in run.leaves.items():
-            if leaf.grad is not None and node in self._nodes.looked_up:
-                self._gradients[node] = leaf.grad  # nobody else gives any
-            elif leaf.grad is not None:
+            if leaf.grad is not None and node not in found_whole:
                 self._gradient(node).add_(leaf.grad)
+        for node in self._differentiated(extra):
+            if node in found_whole:
+                gradient = run.leaves[node].grad if node in run.leaves else None
+                if gradient is None:
+                    self._gradient(node).zero_()
+                else:
+                    self._gradients[node] = gradient
         found = dict(run.probed)
         for node in extra:
             tensor = given.get(node, run.values.get(node))

@@ -165,6 +165,13 @@ class NodeGraph:
         others = {o for node, position, o in users if not node.operation.chooses_columns(position)}
         return chosen - others - set(self.roots)
 
+    @cached_property
+    def read_by_pytorch(self) -> set[Node]:
+        """Parameters whose gradient autograd finds: all users are nodes between programs."""
+        between = {node for stage in self.stages if not stage.key.is_program for node in stage.nodes}
+        others = {operand for node in self.nodes if node not in between for operand in node.operands}
+        return {node for node in self.parameters if node not in others}
+
     # Nodes by their classes, with the members that only these have.
 
     stored = _nodes_of(StoredNode)

@@ -23,6 +23,7 @@ from nnet3.engine.runtime.second_use_cache import SecondUseCache
 _MOST_RUNNERS = 128
 _MOST_SEQUENCES = 32  # for sequences of some lengths: each may take half a megabyte
 _MOST_ONCE = 4  # and of these, for lengths that were seen once
+_MOST_RECENT = 16  # questions that are known by identity: those of a network in stages come one after another
 
 
 @dataclass
@@ -247,7 +248,7 @@ class Runners:
         self._state, self._program_of, self._runner_of = state, program_of, runner_of
         self._of_samples = SecondUseCache[Runner](_MOST_RUNNERS, _MOST_RUNNERS)
         self._of_sequences = SecondUseCache[Runner](_MOST_SEQUENCES, _MOST_ONCE)
-        self._last: tuple[Question, tuple[object, ...], Runner] | None = None
+        self._recent: dict[Question, tuple[tuple[object, ...], Runner]] = {}
 
     def __len__(self) -> int:
         return len(self._of_samples) + len(self._of_sequences)
@@ -255,15 +256,16 @@ class Runners:
     def find(self, question: Question) -> Runner:
         """The runner for a question: a known runner that works on the present objects and memory, or else a new one."""
         state = self._state(question)
-        if self._last is not None:
-            asked, before, runner = self._last
-            if asked is question and before == state and runner.is_current():
-                return runner
+        recent = self._recent.get(question)
+        if recent is not None and recent[0] == state and recent[1].is_current():
+            return recent[1]
         key, layout = (*question.key, *state), question.layout
         kept = self._of_sequences if layout is not None and layout.are_sequences else self._of_samples
         found = kept.find(key)
         if found is not None and found.is_current():
-            self._last = question, state, found
+            if len(self._recent) >= _MOST_RECENT:
+                self._recent.clear()
+            self._recent[question] = state, found
             return found
         return kept.keep(key, self._made(question, kept.take_spare(key, lambda other: other[1:] == key[1:])))
 
@@ -276,11 +278,12 @@ class Runners:
             spare = None
         program = self._program_of(question, None if spare is None else spare.program)
         if spare is not None and spare.change(program):
+            self._recent = {asked: known for asked, known in self._recent.items() if known[1] is not spare}
             return spare
         return self._runner_of(program)
 
     def clear(self) -> None:
-        self._last = None
+        self._recent.clear()
         self._of_samples.clear()
         self._of_sequences.clear()
 

@@ -179,7 +179,7 @@ class StagesRun:
 
     `values` begins with the known values. With `flags` (whether the gradient of each node is needed) values have a
     history for autograd. `leaves`: the parameters read by PyTorch, by node. `probed`: gradients of `probes`.
-    `apart`: see `Question`.
+    `apart`: see `Question`. `known_stages`: the `stages` of an equal run, with equal layouts.
     """
 
     graph: NodeGraph
@@ -196,10 +196,11 @@ class StagesRun:
     leaves: dict[Node, Tensor] = field(default_factory=dict)
     probed: dict[Node, Tensor] = field(default_factory=dict)
     profiler: StagesProfiler | None = None
+    known_stages: Sequence[ProgramStage | Node] | None = None
 
     def run(self) -> None:
         with torch.set_grad_enabled(bool(self.flags)):
-            for stage in self.stages():
+            for stage in self.stages() if self.known_stages is None else self.known_stages:
                 if isinstance(stage, ProgramStage):
                     self._program(stage)
                 else:

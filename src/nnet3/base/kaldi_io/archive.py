@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from nnet3.base.kaldi_io import files
 from nnet3.base.kaldi_io.parse_numbers import Buffer
@@ -36,6 +36,26 @@ def naming(specifier: str) -> Iterator[None]:
         raise TableError(f"{specifier}: {error}") from None
 
 
+class Extent(NamedTuple):
+    """The bytes of a file in which an entry lies, key included: from `start` up to `end`."""
+
+    path: str
+    start: int
+    end: int
+
+
+def read_entry(reader: Reader, read: Callable[[Reader], T]) -> tuple[str, T]:
+    """Returns the key and the object of the entry at the reader's position, with a header if it is binary."""
+    key = _key(reader)
+    reader.read_header()
+    return key, read(reader)
+
+
+def _key(reader: Reader) -> str:
+    match = reader.match(_KEY, "a key with a blank behind it")
+    return match.group(1).decode("utf-8", "surrogateescape")
+
+
 class Archive:
     """Consecutive entries, out of a buffer that a stream may refill."""
 
@@ -51,6 +71,7 @@ class Archive:
         self._is_refilled = False
         self._has_headers = header
         self.key = ""
+        self.extent: Extent | None = None  # of the last entry, in a file
 
     def next(self, read: Callable[[Reader], T]) -> tuple[str, T] | None:
         """The next entry; None at the end. What a stream cuts off is read again when more of it has come."""
@@ -66,6 +87,8 @@ class Archive:
                 # Positions in the buffer of a stream mean nothing to the user
                 raise TableError(f"the entry '{self.key}': {error.message if self._is_refilled else error}") from None
             if not (self._reader.ran_out and self._refill(start)):
+                if self._stream is None and not self._is_refilled:
+                    self.extent = Extent(self._name, start, self._reader.position)
                 self._reader.release()
                 return entry
 
@@ -119,8 +142,7 @@ class Archive:
         self.key = ""
         if self._reader.at_end():
             return None
-        match = self._reader.match(_KEY, "a key with a blank behind it")
-        self.key = match.group(1).decode("utf-8", "surrogateescape")
+        self.key = _key(self._reader)
         if self._has_headers:
             self._reader.read_header()
         return self.key, read(self._reader)

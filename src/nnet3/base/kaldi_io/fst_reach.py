@@ -14,17 +14,22 @@ Integers = npt.NDArray[np.integer]
 
 def breadth_first(fst: Fst, states: Integers) -> Integers:
     """All states that can be reached from `states`, in breadth-first order, arcs taken in order: (reached,) int64."""
+    return np.concatenate([np.empty(0, np.int64), *breadth_first_fronts(fst, states)])
+
+
+def breadth_first_fronts(fst: Fst, states: Integers) -> list[Integers]:
+    """The same as a list, by the number of arcs from `states`: first `states` themselves."""
     position = np.full(fst.num_states, -1)
-    front = np.asarray(states, np.int64)
+    front: Integers = np.asarray(states, np.int64)
     position[front] = 0
-    fronts = []
+    fronts: list[Integers] = []
     while len(front):
         fronts.append(front)
         found = fst.dst[entries_of_rows(fst.offsets, front)]
         found = found[position[found] < 0]
         position[found[::-1]] = np.arange(len(found))[::-1]  # the first occurrence stays
         front = found[position[found] == np.arange(len(found))].astype(np.int64)
-    return np.concatenate(fronts) if fronts else np.empty(0, np.int64)
+    return fronts
 
 
 def _backward(fst: Fst) -> tuple[Integers, Integers]:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from nnet3.base.kaldi_io.archive import Archive, ScriptObjects, naming
+from nnet3.base.kaldi_io.archive import Archive, Extent, ScriptObjects, naming
 from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.script import ScriptEntry, read_script
 from nnet3.base.kaldi_io.specifiers import parse_rspecifier
@@ -107,6 +107,11 @@ class TableReader(_OpenTable[T]):
     def leave_out(self, is_left_out: Callable[[str], bool]) -> None:
         """Skips the entries of a script whose keys are to be left out; an archive's entries all come."""
         self._remaining = (entry for entry in self._remaining if not is_left_out(entry.key))
+
+    @property
+    def extent(self) -> Extent | None:
+        """The place of the last entry, if it comes from an archive in a file."""
+        return None if self._archive is None else self._archive.extent
 
     def __iter__(self) -> Iterator[tuple[str, T]]:
         return self

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from nnet3.base.kaldi_io.fst import Fst
-from nnet3.base.kaldi_io.fst_reach import breadth_first, coaccessible
+from nnet3.base.kaldi_io.fst_reach import breadth_first, breadth_first_fronts, coaccessible
 from nnet3.errors import ModelFormatError
 from nnet3.training.examples.sequence_target import SequenceTarget
 
@@ -125,22 +125,47 @@ def concatenate(fsts: Sequence[Fst]) -> Fst:
     order = np.lexsort((-np.arange(len(src)), src))
     final = np.full(bases[-1], np.inf, np.float32)
     final[bases[-2] :] = fsts[-1].final
-    return _renumbered(Fst.from_arcs(fsts[0].start, final, src[order], dst[order], label[order], cost[order]))
+    joined = Fst.from_arcs(fsts[0].start, final, src[order], dst[order], label[order], cost[order])
+    return _renumbered(joined, bases[:-1] + [fst.start for fst in fsts], bases)
 
 
-def _renumbered(fst: Fst) -> Fst:
-    """Keeps states on a path to an end, in breadth-first order from the start; arcs keep their order."""
+def _renumbered(fst: Fst, starts: np.ndarray, bases: np.ndarray) -> Fst:
+    """Keeps states on a path to an end, in breadth-first order from the start; arcs keep their order.
+
+    starts: the start of each part of the FST; bases: the first state of each part, and the number of states.
+    """
     alive = coaccessible(fst)
     kept = alive[fst.src] & alive[fst.dst]
     if not alive[fst.start]:
         return Fst.empty()
     trimmed = Fst.from_arcs(fst.start, fst.final, fst.src[kept], fst.dst[kept], fst.ilabel[kept], fst.cost[kept])
-    states = breadth_first(trimmed, np.array([trimmed.start]))
+    states = _states_of_parts(trimmed, starts, bases)
     number = np.full(trimmed.num_states, -1, np.int64)
     number[states] = np.arange(len(states))
     reached = number[trimmed.src] >= 0
     arcs = (trimmed.ilabel[reached], trimmed.cost[reached])
     return Fst.from_arcs(0, trimmed.final[states], number[trimmed.src[reached]], number[trimmed.dst[reached]], *arcs)
+
+
+def _states_of_parts(fst: Fst, starts: np.ndarray, bases: np.ndarray) -> np.ndarray:
+    """Returns the states that can be reached from the first start, in breadth-first order.
+
+    Where all paths through a part have equally many arcs, its states come after all those of the part before, so that
+    the search may go through all parts side by side: in as many rounds as the longest part has frames, not all parts.
+    """
+    fronts = breadth_first_fronts(fst, starts)
+    states = np.concatenate(fronts)
+    level = np.full(fst.num_states, -1)
+    level[states] = np.repeat(np.arange(len(fronts)), [len(front) for front in fronts])
+    part = np.searchsorted(bases, np.arange(fst.num_states), "right") - 1
+    depth = np.maximum.reduceat(level, bases[:-1])
+    src, dst = (each[level[fst.src] >= 0] for each in (fst.src, fst.dst))
+    ends = part[src] < part[dst]
+    follows = np.where(ends, (level[src] == depth[part[src]]) & (level[src] > 0), level[dst] == level[src] + 1)
+    if not follows.all():
+        return breadth_first(fst, starts[:1])
+    in_order = states[np.argsort(part[states], kind="stable")]
+    return in_order[(level[in_order] > 0) | (in_order == starts[0])]
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ from nnet3.errors import ArgumentError, Nnet3Error, TrainingError
 from nnet3.training.examples.example import ExampleKind, ExampleReader, OnDamage
 from nnet3.training.examples.merging import ExampleGroup, Grouper, MergingStatistics, MinibatchSizes, group_examples
 from nnet3.training.examples.order import shuffled
+from nnet3.training.examples.stored import Forms, StoredExample, StoredReader, StoredTable, kind_of_stored
 
 E = TypeVar("E")
 M = TypeVar("M")
@@ -91,12 +92,16 @@ class MinibatchSource(Generic[E, M]):
         change: Callable[[E, int], E] | None = None,
         of_table: Callable[[E, int], E] | None = None,
         mixed: Sequence[int] | None = None,
+        stored: Sequence[StoredTable | None] = (),
     ):
         """`prepare` makes a minibatch of a merged example and its key. `change` turns an example into the form of an
         epoch (the second argument), for instance shifted in time; `of_table` into the form in a table, by the
         table's number. All three run in the background thread.
 
         `mixed` has the number of examples of each table: the tables are then mixed, instead of coming table by table.
+
+        `stored`: the `stored` of another source of these tables, with the same `of_table`, that has read all of them.
+        If all are archives in files, only examples used are read from now on. `change` must keep structures apart.
         """
         if not rspecifiers:
             raise ArgumentError("there are no archives of examples")
@@ -107,6 +112,11 @@ class MinibatchSource(Generic[E, M]):
         self._of_table, self._mixed = of_table, mixed
         self.table_sizes = [0] * len(rspecifiers)  # examples of each table, of those that were read to their end
         self.checksums = [0] * len(rspecifiers)  # of keys and examples of each table in their order, of those too
+        self.stored: list[StoredTable | None] = [None] * len(rspecifiers)  # likewise, of archives in files
+        self._forms = Forms(None if self.options.minibatch_size is None else kind)
+        self._known = [table for table in stored if table is not None]
+        if len(self._known) < len(rspecifiers):
+            self._known = []
 
     def epoch(self, position: Position) -> Background[Prepared[M]]:
         """Returns the minibatches of an epoch from `position` on, made ahead in a thread: use it in a `with` block."""
@@ -115,12 +125,25 @@ class MinibatchSource(Generic[E, M]):
     def prepared(self, position: Position) -> Iterator[Prepared[M]]:
         """Yields the minibatches of `epoch`, without a thread. Raises NoMinibatchesError."""
         number = examples = 0
-        for number, (group, size) in enumerate(self._groups_of_rank(position.epoch), 1):
-            examples += size
-            if number > position.minibatch:
-                yield Prepared(self._made(group), group.key, group.keys, Position(position.epoch, number), examples)
+        with closing(StoredReader(self._known, self._kind.read)) as reader:
+            for number, (part, size) in enumerate(self._groups_of_rank(position.epoch), 1):
+                examples += size
+                if number > position.minibatch:
+                    group = self._read(part, reader, position.epoch) if self._known else part
+                    yield Prepared(self._made(group), group.key, group.keys, Position(position.epoch, number), examples)
         if number == 0:
             raise self._no_minibatches()
+
+    def _read(self, group: ExampleGroup[E], reader: StoredReader, epoch: int) -> ExampleGroup[E]:
+        """Returns the group with the examples that are stored."""
+        keys, examples = [], []
+        for place in group.examples:
+            assert isinstance(place, StoredExample)
+            key, example = reader.read(place)
+            keys.append(key)
+            examples.append(self._changed(self._of(example, place.table), epoch))
+        key = group.key or keys[0]  # one that is a minibatch already has its own key
+        return ExampleGroup(key, tuple(keys), tuple(examples))
 
     def count(self) -> tuple[int, int]:
         """Returns the numbers of minibatches of each process and of examples of all processes, in epoch 0.
@@ -177,7 +200,8 @@ class MinibatchSource(Generic[E, M]):
         rules = MinibatchSizes.parse(self.options.minibatch_size)
         sizes, num_halved = rules.times(self.options.num_ranks), self.options.num_halved if epoch == 0 else 0
         first = rules.halved().times(self.options.num_ranks) if num_halved else sizes
-        grouper = Grouper(self._kind, first, self.statistics)
+        kind = kind_of_stored(self._kind) if self._known else self._kind
+        grouper = Grouper(kind, first, self.statistics)
         for number, group in enumerate(group_examples(entries, grouper), 1):
             if number == num_halved:
                 grouper.sizes = sizes
@@ -207,8 +231,12 @@ class MinibatchSource(Generic[E, M]):
                     yield entry
 
     def _examples_of(self, number: int, epoch: int) -> Generator[tuple[str, E]]:
-        """Yields the examples of a table as changed for an epoch."""
+        """Yields the examples of a table as changed for an epoch; those of known places without keys, not read yet."""
+        if self._known:
+            yield from (("", place) for place in self._known[number].examples(number))  # type: ignore[misc]
+            return
         counted = checksum = 0
+        stored: StoredTable | None = StoredTable(self._forms)
         with closing(ExampleReader(self._rspecifiers[number], self._kind, self.options.on_damage)) as reader:
             known = 0
             for key, example in reader:
@@ -216,7 +244,17 @@ class MinibatchSource(Generic[E, M]):
                 known = reader.num_damaged
                 counted += 1
                 checksum = zlib.crc32(f"{key} {reader.checksum} ".encode(errors="surrogateescape"), checksum)
-                named = example if self._of_table is None else self._of_table(example, number)
-                yield key, named if self._change is None else self._change(named, epoch)
+                named = self._of(example, number)
+                if stored is not None and reader.extent is not None:
+                    stored.add(reader.extent, named)
+                else:
+                    stored = None
+                yield key, self._changed(named, epoch)
             self.num_damaged += reader.num_damaged - known
-        self.table_sizes[number], self.checksums[number] = counted, checksum
+        self.table_sizes[number], self.checksums[number], self.stored[number] = counted, checksum, stored
+
+    def _of(self, example: E, number: int) -> E:
+        return example if self._of_table is None else self._of_table(example, number)
+
+    def _changed(self, example: E, epoch: int) -> E:
+        return example if self._change is None else self._change(example, epoch)

@@ -69,7 +69,8 @@ class ArchiveSource(Generic[E]):
                 next(held_out, None)  # what is wrong with them is found now, not at the end of an epoch
         options = replace(options, shuffle_buffer=section.shuffle_buffer, num_halved=share.num_halved)
         mixed = counted.table_sizes if section.train_outputs else None
-        self._training = MinibatchSource(section.train, kind, prepare, options, change, of_table, mixed)
+        stored = counted.stored
+        self._training = MinibatchSource(section.train, kind, prepare, options, change, of_table, mixed, stored)
         self._idle_share = 0.0
 
     def training(self, epoch: int, position: Any) -> Generator[Placed]:
