@@ -1,4 +1,4 @@
-"""Tables of the kernels' precomputed arrays: arrays that go on as rows do, and the rows of all remaining entries."""
+"""Tables of what kernels precompute: the rows behind each entry, and the arrays that go on as these rows do."""
 
 from __future__ import annotations
 
