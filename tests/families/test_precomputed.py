@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import nnet3
 from nnet3.engine.driver.family_store import precompute_of
 from nnet3.engine.families.family import ProgramFamily, ShapeFamily
 from nnet3.engine.families.precomputed import Entry
+from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.program_tables import KernelRows
 from tests.families.networks import compiled, request_for, same_program
 
@@ -41,6 +43,14 @@ def network(line: str) -> nnet3.Nnet:
     """)
 
 
+def assert_same_rows(program: NnetComputation, exact: NnetComputation) -> None:
+    """Entries have been made of the same rows, whether they go on or are made anew."""
+    for one, other in zip(program.precomputed_rows, exact.precomputed_rows, strict=True):
+        assert (one.node, one.runs_backward, one.go_on) == (other.node, other.runs_backward, other.go_on)
+        np.testing.assert_array_equal(one.inputs, other.inputs)
+        np.testing.assert_array_equal(one.outputs, other.outputs)
+
+
 @pytest.mark.parametrize("line", COMPONENTS)
 def test_entries_are_those_of_the_compiled_programs(line: str) -> None:
     nnet = network(line)
@@ -64,6 +74,7 @@ def test_entries_are_those_of_the_compiled_programs(line: str) -> None:
             assert {name: (a.dtype, a.shape) for name, a in (one or {}).items()} == {
                 name: (a.dtype, a.shape) for name, a in (other or {}).items()
             }
+        assert_same_rows(program, exact)
 
 
 def test_entries_of_a_recurrence_come_once_for_each_period() -> None:
@@ -82,4 +93,5 @@ def test_entries_of_a_recurrence_come_once_for_each_period() -> None:
     request = request_for(nnet, 50, 2, train=True)
     program, exact = family.at(32, precompute_of(request.task(nnet))), compiled(nnet, request)
     assert same_program(program, exact)
+    assert_same_rows(program, exact)
     assert len(exact.precomputed) > 100

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
+import nnet3
 from nnet3 import cn
 from nnet3.cn.node import Node
 from nnet3.engine.families import ragged_check
@@ -21,6 +22,7 @@ from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.program_tables import MatrixInfo
 from nnet3.errors import ComputationCheckError, NetworkError
 from tests.cn.random_graphs import networks
+from tests.driver.ragged_requests import ragged_request
 from tests.effort import EFFORT
 from tests.families.minibatches import minibatch, recurrence
 
@@ -72,16 +74,40 @@ def test_it_refuses_what_the_checker_refuses(
         assert passes(lambda these=shorter, made=made: checked.check(these, made)) == expected  # type: ignore[misc]
 
 
-def test_a_few_checks_do_for_all_sets(monkeypatch: pytest.MonkeyPatch) -> None:
-    ragged, looked_at = ragged_of(recurrence(-1, "late")[0]), list[int]()
+@pytest.fixture
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of commands of the programs that are checked, one after the other."""
+    found = list[int]()
 
     def check(computation: NnetComputation) -> None:
-        looked_at.append(len(computation.commands))
+        found.append(len(computation.commands))
         check_computation(computation)
 
     monkeypatch.setattr(ragged_check, "check_computation", check)
+    return found
+
+
+def test_a_few_checks_do_for_all_sets(looked_at: list[int]) -> None:
+    ragged = ragged_of(recurrence(-1, "late")[0])
     checked, rng = CheckedLengths(ragged), np.random.default_rng(1)
     for _ in range(40):
         shorter = np.sort(rng.integers(LENGTH, size=SEQUENCES)).tolist()
         checked.check(shorter, restricted(ragged, shorter))
     assert 1 <= len(looked_at) <= 4
+
+
+def test_a_few_checks_do_where_kernels_precompute_of_all_rows(looked_at: list[int]) -> None:
+    """Lengths are checked ahead, and one program of each form."""
+    nnet = nnet3.Nnet.from_config("""
+        input-node name=input dim=3
+        component name=conv type=TdnnComponent input-dim=3 output-dim=4 time-offsets=-1,0,1
+        component-node name=conv component=conv input=input
+        output-node name=output input=conv
+    """)
+    cache, rng = nnet3.ComputationCache(), np.random.default_rng(1)
+    for number in range(40):
+        lengths = [20, *rng.integers(3, 20, size=5).tolist()]
+        program = cache.compile(nnet, ragged_request(nnet, lengths, margin=1))
+        assert number < 20 or program.is_lazy
+    assert cache.counts.restricted == 40
+    assert 1 <= len(looked_at) <= 8

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -69,7 +70,7 @@ class RaggedFamily:
                 rows = slice(*self._graph.first[node : node + 2].tolist())
                 self._before_end[rows] = self._units_before_end(name, of_graphs[0])
         self._program = RaggedProgram(program, self._distances, _recurrent_steps(source, build_graph(source, request)))
-        self._program.check_entries(KernelRules(source))
+        self._program.place_entries(KernelRules(source))
         self._checked = CheckedLengths(self._program)
         self._late: set[int] = set()  # nodes that are computed for some time beyond their end
         self._check_rows_of_kernels()
@@ -103,7 +104,7 @@ class RaggedFamily:
             rows[:, N] = number_of_n[rows[:, N]]
             inside[name, is_deriv] = rows
         program = with_row_order(program, inside, form.rows)
-        self._checked.check(form.shorter, program)
+        self._checked.check(form.shorter, program, rules)
         return program
 
     # ---- the proof ----
@@ -149,7 +150,8 @@ class RaggedFamily:
         graph = told_apart(build_graph(source, request))
         long, exists = self._graph, self._before_end[:, np.newaxis] >= np.array(shorter, dtype=np.int64)
         ids = np.flatnonzero(~self._is_beyond(graph, np.array(numbers), np.array(shorter, dtype=np.int64)))
-        cells, which = self._cells_of(graph, ids), np.searchsorted(numbers, graph.indexes[ids, N])
+        ends = np.searchsorted(graph.node[ids], np.arange(len(long.node_names) + 1)).tolist()
+        cells, which = self._cells_of(graph, ids, ends), np.searchsorted(numbers, graph.indexes[ids, N])
         if (cells < 0).any() or not exists[cells, which].all():
             return "what shorter sequences need does not end where they do"
         has_more = len(ids) < exists.sum()
@@ -157,7 +159,6 @@ class RaggedFamily:
             return "shorter sequences need fewer rows before their end, and all rows together make a difference"
         id_of_cell = np.full((long.num_cindexes + 1, len(numbers)), -1, dtype=np.int32)  # the last for slots not in use
         id_of_cell[cells, which] = ids
-        ends = np.searchsorted(graph.node[ids], np.arange(len(long.node_names) + 1))
         for node, name in enumerate(long.node_names):
             own = slice(ends[node], ends[node + 1])
             if own.start == own.stop or not long.slots[node].shape[1]:
@@ -178,14 +179,14 @@ class RaggedFamily:
                 return f"rows of {name} are not zero beyond the end of a sequence"
         return ""
 
-    def _cells_of(self, graph: ComputationGraph, ids: np.ndarray) -> np.ndarray:
-        """Returns the cindexes of the longer sequence for the given ones, -1 for none."""
+    def _cells_of(self, graph: ComputationGraph, ids: np.ndarray, ends: Sequence[int]) -> np.ndarray:
+        """Returns the cindexes of the longer sequence for the given ones, -1 for none; `ends`: where nodes begin."""
         cells = np.full(len(ids), -1)
-        for node in np.unique(graph.node[ids]).tolist():
-            own = graph.node[ids] == node
-            indexes = graph.indexes[ids[own]]
-            indexes[:, N] = 0
-            cells[own] = self._graph.cindex_ids(node, indexes)
+        for node, (first, end) in enumerate(pairwise(ends)):
+            if first < end:
+                indexes = graph.indexes[ids[first:end]]
+                indexes[:, N] = 0
+                cells[first:end] = self._graph.cindex_ids(node, indexes)
         return cells
 
     def _is_beyond(self, graph: ComputationGraph, numbers: np.ndarray, shorter: np.ndarray) -> np.ndarray:

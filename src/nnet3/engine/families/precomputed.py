@@ -1,4 +1,4 @@
-"""Tables of the kernels' precomputed arrays: arrays that go on as rows do, and the rows of all remaining entries."""
+"""Tables of what kernels precompute: the rows behind each entry, and the arrays that go on as these rows do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nnet3.base.index import NO_TIME, IndexTable, T
+from nnet3.base.index import NO_TIME, IndexTable
 from nnet3.engine.families.continued import NumberTable, table_of
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.program_tables import KernelRows
@@ -36,10 +36,6 @@ class KernelRules:
         """Returns the node whose rows the kernel of `node` reads by index."""
         operands = self._source.nodes[self._numbers[node]].operands
         return self._source.nodes[next(each.node for each in operands if each.use is Use.INDEXED)].name
-
-    def first_input(self, node: str, outputs: IndexTable) -> int:
-        """Returns the first time at which the kernel of a node would look for the outputs."""
-        return int(self._source.slots(self._numbers[node], outputs)[1][:, :, T].min())
 
     def precompute(self, rows: KernelRows) -> Entry:
         number = self._numbers[rows.node]
@@ -70,9 +66,8 @@ class EntryForm(NamedTuple):
 def precomputed_tables(computation: NnetComputation, forms: MutableMapping[EntryForm, int]) -> dict[str, NumberTable]:
     """Returns three tables of blocks. Kinds identify blocks; the kind of a block's first row is odd.
 
-    An entry made anew has two blocks, inputs and outputs. Any other entry has one block of rows, empty unless inputs
-    are outputs, and one for each of its arrays, among lists or among numbers. `forms` numbers the forms of entries;
-    new forms are added.
+    An entry has two blocks of rows, inputs and outputs. One that goes on has a further block for each of its arrays,
+    among lists or among numbers. `forms` numbers the forms of entries; new forms are added.
     """
     values = {name: [np.zeros((0, columns), np.int64)] for name, columns in _COLUMNS.items()}
     kinds = {name: [np.zeros(0, np.int64)] for name in _COLUMNS}
@@ -87,10 +82,8 @@ def precomputed_tables(computation: NnetComputation, forms: MutableMapping[Entry
     for entry, rows in zip(computation.precomputed[1:], computation.precomputed_rows, strict=False):
         form = EntryForm(rows.node, rows.runs_backward, _array_forms(entry) if rows.go_on else None)
         number = forms.setdefault(form, len(forms))
-        if form.arrays is None:
-            add(_ROWS, number, 0, rows.inputs)
-        is_told = form.arrays is None or np.array_equal(rows.inputs, rows.outputs)
-        add(_ROWS, number, 1, rows.outputs if is_told else rows.outputs[:0])
+        for place, block in enumerate((rows.inputs, rows.outputs)):
+            add(_ROWS, number, place, block)
         for place, array in enumerate(form.arrays or ()):
             assert entry is not None
             add(array.table, number, place, entry[array.name].reshape(-1, 1))
@@ -104,16 +97,16 @@ def precomputed_entries(
     """Yields the entries of the tables; `precompute` makes the entries that do not go on."""
     rows, lists, numbers = (_Blocks(tables[name]) for name in PRECOMPUTED)
     while not rows.are_at_end:
-        form, block = forms[rows.kind >> 20], rows.next()
+        form = forms[rows.kind >> 20]
+        made_of = KernelRows(form.node, form.runs_backward, rows.next(), rows.next(), form.arrays is not None)
         if form.arrays is None:
-            made_of = KernelRows(form.node, form.runs_backward, block, rows.next())
             yield precompute(made_of), made_of
             continue
         entry = {}
         for name, dtype, shape in form.arrays:
             array = (lists if shape == () else numbers).next().astype(dtype)
             entry[name] = array.reshape(() if shape is None else (-1, *shape))
-        yield entry, KernelRows(form.node, form.runs_backward, block, block, go_on=True)
+        yield entry, made_of
 
 
 def _array_forms(entry: Entry) -> tuple[ArrayForm, ...]:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnet3.engine.families.precomputed import KernelRules
 from nnet3.engine.families.ragged_program import RaggedProgram
 from nnet3.engine.families.ragged_rows import NotRaggedError
 from nnet3.engine.families.restriction import restricted
 from nnet3.engine.ir.checker import check_computation
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.errors import ComputationCheckError
+from nnet3.errors import ComputationCheckError, RequestError
 
 
 class CheckedLengths:
@@ -26,29 +27,24 @@ class CheckedLengths:
         self._known: set[int] = set()
         self._looks_ahead = True
 
-    def check(self, shorter: Sequence[int], computation: NnetComputation) -> None:
+    def check(self, shorter: Sequence[int], computation: NnetComputation, rules: KernelRules | None = None) -> None:
         """Raise ComputationCheckError if the program is wrong for the lengths; `computation` is the lengths' program.
 
-        `shorter`: by how much each sequence is shorter, ascending. Lengths between are checked as well,
-        until a length is wrong. Where kernels have precomputed arrays of all rows together, each set is checked,
-        unless a program with equal commands has been checked.
+        `shorter`: by how much each sequence is shorter, ascending. Lengths between are checked as well, until a length
+        is wrong. Where kernels want their rows in an order of their own, the first program of each form is checked too.
+        `rules`: see `restricted`.
         """
         new = set(shorter) - self._known
-        if any(entry is not None for entry in self.program.entries):
-            if new or not computation.is_lazy:
-                check_computation(computation)
-            self._known.update(shorter)
-            return
-        if not new:
-            return
-        between = [each for each in range(shorter[0], shorter[-1]) if each not in self._known and each not in new]
-        together = sorted([*new, *between[: self.program.num_sequences - len(new)]])
-        try:
-            if self._looks_ahead:
-                check_computation(restricted(self.program, together))
+        if new and self._looks_ahead:
+            between = [each for each in range(shorter[0], shorter[-1]) if each not in self._known and each not in new]
+            together = sorted([*new, *between[: self.program.num_sequences - len(new)]])
+            try:
+                check_computation(restricted(self.program, together, rules))
                 self._known.update(together)
-                return
-        except (ComputationCheckError, NotRaggedError):
-            self._looks_ahead = False
-        check_computation(computation)
-        self._known.update(shorter)
+                new = set()
+            except (ComputationCheckError, NotRaggedError, RequestError):
+                self._looks_ahead = False
+        orders_rows = any(entry is not None and entry.orders_rows for entry in self.program.entries)
+        if new or (orders_rows and not computation.is_lazy):
+            check_computation(computation)
+            self._known.update(shorter)

@@ -26,15 +26,15 @@ import numpy as np
 
 from nnet3.engine.families.copied_operands import with_copied_operands
 from nnet3.engine.families.moved_rows import moved_in_blocks
-from nnet3.engine.families.operand_rows import OperandRows
+from nnet3.engine.families.operand_rows import OperandRows, goes_row_by_row
 from nnet3.engine.families.precomputed import KernelRules
-from nnet3.engine.families.ragged_entries import checked_entry, entry_of
 from nnet3.engine.families.ragged_rows import NEVER, Distances, IndexRows, NotRaggedError, StepsOfNodes
 from nnet3.engine.families.ragged_slots import (
     ROWS_OF_SLOTS,
     DeclaredSlots,
     RaggedEntry,
     RaggedLoop,
+    SideRows,
     SideTable,
     UnlikeOperand,
     loop_of,
@@ -42,7 +42,7 @@ from nnet3.engine.families.ragged_slots import (
 from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import Command, with_operands, with_values
-from nnet3.engine.ir.program_tables import IoInfo, OutsideMatrix, SubMatrix
+from nnet3.engine.ir.program_tables import IoInfo, MatrixInfo, OutsideMatrix, SubMatrix
 from nnet3.engine.ir.repeats import iterations_unrolled, unrolled
 
 
@@ -75,10 +75,9 @@ class RaggedProgram:
         #: True where a kernel wants rows of equal sequences as they are, by entry, length and number of sequences.
         self.in_order: dict[tuple[int, int, int], bool] = {}
         self.entries: list[RaggedEntry | None] = [None] * len(computation.precomputed)
-        for command, (places, _) in zip(self.computation.commands, placed, strict=True):
+        for command in self.computation.commands:
             if isinstance(command, cmd.Propagate) and command.precomputed:
-                at = [versions.place(place) for place in places]
-                self.entries[command.precomputed] = entry_of(self.computation, self.rows, command, at)
+                self.entries[command.precomputed] = self._entry(command)
         table = DeclaredSlots(self.computation)
         self.tables: list[SideTable] = []
         self.unlike_of: dict[int, dict[int, UnlikeOperand]] = {}  # the same, by command with slots
@@ -314,12 +313,22 @@ class RaggedProgram:
             return [kind(*plain, number, command.scale)]
         return moved
 
-    def check_entries(self, rules: KernelRules) -> None:
-        """Find out the rows of entries without named rows. Raises NotRaggedError where the rows cannot be found."""
+    def _entry(self, command: cmd.Propagate) -> RaggedEntry:
+        """Returns the precomputed entry of a command with the rows behind it."""
+        made_of = self.computation.precomputed_rows[command.precomputed - 1]
+        outputs = SideRows(self.rows.of_entries[command.precomputed], made_of.outputs)
+        orders_rows = bool(command.inputs) and not goes_row_by_row(self.computation.kernels[command.kernel])
+        has_own = orders_rows or not command.inputs
+        inputs = SideRows(-1, made_of.inputs) if has_own else outputs
+        return RaggedEntry(command.node, made_of.runs_backward, orders_rows, inputs, outputs)
+
+    def place_entries(self, rules: KernelRules) -> None:
+        """Say whose rows kernels look for that may want them in another order."""
         for number, entry in enumerate(self.entries):
-            if entry is not None:
-                known = self.computation.precomputed[number]
-                self.entries[number] = checked_entry(entry, known, self.rows, rules)
+            if entry is not None and entry.orders_rows:
+                info = MatrixInfo(rules.operand(entry.node), False, entry.inputs.indexes)
+                inputs = entry.inputs._replace(place=self.rows.place_of(info))
+                self.entries[number] = replace(entry, inputs=inputs)
 
     # ---- for given lengths ----
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import starmap
 from typing import Any
 
@@ -35,14 +34,11 @@ def restricted(
     `numbers`: the n of each sequence, by default 0, 1, ....
     """
     number_of_n = np.arange(len(shorter)) if numbers is None else np.array(numbers)
-    again = partial(_restriction, ragged, tuple(shorter), number_of_n, rules)
-    return again().program(lambda: again().program())
 
+    def made() -> Restriction:
+        return Restriction(ragged, ragged.counted(shorter), number_of_n, shorter[0], rules)
 
-def _restriction(
-    ragged: RaggedProgram, shorter: tuple[int, ...], numbers: np.ndarray, rules: KernelRules | None
-) -> Restriction:
-    return Restriction(ragged, ragged.counted(shorter), numbers, shorter[0], rules)
+    return made().program(lambda: made().program())
 
 
 class Restriction:

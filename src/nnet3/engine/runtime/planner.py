@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,14 +15,15 @@ from nnet3.engine.runtime.lanes import LANES, lane_of
 from nnet3.engine.runtime.packing import Span, matrix_spans
 from nnet3.engine.runtime.plan import PlannedKernel
 from nnet3.engine.runtime.row_blocks import RowBlocks, RowPattern, row_pattern
-from nnet3.engine.runtime.unplaced_plan import View, ViewTable
+from nnet3.engine.runtime.unplaced_plan import ViewTable
 from nnet3.errors import ExecutionError
 
 _COMPRESSED = "bool"  # the lane of a matrix while it is compressed
 _ALWAYS: Span = (-1, 1 << 60)
 
-#: Where addresses count: a lane, a column, and a block of memory, -1 for none.
-Space = tuple[int, int, int]
+#: Where addresses count: a lane, a column, a block of memory, -1 for none; and by how much they are higher in each
+#: further iteration of a loop.
+Space = tuple[int, int, int, int]
 
 #: A call: its kind, its integers, its number.
 Call = tuple[int, Sequence[int], float]
@@ -33,15 +33,14 @@ Rule = Callable[[Any, "Planner"], None]
 
 
 class Planner:
-    """Views, tables and scratch memory for the rules. `command` is the one that is being planned, in iteration
-    `iteration`."""
+    """Views, tables and scratch memory for the rules. `command` is the one that is being planned."""
 
     #: What plans a class of commands in this planner, where not the rule of `RULES` does.
     own_rules: ClassVar[Mapping[type[Command], Rule]] = {}
     numbers: ClassVar[type[Any]] = np.int64  # what views and sizes of blocks are made of
 
     def __init__(self, computation: NnetComputation, dtype: str) -> None:
-        self.computation, self.dtype, self.command, self.iteration = computation, dtype, 0, 0
+        self.computation, self.dtype, self.command = computation, dtype, 0
         self.views, self.indexes, self.uneven = ViewTable(), list[np.ndarray](), list[np.ndarray]()
         self._known_indexes: dict[bytes, int] = {}
         self._known_uneven: dict[int, int] = {}  # by the identity of the table: many sub-matrices share one
@@ -59,7 +58,7 @@ class Planner:
             for span in spans:
                 self._blocks[key].append((span, len(self.blocks)))
                 self.blocks.append((key, *span, *self._size(key), 0))
-        self._known_views: dict[int, tuple[View, int, int]] = {}  # and the first and last command with this view
+        self._known_views: dict[int, tuple[int, int, int]] = {}  # and the first and last command with this view
         self._scratch_iteration = 0
 
     # ---- calls ----
@@ -93,25 +92,13 @@ class Planner:
         """Returns the number of a name."""
         return self.texts.setdefault(text, len(self.texts))
 
-    @contextmanager
-    def in_iteration(self, iteration: int, scratch: int) -> Iterator[None]:
-        """Within, calls and views are those of one iteration of a Repeat alone, and scratch memory begins with a
-        block."""
-        kept = self.views, self.calls, self._known_views
-        self.iteration, self.views, self.calls, self._known_views = iteration, ViewTable(), [], {}
-        del self.blocks[scratch:]  # that of the iteration before
-        yield
-        self.iteration = 0
-        self.views, self.calls, self._known_views = kept
-
     # ---- views ----
 
     def block(self, submatrix: int) -> SubMatrix:
-        """Returns the block of a sub-matrix in this iteration."""
-        block = self.computation.submatrices[submatrix]
-        return block.at_iteration(self.iteration) if block.row_step else block
+        """Returns the block of a sub-matrix, in a loop that of the first iteration."""
+        return self.computation.submatrices[submatrix]
 
-    def view(self, submatrix: int) -> View:
+    def view(self, submatrix: int) -> int:
         """Returns the view of a sub-matrix, (rows, columns); (0, 0) for number 0."""
         known = self._known_views.get(submatrix)
         if known is not None and known[1] <= self.command <= known[2]:
@@ -126,11 +113,11 @@ class Planner:
             if uneven > len(self.uneven):
                 self.uneven.append(iterations)
             origin = start - block.row_offset * step
-            lane, col, memory = space
+            lane, col, memory, moves = space
+            assert not moves, "a sub-matrix moves evenly and unevenly"
             number = self.views.add((memory, lane, origin, col, 0, 0, block.num_cols, 0, step, 0, uneven))
         first, last = self._block_now(block.matrix)[0] if block.matrix in self._blocks else _ALWAYS
-        if not self.computation.submatrices[submatrix].row_step:
-            self._known_views[submatrix] = number, first, last
+        self._known_views[submatrix] = number, first, last
         return number
 
     def place(self, submatrix: int) -> tuple[Space, int, int]:
@@ -140,10 +127,11 @@ class Planner:
         """
         block = self.block(submatrix)
         if block.matrix in self._outside:
-            return (-1 - self._outside[block.matrix], block.col_offset, -1), block.row_offset, 1
+            return (-1 - self._outside[block.matrix], block.col_offset, -1, block.row_step), block.row_offset, 1
         lane, stride = self.lane_of_matrix[block.matrix], self.computation.matrices[block.matrix].num_cols
         memory = -1 if block.matrix == 0 else self._block_now(block.matrix)[1]
-        return (lane, 0, memory), block.row_offset * stride + block.col_offset, stride
+        space = lane, 0, memory, block.row_step * stride
+        return space, block.row_offset * stride + block.col_offset, stride
 
     def lane(self, submatrix: int) -> int:
         """Returns the lane of a sub-matrix."""
@@ -151,10 +139,10 @@ class Planner:
 
     def rows_view(
         self, space: Space, start: int, rows: int, step: int, cols: int, outer: int = 0, outer_step: int = 0
-    ) -> View:
+    ) -> int:
         """Returns a view of rows at equal distances, (rows, cols), or (outer, rows, cols)."""
-        lane, col, memory = space
-        return self.views.add((memory, lane, start, col, outer, rows, cols, outer_step, step, 0, 0))
+        lane, col, memory, moves = space
+        return self.views.add((memory, lane, start, col, outer, rows, cols, outer_step, step, moves, 0))
 
     def block_views(
         self, spaces: Iterable[Space], start: int, unit: int, num_cols: int, blocks: RowBlocks, column: int
@@ -176,14 +164,14 @@ class Planner:
     def compressed(self, submatrix: int) -> int:
         """Returns the view of the compressed form of a whole matrix."""
         block = self.computation.submatrices[submatrix]
-        space = self._lane(_COMPRESSED), 0, self._block_now(-block.matrix)[1]
+        space = self._lane(_COMPRESSED), 0, self._block_now(-block.matrix)[1], 0
         return self.rows_view(space, 0, block.num_rows, block.num_cols, block.num_cols)
 
     # ---- memory within a command ----
 
     def scratch(self, rows: int, cols: int, lane: int) -> int:
         """Returns a matrix for this command, valid up to `release_scratch`."""
-        space = lane, 0, len(self.blocks)
+        space = lane, 0, len(self.blocks), 0
         itemsize = LANES[self.lanes[lane]].itemsize
         self.blocks.append((0, self.command, self.command, rows * cols, itemsize, self._scratch_iteration))
         return self.rows_view(space, 0, rows, cols, cols)
@@ -203,9 +191,9 @@ class Planner:
 
     def stacked(self, view: int, outer: int) -> int:
         """Returns a plain view with its rows in `outer` groups, (outer, rows / outer, columns)."""
-        memory, lane, start, col, _, rows, cols, _, step, *_ = self.views.rows[view]
+        memory, lane, start, col, _, rows, cols, _, step, moves, _ = self.views.rows[view]
         inner = rows // outer
-        return self.rows_view((lane, col, memory), start, inner, step, cols, outer, inner * step)
+        return self.rows_view((lane, col, memory, moves), start, inner, step, cols, outer, inner * step)
 
     # ---- memory ----
 

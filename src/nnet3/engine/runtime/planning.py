@@ -17,11 +17,9 @@ from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.objects import many_objects
 from nnet3.engine.runtime.lanes import lane_of
 from nnet3.engine.runtime.plan import OutsidePlan, Plan, Port, SegmentPlan
-from nnet3.engine.runtime.planner import Call, Planner
+from nnet3.engine.runtime.planner import Planner
 from nnet3.engine.runtime.rules import plan_command
-from nnet3.engine.runtime.unplaced_plan import UnplacedPlan, View
-
-_Planned = tuple[int, int, tuple[Any, ...], float]  # command and call, with rows of a ViewTable among its integers
+from nnet3.engine.runtime.unplaced_plan import UnplacedPlan
 
 
 def plan(computation: NnetComputation, dtype: str | torch.dtype = "float32") -> Plan:
@@ -44,23 +42,15 @@ def unplaced_plan_by(planner: Planner) -> UnplacedPlan:
     """Choose the calls for each command of the planner's computation."""
     computation = planner.computation
     owners: list[int] = []
-    loops: list[tuple[int, ...]] = []
-    bodies = {body.start: (repeat, body) for repeat, body in computation.repeats()}
-    number = 0
-    while number < len(computation.commands):
-        if number in bodies:
-            repeat, body = bodies[number]
-            start, calls = len(planner.calls), _repeated(planner, body, repeat.iterations)
-            planner.calls += [call for _, call in calls]
-            owners += [owner for owner, _ in calls]
-            if calls:
-                loops.append((start, len(owners), repeat.iterations, repeat.memo_step, repeat.precomputed_step))
-            number = body.stop
-            continue
+    for number, command in enumerate(computation.commands):
         planner.command = number
-        plan_command(computation.commands[number], planner)
+        plan_command(command, planner)
         owners += [number] * (len(planner.calls) - len(owners))
-        number += 1
+    loops = []
+    for repeat, body in computation.repeats():
+        first, end = np.searchsorted(owners, [body.start, body.stop]).tolist()
+        if end > first:
+            loops.append((first, end, repeat.iterations, repeat.memo_step, repeat.precomputed_step))
     kinds, args, factors = zip(*planner.calls, strict=True) if planner.calls else ((), (), ())
     dtypes = [planner.lanes[lane] for lane in planner.lane_of_matrix]
     starts = np.zeros(len(args) + 1, dtype=np.int64)
@@ -92,59 +82,6 @@ def unplaced_plan_by(planner: Planner) -> UnplacedPlan:
         places=np.pad(spans[spans[:, 0] != 0], ((0, 0), (0, 1))),
     )
     return UnplacedPlan(made, blocks, views[:, 0].astype(np.int64))
-
-
-# ---- iterations of a Repeat ----
-
-
-def _repeated(planner: Planner, body: range, iterations: int) -> list[tuple[int, Call]]:
-    """Returns the calls of a body for all iterations, each with its command; views move from iteration to iteration.
-
-    Iterations 0 and 1 are planned: their calls differ in the beginnings of views, as calls of any two iterations do.
-    """
-    commands = planner.computation.commands[body.start : body.stop]
-    is_uneven = any(s in planner.computation.iterations for command in commands for s in command.form.operands(command))
-    assert not is_uneven or not any(
-        planner.computation.submatrices[s].row_step and s not in planner.computation.iterations
-        for command in commands
-        for s in command.form.operands(command)
-    ), "some move evenly, and some do not"
-    looked_at, scratch = (0,) if is_uneven else (0, min(1, iterations - 1)), len(planner.blocks)
-    planned = [_in_turn(planner, body, iteration, scratch) for iteration in looked_at]
-    found: list[tuple[int, Call]] = []
-    for calls in zip(*planned, strict=True):
-        command, kind, _, number = calls[0]
-        operands = zip(*(args for _, _, args, _ in calls), strict=True)
-        moved = [each[0] if is_uneven else _moving(*each) for each in operands]
-        args = [planner.views.add(arg) if isinstance(arg, tuple) else arg for arg in moved]
-        assert all(each[:2] == (command, kind) and each[3] == number for each in calls), "iterations have other calls"
-        found.append((command, (kind, args, number)))
-    return found
-
-
-def _in_turn(planner: Planner, body: range, iteration: int, scratch: int) -> list[_Planned]:
-    """Returns the calls of a body in one iteration, with views in the place of their numbers.
-
-    Scratch memory begins with block `scratch`.
-    """
-    found: list[_Planned] = []
-    with planner.in_iteration(iteration, scratch):
-        for number in body:
-            planner.command = number
-            plan_command(planner.computation.commands[number], planner)
-            for kind, args, factor in planner.calls[len(found) :]:
-                given = tuple([planner.views.rows[arg] if isinstance(arg, View) else arg for arg in args])
-                found.append((number, kind, given, factor))
-    return found
-
-
-def _moving(first: Any, second: Any) -> Any:
-    """Returns an integer or a view's row that stands in a call for all iterations, from iterations 0 and 1."""
-    if not isinstance(first, tuple):
-        assert first == second, "an integer changes from iteration to iteration"
-        return first
-    assert second[:2] + second[3:] == first[:2] + first[3:], "a view changes its form"
-    return (*first[:-2], second[2] - first[2], 0)
 
 
 def _outside_plan(computation: NnetComputation, outside: Any, planner: Planner) -> OutsidePlan:

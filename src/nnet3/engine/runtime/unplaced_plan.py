@@ -67,20 +67,15 @@ class UnplacedPlan:
         return self.plan.changed(num_bytes=num_bytes, views=views, places=places)
 
 
-class View(int):
-    """The number of a view, among the integers of a call."""
-
-
 class ViewTable:
     """The views of an unplaced plan, without repetition: block, then the columns of `Plan.views`."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, ...]] = []
-        self._numbers: dict[tuple[int, ...], View] = {}
+        self._numbers: dict[tuple[int, ...], int] = {}
 
-    def add(self, view: tuple[int, ...]) -> View:
-        number = self._numbers.get(view)
-        if number is None:
-            number = self._numbers[view] = View(len(self.rows))
+    def add(self, view: tuple[int, ...]) -> int:
+        number = self._numbers.setdefault(view, len(self.rows))
+        if number == len(self.rows):
             self.rows.append(view)
         return number

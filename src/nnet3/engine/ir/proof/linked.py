@@ -89,7 +89,7 @@ def _rows(computation: ProgramTables, blocks: Sequence[SubMatrix], entry: int) -
     """Returns the indexes of the rows of input and output, from the precomputed entry or else the matrices."""
     counts = [block.num_rows for block in blocks]
     known = computation.precomputed_rows[entry - 1] if 0 < entry <= len(computation.precomputed_rows) else None
-    if known is not None and len(known.outputs):  # a family does not say the rows of entries that it goes on
+    if known is not None:
         if [len(known.inputs), len(known.outputs)] != counts:
             raise ProofError(
                 f"entry {entry} was precomputed for {len(known.inputs)} rows of input and {len(known.outputs)} rows of "
