@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from nnet3.base.native.fastest import Fastest
 from nnet3.components import COMPONENT_TYPES
+from nnet3.model.components import fixed
 from tests.seeds import RANDOM
 
 
@@ -44,10 +46,15 @@ def test_a_part_sees_changes_of_the_parameters() -> None:
     assert part.parameters().keys() == {"linear_params"}
 
 
-def test_a_part_without_inputs_gives_the_weights_that_it_takes() -> None:
-    component = COMPONENT_TYPES["AffineComponent"](torch.randn(4, 7), torch.randn(4))
-    part, x, y, other = component.part(2, 7, adds=True), torch.randn(3, 5), torch.randn(3, 4), torch.empty(3, 4)
-    packed = torch.empty(5, 4)
+@pytest.mark.parametrize("packed_by", ["panels", ""])
+@pytest.mark.parametrize("outputs", [4, 64])
+def test_a_part_without_inputs_gives_the_weights_that_it_takes(
+    packed_by: str, outputs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fixed, "fastest", lambda: Fastest(packed_by, changing=False))
+    component = COMPONENT_TYPES["AffineComponent"](torch.randn(outputs, 7), torch.randn(outputs))
+    part, x, y = component.part(2, 7, adds=True), torch.randn(3, 5), torch.randn(3, outputs)
+    packed, other = torch.empty(5, outputs), torch.empty(3, outputs)
     part.run_forward([], packed, None)
     part.run_forward([x, y], other, None)
     part.run_forward([x, y, packed], y, None)

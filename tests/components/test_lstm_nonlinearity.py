@@ -85,8 +85,8 @@ def test_statistics_go_to_the_component_to_update_and_add_up() -> None:
     component.backprop(x, y, torch.randn(9, 4), to_update=delta)
     assert component.count == 0
     assert delta.count == 9
-    torch.testing.assert_close(delta.value_sum[2], x[:, 4:6].tanh().sum(0).double())
-    torch.testing.assert_close(delta.deriv_sum[4], (1 - y[:, :2].tanh() ** 2).sum(0).double())
+    torch.testing.assert_close(delta.value_sum[2].float(), x[:, 4:6].tanh().sum(0))  # both are sums of float32
+    torch.testing.assert_close(delta.deriv_sum[4].float(), (1 - y[:, :2].tanh() ** 2).sum(0))
     assert delta.self_repair_total.tolist() == [18.0] * 5  # nothing stored before: every dimension is below
     component.add_(2.0, delta)
     assert component.count == 18

@@ -26,6 +26,9 @@ void nnet3_run(const Operation *, const Moves *, const Block *const *, int64_t, 
 void nnet3_product(int64_t rows, int64_t columns, int64_t inner, float *y, int64_t of_y, const float *x, int64_t of_x,
                    int64_t step_of_x, const float *w, int64_t of_w, int64_t step_of_w, const float *a, int64_t of_a,
                    float alpha, int64_t threads);
+void nnet3_lstm(int64_t, int64_t, float *, int64_t, const float *, int64_t, const float *, int64_t);
+void nnet3_lstm_backward(int64_t, int64_t, const float *, int64_t, const float *, int64_t, float *, int64_t, const float *,
+                         int64_t, const float *, float *);
 int64_t nnet3_size_of_operation(void);
 
 static int differences;
@@ -95,10 +98,36 @@ static void elements(int64_t columns) {
     free(x), free(y);
 }
 
+/* Cells of an LSTM side by side, whose loops are vectors, beside each cell alone. */
+static void cells(int64_t dim) {
+    const int64_t rows = 3;
+    float *x = numbers(rows * 5 * dim), *dy = numbers(rows * 2 * dim), *w = numbers(3 * dim), *repair = numbers(10 * dim);
+    float *y = numbers(rows * 2 * dim), *dx = numbers(rows * 5 * dim), *sums = calloc((size_t)(13 * dim), sizeof(float));
+    nnet3_lstm(rows, dim, y, 2 * dim, x, 5 * dim, w, 0);
+    nnet3_lstm_backward(rows, dim, x, 5 * dim, dy, 2 * dim, dx, 5 * dim, w, 0, repair, sums);
+    for (int64_t j = 0; j < dim; j++) {
+        float of_w[3], of_repair[10], total[13] = {0.0f};
+        for (int64_t k = 0; k < 3; k++) of_w[k] = w[k * dim + j];
+        for (int64_t k = 0; k < 10; k++) of_repair[k] = repair[k * dim + j];
+        for (int64_t row = 0; row < rows; row++) {
+            float of_x[5], of_dy[2], of_y[2], of_dx[5];
+            for (int64_t k = 0; k < 5; k++) of_x[k] = x[(row * 5 + k) * dim + j];
+            for (int64_t k = 0; k < 2; k++) of_dy[k] = dy[(row * 2 + k) * dim + j];
+            nnet3_lstm(1, 1, of_y, 2, of_x, 5, of_w, 0);
+            nnet3_lstm_backward(1, 1, of_x, 5, of_dy, 2, of_dx, 5, of_w, 0, of_repair, total);
+            for (int64_t k = 0; k < 2; k++) compare("cells of an LSTM", dim, y[(row * 2 + k) * dim + j], of_y[k], 1e-6);
+            for (int64_t k = 0; k < 5; k++) compare("their derivatives", dim, dx[(row * 5 + k) * dim + j], of_dx[k], 1e-5);
+        }
+        for (int64_t k = 0; k < 13; k++) compare("sums over rows", dim, sums[k * dim + j], total[k], 1e-5);
+    }
+    free(x), free(dy), free(w), free(repair), free(y), free(dx), free(sums);
+}
+
 int main(void) {
     if (nnet3_size_of_operation() != sizeof(Operation)) return 2;
     for (int64_t size = 1; size < 80; size += 1 + size / 9) {
         elements(size);
+        cells(size);
         for (int64_t rows = 1; rows < 30; rows += 1 + rows / 3) {
             products(rows, size, 37);
             products(rows, 35, size);

@@ -1,8 +1,12 @@
-"""Native code in tests: a mark for those that need a compiler, and what runs operations once."""
+"""Native code in tests: a mark for those that need a compiler, what runs operations once, and matrices."""
 
 from __future__ import annotations
 
+import math
+
 import pytest
+import torch
+from torch import Tensor
 
 from nnet3.base.native.library import library
 from nnet3.base.native.operations import Operations
@@ -16,3 +20,11 @@ def run_once(operations: Operations | None) -> None:
     """Run operations of which there must be some."""
     assert operations is not None
     NativeRun(of_memory(operations))(0, 1)
+
+
+def matrix(rows: int, columns: int, scale: float = 1.0) -> Tensor:
+    """Random numbers as columns of a wider matrix, between which lie NaNs."""
+    wide = torch.full((rows, columns + 5), math.nan)
+    part = wide[:, 2 : 2 + columns]
+    part.normal_(std=scale)
+    return part

@@ -12,20 +12,12 @@ from torch import Tensor
 
 from nnet3.base.native import operations as native
 from nnet3.base.native.operations import Operations
-from tests.native.native_code import needs_native_code, run_once
+from tests.native.native_code import matrix, needs_native_code, run_once
 
 pytestmark = needs_native_code
 
 ULPS = 4.0  # units in the last place, or of the least normal number
 SPECIAL = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1e-45, -1e-45, 1e-38, -1e-38, 3e38, -3e38, 88.8, -88.8, -104.5]
-
-
-def matrix(rows: int, columns: int, scale: float = 1.0) -> Tensor:
-    """Random numbers as columns of a wider matrix, between which lie NaNs."""
-    wide = torch.full((rows, columns + 5), math.nan)
-    part = wide[:, 2 : 2 + columns]
-    part.normal_(std=scale)
-    return part
 
 
 def ulps(found: Tensor, expected: Tensor) -> Tensor:

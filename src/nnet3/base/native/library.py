@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -26,8 +26,8 @@ from nnet3.base.native.operations import BYTES
 from nnet3.base.native.own_files import own_folder, private_path, read_own, write_own
 
 _LOG = logging.getLogger("nnet3")
-_SOURCES = tuple(Path(__file__).with_name(name) for name in ("operations.c", "panels.c", "elements.c"))
-_HEADER = Path(__file__).with_name("vectors.h")
+_SOURCES = tuple(Path(__file__).with_name(name) for name in ("operations.c", "cells.c", "panels.c", "elements.c"))
+_HEADERS = tuple(Path(__file__).with_name(name) for name in ("vectors.h", "numbers.h"))
 _COMPILERS = ("cc", "gcc", "clang")
 _FLAGS = ("-O3", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", *DEFINITIONS)
 #: Flags that a compiler may not know; the first set that it takes is used. Without the last of the first set GCC rounds
@@ -40,6 +40,36 @@ _FLAGS_OF_CPU = tuple(
 _SECONDS = 300.0  # for the compiler
 _CPU_INFO = Path("/proc/cpuinfo")
 _ABOUT_CPU = 4096  # bytes of it, which tell of the first core
+
+_SIZE, _POINTER, _FLOAT = ctypes.c_int64, ctypes.c_void_p, ctypes.c_float
+_MATRIX = _POINTER, _SIZE  # and how many floats its rows lie apart
+#: The types of operands and of the result of each function.
+FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
+    "nnet3_run": ((_POINTER, _POINTER, _POINTER, _SIZE, _SIZE, _SIZE, _SIZE, _POINTER, _SIZE), None),
+    # Rows, columns, inner size; y, x, the addend; panels, threads.
+    "nnet3_panel_product": ((_SIZE, _SIZE, _SIZE, *_MATRIX, *_MATRIX, *_MATRIX, _POINTER, _SIZE), None),
+    # Columns, inner size; panels, weights and the distances of their columns and inner numbers.
+    "nnet3_make_panels": ((_SIZE, _SIZE, _POINTER, *_MATRIX, _SIZE), None),
+    # Rows, columns, inner size; y, x and weights with two distances each, the addend; the factor, threads.
+    "nnet3_product": (
+        (_SIZE, _SIZE, _SIZE, *_MATRIX, *_MATRIX, _SIZE, *_MATRIX, _SIZE, *_MATRIX, _FLOAT, _SIZE),
+        None,
+    ),
+    # Rows, cells; y, x, peepholes, whether gates are scaled.
+    "nnet3_lstm": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, _POINTER, _SIZE), None),
+    # Rows, cells; x, the derivatives of y and of x, peepholes, whether gates are scaled, self-repair, sums.
+    "nnet3_lstm_backward": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, *_MATRIX, _POINTER, _SIZE, _POINTER, _POINTER), None),
+    # Rows, cells; y, x, the factor of c'.
+    "nnet3_output_gru": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, _POINTER), None),
+    # Rows, cells; x, h, the derivatives of y and of x, the factor of c'.
+    "nnet3_output_gru_backward": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, *_MATRIX, *_MATRIX, _POINTER), None),
+    # Rows, columns; y, x, the scale, two limits, rows at a boundary, two counts.
+    "nnet3_truncate": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, _FLOAT, _FLOAT, _FLOAT, _POINTER, _POINTER), None),
+    # Spaces, instructions, templates, their spaces, calls and how long these are, tables.
+    "nnet3_run_elements": ((_POINTER, _POINTER, _POINTER, _POINTER, _POINTER, _SIZE, _POINTER), None),
+    "nnet3_columns_of_panel": ((), _SIZE),
+    "nnet3_size_of_operation": ((), _SIZE),
+}
 
 _lock = threading.Lock()
 _found: list[ctypes.CDLL | None] = []  # when it has been looked for
@@ -140,7 +170,7 @@ def _digest(compiler: list[str], program: str) -> str:
     # Its frequency changes all the time.
     about = b"\n".join(line for line in about.splitlines()[:-1] if not line.startswith((b"cpu MHz", b"bogomips")))
     settings = repr((_FLAGS, _FLAGS_OF_CPU, compiler, os.path.realpath(program), status.st_mtime_ns, status.st_size))
-    sources = [source.read_bytes() for source in (*_SOURCES, _HEADER)]
+    sources = [source.read_bytes() for source in (*_SOURCES, *_HEADERS)]
     parts = (*sources, settings.encode(), f"{sys.platform} {platform.machine()}".encode(), about)
     return hashlib.blake2b(b"\0".join(parts), digest_size=16).hexdigest()
 
@@ -170,35 +200,9 @@ def _load(contents: bytes) -> ctypes.CDLL:
     with private_path(contents) as path:
         found = ctypes.CDLL(path)
     try:
-        found.nnet3_run.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int64] * 4 + [ctypes.c_void_p, ctypes.c_int64]
-        found.nnet3_run.restype = None
-        size, pointer = ctypes.c_int64, ctypes.c_void_p
-        # Rows, columns, inner size; y, x, a and panels, and the number that stands behind each.
-        found.nnet3_panel_product.argtypes = [
-            size,
-            size,
-            size,
-            pointer,
-            size,
-            pointer,
-            size,
-            pointer,
-            size,
-            pointer,
-            size,
-        ]
-        found.nnet3_panel_product.restype = None
-        # Rows, columns, inner size; y, x, weights and addend, and the numbers that stand behind each; the factor.
-        found.nnet3_product.argtypes = [
-            size, size, size, pointer, size, pointer, size, size, pointer, size, size, pointer, size, ctypes.c_float,
-            size
-        ]  # fmt: skip
-        found.nnet3_product.restype = None
-        # Spaces, instructions, templates, their spaces, calls and how long these are, tables.
-        found.nnet3_run_elements.argtypes = [pointer] * 5 + [size, pointer]
-        found.nnet3_run_elements.restype = None
-        found.nnet3_columns_of_panel.restype = ctypes.c_int64
-        found.nnet3_size_of_operation.restype = ctypes.c_int64
+        for name, (operands, result) in FUNCTIONS.items():
+            function = getattr(found, name)
+            function.argtypes, function.restype = operands, result
         num_bytes = found.nnet3_size_of_operation()
     except AttributeError as error:
         raise RuntimeError(f"the library is damaged: {error}") from None

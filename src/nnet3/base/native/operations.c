@@ -4,8 +4,8 @@
    which lies where a matrix that it reads lies, or nowhere near. nnet3/native/operations.py makes the tables. Panels of
    PACK and PANELS lie in scratch memory, from `stride[SCRATCH]` on. */
 
+#include "numbers.h"
 #include "vectors.h"
-#include <math.h>
 
 #define MATRICES 6
 #define SCRATCH 5
@@ -23,55 +23,9 @@ enum { NNET3_CODES }; /* COPY, FILL, ...: nnet3/native/codes.py */
 void nnet3_panel_product(int64_t rows, int64_t columns, int64_t inner, float *y, int64_t of_y, const float *x, int64_t of_x,
                          const float *a, int64_t of_a, const float *panels, int64_t threads);
 int64_t nnet3_columns_of_panel(void);
-
-/* Iterations of the next loop do not depend on each other, though it may write where it reads. */
-#if defined(__clang__)
-#define EACH _Pragma("clang loop vectorize(assume_safety)") for
-#elif defined(__GNUC__)
-#define EACH _Pragma("GCC ivdep") for
-#else
-#define EACH for
-#endif
-
-/* ---- functions of one number; comparisons are false for NaN, which goes through ---- */
-
-static inline float power_of_two(int32_t exponent) { /* from -126 to 127 */
-    union { int32_t bits; float value; } two = {(exponent + 127) << 23};
-    return two.value;
-}
-
-/* e^x = 2^n (p + 1) with x = n ln 2 + r, |r| <= ln 2 / 2 and p = e^r - 1 by its Taylor series; |x| < 1000 */
-typedef struct { float p; int32_t n; } Exponential;
-
-static inline Exponential exponential(float x) {
-    const float magic = 12582912.0f; /* 1.5 2^23: what is added to it is rounded to an integer */
-    const float n = (x * 1.44269504f + magic) - magic;
-    const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f; /* ln 2 in two parts */
-    float p = 1.0f / 5040.0f;
-    p = p * r + 1.0f / 720.0f;
-    p = p * r + 1.0f / 120.0f;
-    p = p * r + 1.0f / 24.0f;
-    p = p * r + 1.0f / 6.0f;
-    p = p * r + 0.5f;
-    return (Exponential){p * r * r + r, (int32_t)(n == n ? n : 0.0f)};
-}
-
-/* 1 / (1 + e^-x) with e^-|x|, whose power of two may be less than the least one: it is multiplied in two parts */
-static inline float sigmoid(float x) {
-    const float size = fabsf(x), limited = size > 105.0f ? 105.0f : size;
-    const Exponential e = exponential(-limited);
-    const int32_t half = e.n / 2;
-    const float below = (e.p + 1.0f) * power_of_two(half) * power_of_two(e.n - half);
-    return (x < 0.0f ? below : 1.0f) / (1.0f + below);
-}
-
-/* (e^2x - 1) / (e^2x + 1) */
-static inline float hyperbolic_tangent(float x) {
-    const float size = fabsf(x);
-    const Exponential e = exponential(2.0f * (size > 10.0f ? 10.0f : size));
-    const float two = power_of_two(e.n), minus_1 = two * e.p + (two - 1.0f);
-    return copysignf(minus_1 / (minus_1 + 2.0f), x);
-}
+void nnet3_lstm(int64_t rows, int64_t dim, float *y, int64_t of_y, const float *x, int64_t of_x, const float *w,
+                int64_t scaled);
+void nnet3_gru(int64_t dim, float *h, const float *part, const float *w, const float *previous, const float *z, float *c);
 
 /* ---- products ---- */
 
@@ -208,32 +162,6 @@ static void normalize(const Operation *op, float *y, const float *x) {
     EACH (int64_t j = 0; j < op->columns; j++) y[j] = x[j] / divisor;
 }
 
-/* y = [c | m], x = [I | F | Cp | O | c' | scales of i, f and o if `inner`], w = [w_ic | w_fc | w_oc] */
-static void lstm(const Operation *op, float *y, const float *x, const float *w) {
-    const int64_t dim = op->columns;
-    const float *scales = x + 5 * dim;
-    const float of_i = op->inner ? scales[0] : 1.0f, of_f = op->inner ? scales[1] : 1.0f;
-    const float of_o = op->inner ? scales[2] : 1.0f;
-    EACH (int64_t j = 0; j < dim; j++) {
-        const float previous = x[4 * dim + j];
-        const float i = of_i * sigmoid(x[j] + w[j] * previous);
-        const float f = of_f * sigmoid(x[dim + j] + w[dim + j] * previous);
-        const float c = f * previous + i * hyperbolic_tangent(x[2 * dim + j]);
-        y[j] = c;
-        y[dim + j] = of_o * sigmoid(x[3 * dim + j] + w[2 * dim + j] * c) * hyperbolic_tangent(c);
-    }
-}
-
-/* h = tanh(part + w c'), or tanh(part) without w; c = (1 - z) h + z c' */
-static void gru(int64_t columns, float *h, const float *part, const float *w, const float *previous, const float *z,
-                float *c) {
-    EACH (int64_t j = 0; j < columns; j++) {
-        h[j] = hyperbolic_tangent(w ? part[j] + w[j] * previous[j] : part[j]);
-        const float further = previous[j] - h[j];
-        c[j] = z[j] < 0.5f ? h[j] + z[j] * further : previous[j] - further * (1.0f - z[j]);
-    }
-}
-
 #define ELEMENTS(value) EACH (int64_t j = 0; j < columns; j++) y[j] = value
 /* The same, added to matrix 3 if there is one. */
 #define ADDING(value) if (c) ELEMENTS(c[j] + (value)); else ELEMENTS(value)
@@ -256,8 +184,7 @@ static void run_row(const Operation *op, float *const *at) {
     case TANH_BACK: ADDING(a[j] * (1.0f - b[j] * b[j])); break;
     case RELU_BACK: ADDING(a[j] * (b[j] > 0.0f ? 1.0f : 0.0f)); break;
     case NORMALIZE: normalize(op, y, a); break;
-    case LSTM: lstm(op, y, a, b); break;
-    case GRU: gru(columns, y, a, b, at[3], at[4], at[5]); break;
+    case GRU: nnet3_gru(columns, y, a, b, at[3], at[4], at[5]); break;
     }
 }
 
@@ -267,6 +194,7 @@ static int run_whole(const Operation *op, float *const *at, float *scratch, int6
     switch (op->code) {
     case PRODUCT: product(op, at); return 1;
     case SUM_ROWS: sum_rows(op, at); return 1;
+    case LSTM: nnet3_lstm(rows, columns, at[0], stride[0], at[1], stride[1], at[2], inner); return 1;
     case PACK: pack(op, at[2], scratch + stride[SCRATCH]); return 1;
     case COMBINE:
         for (int64_t row = 0; row < rows; row++)

@@ -203,6 +203,12 @@ static void make_panels(const Product *p, float *panels) {
                  p->w + column * p->of_w + step * p->step_of_w, p->step_of_w, p->of_w);
 }
 
+/* Panels of W (columns, inner), for nnet3_panel_product. */
+void nnet3_make_panels(int64_t columns, int64_t inner, float *panels, const float *w, int64_t of_w, int64_t step_of_w) {
+    const Product product = {.columns = columns, .inner = inner, .w = w, .of_w = of_w, .step_of_w = step_of_w};
+    make_panels(&product, panels);
+}
+
 /* A product of any size, by blocks that the second cache holds. Where rows of x do not lie well they are copied. */
 static void in_blocks(const Product *p) {
     static _Thread_local float panels[COLUMNS_AT_ONCE * STEPS_AT_ONCE], copied[ROWS_AT_ONCE * OF_COPY];

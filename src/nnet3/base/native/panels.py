@@ -20,12 +20,10 @@ class Panels:
         functions = library()
         if functions is None:
             raise RuntimeError("there is no native code for panels")
-        self._multiply = functions.nnet3_panel_product
         self.columns, self.inner = weights.shape
         width = functions.nnet3_columns_of_panel()
-        if self.columns % width:
-            weights = torch.nn.functional.pad(weights, (0, 0, 0, -self.columns % width))
-        self._panels = weights.unflatten(0, (-1, width)).transpose(1, 2).contiguous()
+        self._panels = torch.zeros(-(-self.columns // width), self.inner, width)
+        make_panels(self._panels, weights)
 
     def to_dense(self) -> Tensor:
         """Returns the weights (columns, inner)."""
@@ -36,18 +34,44 @@ class Panels:
 
         Columns of y lie side by side. A row of y does not depend on the number of rows.
         """
-        rows, inner = x.shape
-        if inner != self.inner or y.shape != (rows, self.columns) or addend.shape[-1] != self.columns:
-            raise ValueError(f"panels of {self.columns} x {self.inner} and matrices {x.shape}, {y.shape}")
-        if rows == 0:
-            return
-        if y.stride(1) != 1 != self.columns:
-            raise ValueError("columns of the result do not lie side by side")
-        x = x if x.stride(1) == 1 else x.contiguous()
-        of_y, of_addend = y.stride(0), addend.stride(0) if addend.dim() == 2 else 0
-        threads = _num_threads(rows * self._panels.numel())
-        operands = y.data_ptr(), of_y, x.data_ptr(), x.stride(0), addend.data_ptr(), of_addend
-        self._multiply(rows, self.columns, inner, *operands, self._panels.data_ptr(), threads)
+        multiply_by_panels(y, x, self._panels, addend, self.columns)
+
+
+def make_panels(panels: Tensor, weights: Tensor) -> None:
+    """Cut weights (columns, inner) into panels, which fill memory of as many numbers as are in whole panels."""
+    functions = library()
+    assert functions is not None
+    functions.nnet3_make_panels(*weights.shape, panels.data_ptr(), weights.data_ptr(), *weights.stride())
+
+
+def holds_panels(matrix: Tensor, columns: int) -> bool:
+    """True if a matrix of float32 has exactly the memory for panels of some weights with so many columns."""
+    if matrix.dtype != torch.float32 or not matrix.is_cpu or not matrix.is_contiguous():
+        return False
+    functions = library()
+    return functions is not None and columns % functions.nnet3_columns_of_panel() == 0
+
+
+def multiply_by_panels(y: Tensor, x: Tensor, panels: Tensor, addend: Tensor, columns: int) -> None:
+    """y = addend + x W^T for x (rows, inner), y (rows, columns); `addend` is y itself, like y, or a vector.
+
+    `panels`: memory with panels of W. Columns of y lie side by side. A row of y does not depend on the number of rows.
+    """
+    functions, (rows, inner) = library(), x.shape
+    assert functions is not None
+    width = functions.nnet3_columns_of_panel()
+    held = panels.numel() // (-(-columns // width) * width)
+    if held != inner or y.shape != (rows, columns) or addend.shape[-1] != columns:
+        raise ValueError(f"panels of {columns} x {held} and matrices {x.shape}, {y.shape}, {addend.shape}")
+    if rows == 0:
+        return
+    if y.stride(1) != 1 != columns:
+        raise ValueError("columns of the result do not lie side by side")
+    x = x if x.stride(1) == 1 else x.contiguous()
+    of_y, of_addend = y.stride(0), addend.stride(0) if addend.dim() == 2 else 0
+    threads = _num_threads(rows * panels.numel())
+    operands = y.data_ptr(), of_y, x.data_ptr(), x.stride(0), addend.data_ptr(), of_addend
+    functions.nnet3_panel_product(rows, columns, inner, *operands, panels.data_ptr(), threads)
 
 
 def product(y: Tensor, left: Tensor, right: Tensor, addend: Tensor | None = None, alpha: float = 1.0) -> None:

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from nnet3.base.native import operations
+from nnet3.base.native.fastest import fastest
 from nnet3.base.native.operations import Operations
+from nnet3.base.native.panels import holds_panels, make_panels, multiply_by_panels
 from nnet3.base.text import ConfigLine
 from nnet3.model.components.base import Component, Properties
 from nnet3.model.components.component_types import register
@@ -54,9 +56,15 @@ class AffinePart:
 
     def run_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> None:
         if not inputs:
+            if self._is_in_panels(output):
+                make_panels(output, self.linear_params)
+                return
             parts = self.linear_params.split(_ROWS_AT_ONCE)
             for weights, rows in zip(parts, self._packed(output).split(_ROWS_AT_ONCE), strict=True):
                 rows.copy_(weights)
+            return
+        if len(inputs) == 3 and self._is_in_panels(inputs[2]):
+            multiply_by_panels(output, inputs[0], inputs[2], inputs[1], self.output_dim)
             return
         x, weights, addend = self._operands(*inputs)
         add_product(output, x, weights.t(), addend)
@@ -66,8 +74,12 @@ class AffinePart:
         weights = self._packed(others[1]) if len(others) > 1 else self.linear_params
         return x, weights, others[0] if others else self.bias_params
 
+    def _is_in_panels(self, matrix: Tensor) -> bool:
+        """True if the memory of a matrix (columns, output_dim) has W_c in panels, which are multiplied fastest."""
+        return not self.is_native and holds_panels(matrix, self.output_dim) and fastest().packed == "panels"
+
     def _packed(self, matrix: Tensor) -> Tensor:
-        """Returns W_c as it lies in a matrix (columns, output_dim): transposed, but for native code as it is."""
+        """Returns W_c as it lies in another matrix (columns, output_dim): transposed, but for native steps as it is."""
         if self.is_native and matrix.is_contiguous():
             return matrix.view(self.output_dim, self._count)
         return matrix.t()

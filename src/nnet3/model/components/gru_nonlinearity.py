@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from nnet3.base.native import operations
+from nnet3.base.native import cells, operations
 from nnet3.base.native.operations import Operations
 from nnet3.base.text import ConfigLine
 from nnet3.model.components.base import Deriv, Properties, UpdatableComponent, Updated
@@ -240,6 +240,8 @@ class OutputGruNonlinearityComponent(OnePreconditioner, GruComponent):
         return {"cell_dim": cell_dim, "w_h": initial_vector(line, rng, cell_dim, 0.0, stddev=1.0)}
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
+        if cells.output_gru(y, x, self.w_h):
+            return
         dim = self.cell_dim
         z, hpart, cell = x[:, :dim], x[:, dim : 2 * dim], x[:, 2 * dim :]
         h = torch.addcmul(hpart, cell, self.w_h, out=y[:, :dim])
@@ -257,6 +259,11 @@ class OutputGruNonlinearityComponent(OnePreconditioner, GruComponent):
         """e = (dh + dc (1 - z)) (1 - h^2); dz = dc (c' - h); dhpart = e; dc' = dc z + e w"""
         dim = self.cell_dim
         h = y[:, :dim]
+        if to_update is None:
+            if x_deriv is None:
+                return
+            if cells.output_gru_backward(x, h, y_deriv, x_deriv, self.w_h):
+                return
         e = self._activation_deriv(h, x[:, :dim], y_deriv)
         assert to_update is None or isinstance(to_update, OutputGruNonlinearityComponent)
         if to_update is not None:

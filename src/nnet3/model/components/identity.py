@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.writer import Writer
-from nnet3.base.native import operations
+from nnet3.base.native import cells, operations
 from nnet3.base.native.operations import Operations
 from nnet3.model.components.base import Component, Deriv, Properties, Updated
 from nnet3.model.components.component_types import register
@@ -299,15 +299,19 @@ class BackpropTruncationComponent(Component):
     ) -> None:
         assert indexes is not None, "this type has needs_indexes"
         # With h = scale g_y: g_x = h min(1, clipping_threshold / |h|), or 0 at a boundary if |h| > zeroing_threshold
-        norms = torch.linalg.vector_norm(y_deriv, dim=1, keepdim=True).mul_(self.scale)
-        limit = self.clipping_threshold or _NEVER
-        is_clipped = norms > limit
-        is_zeroed = (norms > (self.zeroing_threshold or _NEVER)).logical_and_(indexes.is_boundary)
+        limit, zeroed = self.clipping_threshold or _NEVER, self.zeroing_threshold or _NEVER
+        counts: tuple[Tensor | int, Tensor | int] | None = None
         if x_deriv is not None:
-            factor = torch.where(is_clipped, limit / norms, 1.0).mul_(self.scale)
-            torch.mul(y_deriv, factor.masked_fill_(is_zeroed, 0.0), out=x_deriv)
+            counts = cells.truncate(x_deriv, y_deriv, self.scale, limit, zeroed, indexes.is_boundary)
+        if counts is None:
+            norms = torch.linalg.vector_norm(y_deriv, dim=1, keepdim=True).mul_(self.scale)
+            is_clipped, is_zeroed = norms > limit, (norms > zeroed).logical_and_(indexes.is_boundary)
+            counts = is_clipped.sum(), is_zeroed.sum()
+            if x_deriv is not None:
+                factor = torch.where(is_clipped, limit / norms, 1.0).mul_(self.scale)
+                torch.mul(y_deriv, factor.masked_fill_(is_zeroed, 0.0), out=x_deriv)
         if isinstance(to_update, BackpropTruncationComponent):
-            to_update.num_clipped = to_update.num_clipped + is_clipped.sum()
-            to_update.num_zeroed = to_update.num_zeroed + is_zeroed.sum()
+            to_update.num_clipped = to_update.num_clipped + counts[0]
+            to_update.num_zeroed = to_update.num_zeroed + counts[1]
             to_update.count += y_deriv.shape[0]
             to_update.count_zeroing_boundaries += indexes.num_boundaries

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nnet3.base.native import operations
+from nnet3.base.native import cells, operations
 from nnet3.base.native.operations import Operations
 from nnet3.base.text import ConfigLine
 from nnet3.model.components.base import Deriv, Properties, UpdatableComponent, Updated
@@ -118,6 +118,8 @@ class LstmNonlinearityComponent(UpdatableComponent):
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         """i = sigma(I + w_ic c'); f = sigma(F + w_fc c'); c = f_s f c' + i_s i tanh(Cp);
         o = sigma(O + w_oc c); m = o_s o tanh(c)"""
+        if cells.lstm(y, x, self.params, self.use_dropout):
+            return
         dim = self.cell_dim
         # A step of a recurrence has few rows: there each view takes as long as a product of its elements.
         gates_in, candidate, o_in, previous, *scales = x.split_with_sizes(self._widths, 1)
@@ -153,24 +155,23 @@ class LstmNonlinearityComponent(UpdatableComponent):
         if to_update is None and x_deriv is None:
             return
         repair = self._self_repair()
-        if to_update is None:
-            self._backward_rows(x, y_deriv, x_deriv, repair)
-            return
-        assert isinstance(to_update, LstmNonlinearityComponent)
-        sums = x.new_zeros(13, self.cell_dim, dtype=type_of_sums(x))
-        derivs = () if x_deriv is None else (x_deriv,)
-        for rows, rows_deriv, *deriv in blocks_of_rows(x, y_deriv, *derivs):
-            self._backward_rows(rows, rows_deriv, deriv[0] if deriv else None, repair, sums)
-        to_update._store_backward_stats(sums[:5].double(), sums[5:10].double(), len(x), self._is_repaired())
-        to_update._update(sums[10:].to(x.dtype))
+        sums = None if to_update is None else x.new_zeros(13, self.cell_dim, dtype=type_of_sums(x))
+        if not cells.lstm_backward(x, y_deriv, x_deriv, self.params, self.use_dropout, repair, sums):
+            derivs = () if x_deriv is None else (x_deriv,)
+            for rows, rows_deriv, *deriv in blocks_of_rows(x, y_deriv, *derivs):
+                self._backward_rows(rows, rows_deriv, deriv[0] if deriv else None, repair, sums)
+        if sums is not None:
+            assert isinstance(to_update, LstmNonlinearityComponent)
+            to_update._store_backward_stats(sums[:5].double(), sums[5:10].double(), len(x), self._is_repaired())
+            to_update._update(sums[10:].to(x.dtype))
 
     def _backward_rows(
         self,
         x: Tensor,
         y_deriv: Tensor,
         x_deriv: Deriv,
-        repair: tuple[Tensor, Tensor] | None,
-        sums: Tensor | None = None,
+        repair: Tensor | None,
+        sums: Tensor | None,
     ) -> None:
         """Fills the derivative of some rows.
 
@@ -188,18 +189,18 @@ class LstmNonlinearityComponent(UpdatableComponent):
         dm = _scaled(y_deriv[:, dim:], o_s)
         _sigmoid_backward(tanh_c * dm, o, grad_input=do)
         if repair is not None:
-            do.addcmul_(o, repair[0][3], value=-1).add_(repair[1][3])
+            do.addcmul_(o, repair[3], value=-1).add_(repair[8])
         dc = o * dm
         _tanh_backward(dc, tanh_c, grad_input=dc).add_(y_deriv[:, :dim]).addcmul_(do, self.params[2])
         if repair is not None:
-            dc.addcmul_(tanh_c, repair[0][4], value=-1)
+            dc.addcmul_(tanh_c, repair[4], value=-1)
         dc_i = _scaled(dc, i_s)
         _sigmoid_backward(dc_i * candidate, i, grad_input=di)
         _sigmoid_backward(_scaled(dc, f_s) * previous, f, grad_input=df)
         _tanh_backward(dc_i * i, candidate, grad_input=d_candidate)
         if repair is not None:
-            deriv[:, :3].addcmul_(values[:, :3], repair[0][:3], value=-1)
-            deriv[:, :2].add_(repair[1][:2])
+            deriv[:, :3].addcmul_(values[:, :3], repair[:3], value=-1)
+            deriv[:, :2].add_(repair[5:7])
         if x_deriv is not None:
             torch.mul(scaled_forget, dc, out=d_previous)
             d_previous.addcmul_(di, self.params[0]).addcmul_(df, self.params[1])
@@ -233,12 +234,12 @@ class LstmNonlinearityComponent(UpdatableComponent):
         """(5, C): where the average derivative of a value is below its threshold."""
         return self.deriv_sum / (1.0 + self.count) < self._repair_thresholds.double()  # the count may be negative
 
-    def _self_repair(self) -> tuple[Tensor, Tensor] | None:
-        """Returns factor and offset, (5, C) each: factor v - offset, subtracted, is (2v - 1) r_k or v r_k for tanh."""
+    def _self_repair(self) -> Tensor | None:
+        """Returns factors, then offsets, (10, C): factor v - offset, subtracted, is (2v - 1) r_k or v r_k for tanh."""
         if not any(self.self_repair_config[5:]):
             return None
-        scales = torch.where(self._is_repaired(), self._repair_scales, 0.0)
-        return scales, scales * self._repair_centers
+        factors = torch.where(self._is_repaired(), self._repair_scales, 0.0)
+        return torch.cat([factors, factors * self._repair_centers])
 
     def _store_backward_stats(self, values: Tensor, squares: Tensor, rows: int, is_repaired: Tensor) -> None:
         """Takes the sums of the values and of their squares, (5, C), over this many rows."""

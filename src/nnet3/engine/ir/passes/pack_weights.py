@@ -1,7 +1,7 @@
 """Packing: the steps of a recurrence read the weights of a product from a matrix without further columns.
 
 A part of a kernel multiplies by some columns of the weights, amid unused columns. Steps read the columns
-again and again. The pass copies the columns once, transposed, to lay neighbouring rows together in memory:
+again and again. The pass copies the columns once, in the kernel's own order, to lay neighbours together in memory:
 
     before                                          after
     W[6:9]+.Propagate((m2, m9(0:1, :)), &m4)        W[6:9]+.Propagate((), &m10)

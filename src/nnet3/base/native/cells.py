@@ -1,0 +1,99 @@
+"""The elements of recurrences by native code, cells.c: forward and backward passes of LSTMs and GRUs, truncation.
+
+Each function does the work in its name and returns True. For other types than float32, matrices elsewhere than on the
+CPU, columns that do not lie side by side, large matrices where PyTorch has many threads, and without native code, it
+returns False and does nothing. Formulas stand in cells.c. Components check the shapes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import torch
+from torch import Tensor
+
+from nnet3.base.native.library import library
+
+_MANY_THREADS, _LARGE = 4, 2**17  # so many threads of PyTorch gain with so many elements; native code has one thread
+
+
+def lstm(y: Tensor, x: Tensor, params: Tensor, use_dropout: bool) -> bool:
+    """y (rows, 2 C) from x (rows, 5 C), or (rows, 5 C + 3) with dropout; params (3, C)."""
+    functions = library() if _are_native(y, x, params) and params.is_contiguous() else None
+    if functions is None:
+        return False
+    functions.nnet3_lstm(len(x), params.shape[1], *_matrix(y), *_matrix(x), params.data_ptr(), int(use_dropout))
+    return True
+
+
+def lstm_backward(
+    x: Tensor,
+    y_deriv: Tensor,
+    x_deriv: Tensor | None,
+    params: Tensor,
+    use_dropout: bool,
+    repair: Tensor | None,
+    sums: Tensor | None,
+) -> bool:
+    """x_deriv from y_deriv; both as x and y of `lstm`.
+
+    `repair` (10, C): factors of the five values, then offsets: factor value - offset is subtracted from a derivative.
+    To `sums` (13, C) are added, over rows, the five values, their squares, and the derivatives of params.
+    """
+    given = [each for each in (x_deriv, repair, sums) if each is not None]
+    functions = library() if _are_native(x, y_deriv, params, *given) and params.is_contiguous() else None
+    if functions is None:
+        return False
+    matrices = *_matrix(x), *_matrix(y_deriv), *_matrix(x_deriv)
+    rest = params.data_ptr(), int(use_dropout), _matrix(repair)[0], _matrix(sums)[0]
+    functions.nnet3_lstm_backward(len(x), params.shape[1], *matrices, *rest)
+    return True
+
+
+def output_gru(y: Tensor, x: Tensor, weights: Tensor) -> bool:
+    """y [h | c] (rows, 2 C) from x [z | part | c'] (rows, 3 C); weights (C,): h = tanh(part + w c')."""
+    functions = library() if _are_native(y, x, weights) else None
+    if functions is None:
+        return False
+    functions.nnet3_output_gru(len(x), len(weights), *_matrix(y), *_matrix(x), weights.data_ptr())
+    return True
+
+
+def output_gru_backward(x: Tensor, h: Tensor, y_deriv: Tensor, x_deriv: Tensor, weights: Tensor) -> bool:
+    """x_deriv from y_deriv; matrices as in `output_gru`."""
+    functions = library() if _are_native(x, h, y_deriv, x_deriv, weights) else None
+    if functions is None:
+        return False
+    matrices = *_matrix(x), *_matrix(h), *_matrix(y_deriv), *_matrix(x_deriv)
+    functions.nnet3_output_gru_backward(len(x), len(weights), *matrices, weights.data_ptr())
+    return True
+
+
+def truncate(
+    y: Tensor, x: Tensor, scale: float, limit: float, zeroed: float, is_boundary: Tensor
+) -> tuple[int, int] | None:
+    """y = f x, with f = scale min(1, limit / n) for a row of norm n / scale, f = 0 for n > zeroed at a boundary.
+
+    `is_boundary` (rows, 1): booleans. Returns the numbers of rows with n > limit, and with f = 0; None if not done.
+    """
+    functions = library() if _are_native(y, x) else None
+    if functions is None:
+        return None
+    counts = (ctypes.c_int64 * 2)()
+    operands = *_matrix(y), *_matrix(x), scale, limit, zeroed, is_boundary.data_ptr()
+    functions.nnet3_truncate(*x.shape, *operands, ctypes.addressof(counts))
+    return counts[0], counts[1]
+
+
+def _are_native(*matrices: Tensor) -> bool:
+    if matrices[0].numel() > _LARGE and torch.get_num_threads() >= _MANY_THREADS:
+        return False
+    return all(
+        each.dtype == torch.float32 and each.is_cpu and (each.stride(-1) == 1 or each.shape[-1] == 1)
+        for each in matrices
+    )
+
+
+def _matrix(matrix: Tensor | None) -> tuple[int, int]:
+    """Returns the address of a matrix, and how many floats its rows lie apart."""
+    return (0, 0) if matrix is None else (matrix.data_ptr(), matrix.stride(0))
