@@ -70,7 +70,8 @@ class MiniDigitsRun:
             name: self.stage(
                 f"decode_{name}",
                 partial(self.decode, grammar.folder, model.folder, data.folder),
-                grammar=grammar, model=model, choices=[self.settings.lm_weights, self.settings.word_penalties],
+                grammar=grammar, model=model, beams=self.settings.beams,
+                choices=[self.settings.lm_weights, self.settings.word_penalties],
             )
             for name, model in (("flat_start", flat_start), ("chain", chain), ("chain_again", again))
         }  # fmt: skip
@@ -216,12 +217,15 @@ class MiniDigitsRun:
         names = _names(here=folder, lang=grammar / "lang", model=model, data=data)
         self.lines.run(folder, "mkgraph --self-loop-scale=1.0 {lang} {model} {here}/graph".format(**names))
         choices = [(weight, p) for weight in self.settings.lm_weights for p in self.settings.word_penalties]
+        beam, lattice_beam = self.settings.beams
         for part in ("valid", "test"):
             self.lines.run(
                 folder,
-                "latgen-faster --acoustic-scale=1.0 --frame-subsampling-factor={factor} --beam=15 --lattice-beam=8 "
-                "--allow-partial=true {model}/final.mdl {here}/graph/HCLG.fst scp:{data}/{part}/feats.JOB.scp "
-                "ark:{here}/raw.{part}.JOB.lat".format(part=part, factor=speech.FACTOR, **names),
+                "latgen-faster --acoustic-scale=1.0 --frame-subsampling-factor={factor} --beam={beam:g} "
+                "--lattice-beam={lattice_beam:g} --allow-partial=true {model}/final.mdl {here}/graph/HCLG.fst "
+                "scp:{data}/{part}/feats.JOB.scp ark:{here}/raw.{part}.JOB.lat".format(
+                    part=part, factor=speech.FACTOR, beam=beam, lattice_beam=lattice_beam, **names
+                ),
                 "lattice-scale --acoustic-scale=10.0 ark:{here}/raw.{part}.JOB.lat ark:{here}/{part}.JOB.lat".format(
                     part=part, **names
                 ),

@@ -19,7 +19,10 @@ class Network:
 
 @dataclass(frozen=True)
 class MiniDigits:
-    """`strings` of train, valid and test; `width` and `bottleneck` of the layers; `min_count` of pairs of phones."""
+    """`strings` of train, valid and test; `width` and `bottleneck` of the layers; `min_count` of pairs of phones.
+
+    `beams`: of the search, and of its lattices.
+    """
 
     strings: tuple[int, int, int] = (1200, 60, 300)
     seed: int = 0
@@ -28,6 +31,7 @@ class MiniDigits:
     flat: Network = field(default_factory=lambda: Network(3, "1:32", 0.002, 0.0004))
     chain: Network = field(default_factory=lambda: Network(4, "64", 0.002, 0.0002))
     min_count: int = 100
+    beams: tuple[float, float] = (15.0, 8.0)
     lm_weights: tuple[int, ...] = tuple(range(6, 15))
     word_penalties: tuple[float, ...] = (0.0, 0.5, 1.0)
 
