@@ -15,7 +15,7 @@ from nnet3.asr import BatchModel, BatchRecognizer, GpuInit, GpuThreadInit, Kaldi
 from nnet3.errors import ArgumentError
 from nnet3.speech.asr import batch_recognizer
 from tests.asr.small_recognizer import PIECE, RATE, audio, write_recognizer
-from tests.effort import EFFORT
+from tests.effort import draws
 
 SOUNDS = [audio(1.6), audio(1.2)[::-1].copy()]
 
@@ -45,7 +45,7 @@ def taken(recognizer: BatchRecognizer) -> list[str]:
     return found
 
 
-@settings(max_examples=4 * EFFORT)
+@settings(max_examples=draws(4))
 @given(st.lists(st.sampled_from(["audio 0", "audio 1", "wait", "pending", "result"]), max_size=20))
 def test_any_calls_in_any_order(model: BatchModel, alone: list[list[str]], calls: list[str]) -> None:
     recognizers = [BatchRecognizer(model, RATE) for _ in SOUNDS]
