@@ -22,7 +22,7 @@ from nnet3.model.xconfig.trained_settings import NoNumbers
 from tests.cli.prepared_programs import installed_scripts, prepared_programs
 from tests.device import DEVICE
 from tests.distribution import BriefWorker, let_loggers_propagate, long_ones_first
-from tests.effort import EFFORT, redundant
+from tests.effort import EFFORT, draws, redundant
 from tests.proved_lowering import lowering_proved
 from tests.seeds import SHIFT, seed_all
 from tests.shared_data import IS_WHOLE, SHARED
@@ -39,7 +39,7 @@ _PROGRAMS = {
 # Without a database, so that no run depends on the one before it. Examples are the same in every run, or by TEST_SEED.
 settings.register_profile(
     "nnet3",
-    max_examples=25 * EFFORT,
+    max_examples=draws(25),
     deadline=None,
     database=None,
     derandomize=SHIFT == 0,

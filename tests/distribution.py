@@ -10,13 +10,19 @@ from _pytest.runner import runtestprotocol
 
 #: Files that take longest begin first: at the end no process waits for another's long file.
 LONG = (
-    "tests/differential/test_passes.py",
+    "tests/asr/test_recognizer.py",
+    "tests/cli/test_startup.py",
+    "tests/cli/test_transcribing.py",
+    "tests/driver/test_family_store.py",
     "tests/driver/test_ragged_family.py",
-    "tests/families/test_ragged_program.py",
+    "tests/networks/test_golden_networks.py",
     "tests/recipes/test_mini_digits.py",
     "tests/recipes/test_spoken_digits.py",
     "tests/runs/test_distributed.py",
+    "tests/runs/test_train_model.py",
+    "tests/runs/test_training_run.py",
     "tests/runtime/test_row_plans.py",
+    "tests/serve/test_conversation.py",
 )
 
 

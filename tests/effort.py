@@ -23,6 +23,11 @@ QUICK = frozenset((Path(__file__).parent / "quick.txt").read_text().split())
 nightly = pytest.mark.skipif(EFFORT == 1, reason="TEST_EFFORT=2 runs it, each night")
 
 
+def draws(number: int) -> int:
+    """Returns how many random cases a test draws: `number` times the effort, and by day a third of `number`."""
+    return -(-number // 3) if EFFORT == 1 else number * EFFORT
+
+
 def at_night(*cases: C) -> tuple[C, ...]:
     """Returns cases of a matrix that differ little from those of every day, or none of them if the effort is 1."""
     return cases if EFFORT > 1 else ()

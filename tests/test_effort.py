@@ -6,7 +6,10 @@ from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
-from tests.effort import _beyond_each_value
+import pytest
+
+from tests import effort
+from tests.effort import _beyond_each_value, draws
 
 
 class _Case:
@@ -28,3 +31,9 @@ def test_each_value_of_each_parameter_is_kept() -> None:
 def test_cases_of_one_parameter_are_kept() -> None:
     assert _kept(*map(_Case, "abcd")) == ["a", "b", "c", "d"]
     assert _kept(_Case()) == []
+
+
+@pytest.mark.parametrize(("by", "expected"), [(1, [1, 1, 2, 9]), (4, [4, 12, 16, 100])])
+def test_by_day_a_third_is_drawn(by: int, expected: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(effort, "EFFORT", by)
+    assert [draws(number) for number in (1, 3, 4, 25)] == expected

@@ -146,7 +146,8 @@ class MiniDigitsRun:
         """What a model hears of the strings to choose by and to test with."""
         return self.stage(
             name or f"decode_{model.folder.name}", partial(self.decode, grammar.folder, model.folder, data.folder),
-            grammar=grammar, model=model, choices=[self.settings.lm_weights, self.settings.word_penalties],
+            grammar=grammar, model=model, beams=self.settings.beams,
+            choices=[self.settings.lm_weights, self.settings.word_penalties],
         )  # fmt: skip
 
     # ---- what the stages do ----
@@ -293,12 +294,15 @@ class MiniDigitsRun:
     def decode(self, grammar: Path, model: Path, data: Path, folder: Path) -> None:
         names = _names(here=folder, lang=grammar / "lang", model=model, data=data)
         self.lines.run(folder, "mkgraph --self-loop-scale=1.0 {lang} {model} {here}/graph".format(**names))
+        beam, lattice_beam = self.settings.beams
         for part in TESTED:
             self.lines.run(
                 folder,
-                "latgen-faster --acoustic-scale=1.0 --frame-subsampling-factor={factor} --beam=15 --lattice-beam=8 "
-                "--allow-partial=true {model}/final.mdl {here}/graph/HCLG.fst scp:{data}/{part}/feats.JOB.scp "
-                "ark:{here}/raw.{part}.JOB.lat".format(part=part, factor=speech.FACTOR, **names),
+                "latgen-faster --acoustic-scale=1.0 --frame-subsampling-factor={factor} --beam={beam:g} "
+                "--lattice-beam={lattice_beam:g} --allow-partial=true {model}/final.mdl {here}/graph/HCLG.fst "
+                "scp:{data}/{part}/feats.JOB.scp ark:{here}/raw.{part}.JOB.lat".format(
+                    part=part, factor=speech.FACTOR, beam=beam, lattice_beam=lattice_beam, **names
+                ),
                 "lattice-scale --acoustic-scale=10.0 ark:{here}/raw.{part}.JOB.lat ark:{here}/{part}.JOB.lat".format(
                     part=part, **names
                 ),

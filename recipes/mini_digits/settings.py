@@ -51,7 +51,10 @@ class LanguageModel:
 
 @dataclass(frozen=True)
 class MiniDigits:
-    """`strings` of train, valid and test; `width` and `bottleneck` of the layers; `min_count` of pairs of phones."""
+    """`strings` of train, valid and test; `width` and `bottleneck` of the layers; `min_count` of pairs of phones.
+
+    `beams`: of the search, and of its lattices.
+    """
 
     strings: tuple[int, int, int] = (1200, 60, 300)
     seed: int = 0
@@ -62,6 +65,7 @@ class MiniDigits:
     lattices: Lattices = field(default_factory=Lattices)
     numbers: LanguageModel = field(default_factory=LanguageModel)
     min_count: int = 100
+    beams: tuple[float, float] = (15.0, 8.0)
     lm_weights: tuple[int, ...] = tuple(range(6, 15))
     word_penalties: tuple[float, ...] = (0.0, 0.5, 1.0)
 

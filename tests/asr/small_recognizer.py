@@ -23,7 +23,7 @@ def write_recognizer(folder: Path, *, lookahead: bool = False, with_ivector: boo
     """Writes a model directory: phone 1 is silence; 2 and 3 are words, which tones of 1800 and 300 Hz sound like."""
     write_folder(folder, RANDOM, with_ivector=with_ivector)
     with open(folder / "conf/model.conf", "a") as conf:
-        conf.write("--lattice-beam=4\n")
+        conf.write("--lattice-beam=2\n")
     model = nnet3.load(folder / "am/final.mdl")
     assert isinstance(model, nnet3.AcousticModel)
     _teach(model.nnet)

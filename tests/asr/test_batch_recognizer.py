@@ -16,7 +16,7 @@ from nnet3.asr import BatchModel, BatchRecognizer, GpuInit, GpuThreadInit, Kaldi
 from nnet3.errors import ArgumentError, ModelFormatError
 from nnet3.speech.asr import batch_recognizer
 from tests.asr.small_recognizer import PIECE, RATE, audio, write_recognizer
-from tests.effort import EFFORT
+from tests.effort import draws
 
 SOUNDS = [audio(1.6), audio(1.2)[::-1].copy()]
 
@@ -56,7 +56,7 @@ def test_what_results_would_be_rescored_by_is_not_read(tmp_path: Path) -> None:
     assert BatchModel(str(folder)).model.rescoring is None
 
 
-@settings(max_examples=4 * EFFORT)
+@settings(max_examples=draws(4))
 @given(st.lists(st.sampled_from(["audio 0", "audio 1", "wait", "pending", "result"]), max_size=20))
 def test_any_calls_in_any_order(model: BatchModel, alone: list[list[str]], calls: list[str]) -> None:
     recognizers = [BatchRecognizer(model, RATE) for _ in SOUNDS]

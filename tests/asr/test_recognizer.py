@@ -17,7 +17,7 @@ from nnet3.errors import ArgumentError, ExecutionError, ModelFormatError
 from nnet3.kaldi_io import Fst
 from nnet3.speech.search.endpoints import trailing_silence
 from tests.asr.small_recognizer import PIECE, RATE, audio, write_recognizer
-from tests.effort import EFFORT
+from tests.effort import draws
 
 AUDIO = audio(4.0)
 
@@ -73,7 +73,7 @@ def test_segments_are_those_of_the_loop(model: Model) -> None:
     assert begins == sorted(begins)
 
 
-@settings(max_examples=2 * EFFORT)
+@settings(max_examples=draws(2))
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=6))
 def test_calls_of_whole_pieces_make_no_difference(model: Model, lengths: list[int]) -> None:
     recognizer, whole = Recognizer(model, RATE), Recognizer(model, RATE)
@@ -86,7 +86,7 @@ def test_calls_of_whole_pieces_make_no_difference(model: Model, lengths: list[in
 OPERATIONS = st.lists(st.sampled_from(["accept", "result", "partial", "finish", "reset"]), min_size=1, max_size=12)
 
 
-@settings(max_examples=8 * EFFORT)
+@settings(max_examples=draws(8))
 @given(OPERATIONS)
 def test_any_operations_in_any_order(model: Model, operations: list[str]) -> None:
     """A second recognizer of the same model, which hears the rest in turns with the first, is not disturbed."""

@@ -12,7 +12,7 @@ from nnet3.asr import Processor
 from nnet3.base.kaldi_io.fst_file import save_fst
 from nnet3.errors import ArgumentError, ModelFormatError
 from nnet3.kaldi_io import Fst
-from tests.effort import EFFORT
+from tests.effort import draws
 
 Arc = tuple[int, int, int, int, float]
 
@@ -78,7 +78,7 @@ def all_outputs(arcs: list[Arc], final: list[float], text: str) -> dict[str, flo
     return found
 
 
-@settings(max_examples=20 * EFFORT)
+@settings(max_examples=draws(20))
 @given(st.integers(0, 10_000), st.text("ab", min_size=1, max_size=4))
 def test_the_cheapest_path_is_taken(tmp_path_factory: pytest.TempPathFactory, seed: int, text: str) -> None:
     random = np.random.default_rng(seed)

@@ -14,6 +14,7 @@ import pytest
 from nnet3 import Nnet
 from nnet3.kaldi_io import matrix_writer, open_matrix_table
 from tests.cli.run_command import Cli, Outcome
+from tests.effort import at_night
 from tests.patience import PATIENCE
 
 KEYS = ("utt1", "utt2", "utt3")
@@ -171,7 +172,7 @@ def test_resume_only_what_belongs_together(features: Cli) -> None:
 
 @pytest.mark.parametrize(
     ("number", "status", "old"),
-    [(signal.SIGINT, 130, False), (signal.SIGTERM, 143, True), (signal.SIGHUP, 129, True)],
+    [(signal.SIGINT, 130, False), (signal.SIGHUP, 129, True), *at_night((signal.SIGTERM, 143, True))],
 )
 def test_a_signal_keeps_finished_utterances(
     features: Cli, programs: Path, number: signal.Signals, status: int, old: bool

@@ -16,6 +16,7 @@ import nnet3
 from nnet3.cli import later
 from nnet3.cli.verb_table import FAMILIES, VERBS
 from tests.cli.run_command import Cli
+from tests.effort import EFFORT
 from tests.patience import PATIENCE
 from tests.wings import room_of
 
@@ -200,7 +201,7 @@ PRINTING = [
 ]
 
 
-@pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
+@pytest.mark.parametrize("arguments", PRINTING if EFFORT > 1 else PRINTING[1:4], ids=" ".join)
 def test_a_reader_that_stops_early_is_no_error(
     cli: Cli, new_python: Path, tmp_path: Path, arguments: list[str]
 ) -> None:

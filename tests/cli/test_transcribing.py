@@ -21,6 +21,7 @@ from nnet3.speech.features.audio_file import open_raw
 from tests.asr.small_recognizer import PIECE, RATE, audio, write_recognizer
 from tests.asr.small_speakers import write_speaker_model
 from tests.cli.run_command import Cli
+from tests.effort import at_night
 from tests.patience import PATIENCE
 
 AUDIO = audio(2.0)
@@ -169,7 +170,7 @@ def test_a_model_by_its_name_or_language(cli: Cli, folder: Path, monkeypatch: py
     assert "no such model directory" in cli("transcribe", "yy", "a.wav").err
 
 
-@pytest.mark.parametrize("header", [True, False])
+@pytest.mark.parametrize("header", [False, *at_night(True)])
 def test_words_come_out_of_standard_input_before_it_ends(folder: Path, programs: Path, header: bool) -> None:
     """Also with silence of zeros at the beginning."""
     sound = np.concatenate([np.zeros(RATE // 10, "<i2"), AUDIO, np.zeros(2 * RATE, "<i2")])

@@ -13,7 +13,7 @@ from torch.nn.utils import vector_to_parameters
 from nnet3 import cn
 from nnet3.cn.runners import Runner
 from tests.cn.reference import columns, compare
-from tests.effort import EFFORT
+from tests.effort import draws
 from tests.seeds import RANDOM
 
 LINEAR = "NaturalGradientAffineComponent input-dim=3 output-dim=3 param-stddev=1"
@@ -332,7 +332,7 @@ class Rule:
             self.give(root)
 
 
-@pytest.mark.parametrize("seed", range(6 * EFFORT))
+@pytest.mark.parametrize("seed", range(draws(6)))
 def test_what_is_computed_is_what_the_chapter_says(seed) -> None:
     rng = random.Random(seed)
     inputs = [cn.input(f"x{i}", 2) for i in range(3)]

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.effort import EFFORT
+from tests.effort import EFFORT, at_night
 from tests.shared_data import SHARED
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "computational_networks"
@@ -47,23 +47,23 @@ def test_the_cosine_matcher_learns(example) -> None:
 
 @pytest.fixture(scope="module")
 def one_speaker(tmp_path_factory) -> str:
-    """The recordings of one speaker alone: to read all takes longer than to learn these."""
+    """The recordings of one speaker alone, a third of them by day: to read all takes longer than to learn these."""
     path = tmp_path_factory.mktemp("recordings") / "jackson.zip"
     with zipfile.ZipFile(RECORDINGS) as archive, zipfile.ZipFile(path, "w") as own:
         for name in archive.namelist():
-            if "_jackson_" in name:
+            if "_jackson_" in name and (EFFORT > 1 or int(Path(name).stem.rpartition("_")[2]) < 16):
                 own.writestr(name, archive.read(name))
     return str(path)
 
 
 @pytest.mark.skipif(not RECORDINGS.exists(), reason="no recordings of spoken digits")
-@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("bidirectional", [True, *at_night(False)])
 def test_spoken_digits_are_learnt(example, one_speaker, bidirectional) -> None:
-    epochs, right = (1, 0.15) if EFFORT == 1 else (5, 0.85)
-    assert example("spoken_digits").run(one_speaker, bidirectional, speakers=["jackson"], epochs=epochs) > right
+    epochs, right = (1, 0.0) if EFFORT == 1 else (5, 0.85)
+    assert example("spoken_digits").run(one_speaker, bidirectional, speakers=["jackson"], epochs=epochs) >= right
 
 
 def test_strings_are_reversed(example) -> None:
     """By a few steps they are not, but all lines run."""
-    steps, right = (20, 0) if EFFORT == 1 else (500, 0.7)
+    steps, right = (4, 0) if EFFORT == 1 else (500, 0.7)
     assert example("reversal").run(steps=steps) >= right

@@ -24,7 +24,7 @@ from nnet3.options import CompileOptions
 from tests.cn.random_loops import random_loop_graph
 from tests.cn.reference import compare
 from tests.cn.sums_as_algebra import Lowered, Run, lowered_programs, prove_same_sums
-from tests.effort import EFFORT
+from tests.effort import draws
 from tests.seeds import RANDOM, shifted
 
 ROWS, DIM, INNER = 4, 3, 5
@@ -215,11 +215,11 @@ def is_fused(lowered: Lowered) -> bool:
 def test_fused_sums_are_the_same_polynomials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PROVE, "0")  # but for what is proved here
     fused_ones = 0
-    for seed in range(shifted(0), shifted(0) + 12 * EFFORT):
+    for seed in range(shifted(0), shifted(0) + draws(12)):
         for apart, together in pairs(runs_random_loop(seed)):
             prove_same_sums(apart, together)
             fused_ones += is_fused(together)
-    assert fused_ones > 3
+    assert fused_ones > 1
 
 
 def _with_last_negated(root: Node, terms: list[SumTerm]) -> tuple[SumTerm, ...]:

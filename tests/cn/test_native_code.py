@@ -20,7 +20,7 @@ from nnet3.base.native.fastest import Fastest
 from nnet3.engine.runtime import native_runs
 from nnet3.errors import NetworkError
 from tests.cn.random_graphs import networks
-from tests.effort import EFFORT, at_night
+from tests.effort import at_night, draws
 from tests.native.native_code import needs_native_code
 
 pytestmark = [
@@ -105,9 +105,9 @@ def _panels(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_panels")
 @pytest.mark.parametrize("make", [lstm, relus, gated])
 def test_all_numbers_of_sequences(make: Callable[[int], cn.Node]) -> None:
-    for cells in (6, 45):
+    for cells in (45, *at_night(6)):
         (net, batch), (twin, _) = network(make, cells), network(make, cells)
-        for sequences in (1, 5, 8, 9, 13, *at_night(2, 12, 20)):
+        for sequences in (1, 9, *at_night(2, 5, 8, 12, 13, 20)):
             given = batch(sequences, 50)
             with without_native_code():
                 expected = twin.criterion_and_gradients(given)
@@ -129,12 +129,12 @@ def both_ways(cells: int) -> cn.Node:
 
 
 @pytest.mark.usefixtures("_panels")
-@pytest.mark.parametrize("make", [lstm, relus, gated, both_ways])
+@pytest.mark.parametrize("make", [lstm, both_ways, *at_night(relus, gated)])
 def test_sequences_of_several_lengths(make: Callable[[int], cn.Node]) -> None:
     """Ever new sets of lengths, and known ones again."""
     (net, _), (twin, _) = network(make, 20), network(make, 20)
     rng = np.random.default_rng(3)
-    for number in range(6 * EFFORT):
+    for number in range(draws(7)):
         lengths = rng.integers(1, (60, 15, 4)[number % 3], size=rng.integers(2, 14))
         x = [rng.normal(size=(3, length)).astype(np.float32) for length in lengths]
         labels = [rng.integers(0, 4, length) for length in lengths]
@@ -182,7 +182,7 @@ def random_recurrence(seed: int) -> Callable[[int], cn.Node]:
 
 
 @pytest.mark.usefixtures("_panels")
-@pytest.mark.parametrize("seed", range(4 * EFFORT))
+@pytest.mark.parametrize("seed", range(draws(4)))
 def test_random_recurrences(seed: int) -> None:
     rng = np.random.default_rng(seed)
     (net, _), (twin, _) = network(random_recurrence(seed), 5), network(random_recurrence(seed), 5)
@@ -275,7 +275,7 @@ def _move(tensor: Tensor) -> None:
     tensor.data = tensor.data.clone()
 
 
-@settings(max_examples=12 * EFFORT)
+@settings(max_examples=draws(12))
 @given(networks())
 def test_random_networks(made) -> None:
     criterion, last, inputs = made

@@ -18,6 +18,7 @@ from nnet3 import cn
 from nnet3.cn.network_in_training import NetworkInTraining
 from nnet3.errors import ModelFormatError, Nnet3Error, TrainingError
 from nnet3.training.runs.packing import load_parts, save_parts
+from tests.effort import at_night
 
 NUMBERS = np.random.default_rng(3)
 X = NUMBERS.normal(size=(3, 30))
@@ -182,7 +183,7 @@ def kill_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("kind", [*OPTIONS, *OPTIMIZERS])
 def test_what_is_resumed_ends_with_the_same_bits(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, expected = trained(kind, tmp_path / "whole", checkpoint_every=3)
-    for steps in (5, 7):
+    for steps in (5, *at_night(7)):
         folder = tmp_path / str(steps)
         with monkeypatch.context() as patch:
             kill_after(steps, patch)

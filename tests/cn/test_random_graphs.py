@@ -19,7 +19,7 @@ from nnet3.engine.ir.computation import NnetComputation
 from nnet3.errors import NetworkError
 from tests.cn.random_graphs import networks
 from tests.cn.reference import columns, compare
-from tests.effort import EFFORT
+from tests.effort import EFFORT, draws
 from tests.families.networks import same_program
 
 # Delays of samples that are no sequences have their defaults.
@@ -35,13 +35,13 @@ def network_of(made) -> tuple[cn.Network, dict[str, object]]:
     return network, {node.name: inputs[node.name] for node in network.inputs}
 
 
-@settings(max_examples=20 * EFFORT)
+@settings(max_examples=draws(20))
 @given(networks())
 def test_values_and_gradients_equal_autograd(made) -> None:
     compare(*network_of(made))
 
 
-@settings(max_examples=8 * EFFORT)  # `make soak` compares any number
+@settings(max_examples=draws(8))  # `make soak` compares any number
 @given(networks())
 def test_the_optimizer_changes_nothing(made) -> None:
     network, inputs = network_of(made)
@@ -51,7 +51,7 @@ def test_the_optimizer_changes_nothing(made) -> None:
         np.testing.assert_allclose(gradient, gradients[name], rtol=1e-8, atol=1e-10)
 
 
-@settings(max_examples=10 * EFFORT)
+@settings(max_examples=draws(10))
 @given(networks(), st.sampled_from(sorted(POLICIES)))
 def test_asynchronous_equals_synchronous(made, policy) -> None:
     network, inputs = network_of(made)
@@ -60,7 +60,7 @@ def test_asynchronous_equals_synchronous(made, policy) -> None:
         np.testing.assert_allclose(columns(ours), columns(theirs), rtol=1e-12, atol=1e-14)
 
 
-@settings(max_examples=6 * EFFORT)
+@settings(max_examples=draws(6))
 @given(networks(), st.sampled_from(sorted(POLICIES)), st.sampled_from((1, 2, 3)), st.booleans())
 def test_asynchronous_gradients_equal_synchronous_ones(made, policy, workers, copies) -> None:
     """Those of parameters, of inputs and of nodes inside units; of a second run, too."""
@@ -94,7 +94,7 @@ def values(network: cn.Network, lengths: Sequence[int], are_sequences: bool) -> 
     return {name: cn.sequences(own) if are_sequences else np.concatenate(own, 1) for name, own in arrays.items()}
 
 
-@settings(max_examples=4 * EFFORT)
+@settings(max_examples=draws(4))
 @given(
     networks(),
     st.sampled_from([[0], [0, 0], [0] * 7, [0] * 64, [0, 3], [4, 2, 2]]),
@@ -112,7 +112,7 @@ def test_programs_of_all_shapes_are_those_that_are_compiled(made, more, lengths)
         network.gradients(values(network, [frames + each for each in more], are_sequences))
 
 
-@settings(max_examples=4 * EFFORT)
+@settings(max_examples=draws(4))
 @given(networks(), st.lists(st.integers(1, 40), min_size=1, max_size=4))
 def test_long_sequences_equal_autograd(made, lengths) -> None:
     """Their programs are continued from short ones, and restricted to several lengths."""

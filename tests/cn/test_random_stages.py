@@ -11,7 +11,7 @@ import torch
 from nnet3 import cn
 from nnet3.cn.node import Node
 from tests.cn.staged_reference import REDUCTIONS, compare_stages
-from tests.effort import EFFORT
+from tests.effort import draws
 
 WORDS = 5
 KINDS = (
@@ -97,7 +97,7 @@ class Stages:
         return {node.name: found[node.name] for node in network.inputs}
 
 
-@pytest.mark.parametrize("seed", range(4 * EFFORT))
+@pytest.mark.parametrize("seed", range(draws(4)))
 def test_values_and_gradients(seed: int) -> None:
     """Of minibatches of other lengths one after the other, and where something is frozen."""
     stages = Stages(seed)

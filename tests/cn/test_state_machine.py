@@ -25,9 +25,9 @@ from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.nodes.statistics import StatisticNode
 from nnet3.cn.operation_types import make_node
 from tests.cn.reference import columns
-from tests.effort import EFFORT
+from tests.effort import draws
 
-RUNS = int(os.environ.get("STATE_MACHINE_RUNS", 5 * EFFORT))
+RUNS = int(os.environ.get("STATE_MACHINE_RUNS", draws(5)))
 SAMPLES = 6
 WORDS = 5
 LAYOUTS = (None, (6,), (1,) * 6, None, (6,), (4, 2), (2, 4), (2, 2, 2))  # the first three have the same rows

@@ -18,7 +18,7 @@ from nnet3.engine.driver import ComputationCache
 from nnet3.errors import ArgumentError, NetworkError, Nnet3Error, ShapeError
 from tests.cn.random_loops import random_loop
 from tests.cn.small_networks import network, recurrence
-from tests.effort import EFFORT
+from tests.effort import draws
 
 QUICK = CompileOptions(level=1)
 Batch = Mapping[str, np.ndarray]  # by input, (rows, sequences, frames)
@@ -49,7 +49,7 @@ def looks_ahead(net: cn.Network) -> bool:
     return any(node.lag < 0 for node in net.nodes)
 
 
-@settings(max_examples=6 * EFFORT)
+@settings(max_examples=draws(6))
 @given(st.randoms(use_true_random=False), st.sampled_from((1, 2, 3)))
 def test_random_loops_with_beams_equal_their_prefixes(random: Random, lag: int) -> None:
     _, (out,) = random_loop(random, lag)

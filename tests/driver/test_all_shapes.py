@@ -21,7 +21,7 @@ from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.lowering.structure import structure_of
 from nnet3.model.requests import nnet_source
 from tests.driver.ragged_requests import compare, ragged_request, updated
-from tests.effort import EFFORT
+from tests.effort import EFFORT, at_night, draws
 from tests.families.networks import compiled, request_for, results_of, same_program, same_program_or_results
 from tests.random_networks import ALL_LAYERS, LAYERS, computable_request, random_network
 from tests.seeds import shifted
@@ -94,7 +94,7 @@ def test_random_networks() -> None:
 @needs_shared
 def test_golden_networks() -> None:
     folders = sorted((GOLDEN / "random").iterdir())
-    for number, folder in enumerate(random.Random(shifted(0)).sample(folders, min(2 * EFFORT, len(folders)))):
+    for number, folder in enumerate(random.Random(shifted(0)).sample(folders, min(draws(2), len(folders)))):
         nnet = nnet3.Nnet.from_config((folder / "config_0.txt").read_text(), seed=1)
         check_shapes(nnet, number)
         check_ragged(nnet, number)
@@ -119,7 +119,7 @@ def deep_recursion() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("deep_recursion")
-@pytest.mark.parametrize("lengths", [(30, 30), (25, 24), (31, 12, 7, 7)])
+@pytest.mark.parametrize("lengths", [(31, 12, 7, 7), *at_night((30, 30), (25, 24))])
 def test_values_are_those_of_the_slow_network(lengths: tuple[int, ...]) -> None:
     """Of requests that are continued, and of those that are restricted to several lengths."""
     made = 0

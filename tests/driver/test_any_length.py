@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import nnet3
 from nnet3.engine.ir.computation import NnetComputation
-from tests.effort import EFFORT
+from tests.effort import EFFORT, draws
 from tests.families.networks import TDNN, compiled, same_program_or_results
 from tests.random_lengths import RandomLengths
 from tests.random_networks import random_network
@@ -55,7 +55,7 @@ def check_any_length(nnet: nnet3.Nnet, seed: int) -> nnet3.ComputationCache:
 
 
 def test_random_networks_at_random_lengths() -> None:
-    for seed in range(6 * EFFORT):
+    for seed in range(draws(6)):
         layers = ("affine", "tdnn", "product", "dim_range", "shared") if seed % 3 else ("rnn", "lstm", "statistics")
         check_any_length(random_network(seed, layers=layers).nnet(), seed)
 

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 import nnet3
 from nnet3.model.edits import apply_edits
 from tests.driver.ragged_requests import LENGTHS, compare, ragged_request
-from tests.effort import EFFORT
+from tests.effort import draws
 from tests.families.networks import BLSTM, POOLING, TDNN, request_for
 
 NETWORKS = st.sampled_from(["blstm", "tdnn", "pooling"])
@@ -53,4 +53,4 @@ class OneCache(RuleBasedStateMachine):
 
 
 TestOneCache = OneCache.TestCase
-TestOneCache.settings = settings(max_examples=3 * EFFORT, stateful_step_count=6)
+TestOneCache.settings = settings(max_examples=draws(3), stateful_step_count=6)

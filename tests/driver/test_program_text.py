@@ -16,6 +16,7 @@ from nnet3.errors import NetworkError
 from tests.cn.random_graphs import random_graph
 from tests.cn.random_loops import random_loop_graph
 from tests.driver.ragged_requests import ragged_request
+from tests.effort import EFFORT
 from tests.families.networks import BLSTM, POOLING, TDNN, request_for, results_of
 from tests.ir.program_text import read_again
 from tests.random_networks import ALL_LAYERS, computable_request, random_network
@@ -29,7 +30,7 @@ def check_runs_alike(nnet: nnet3.Nnet, request: nnet3.ComputationRequest, progra
     assert all(torch.equal(one, other) for one, other in pairs)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5 * EFFORT))
 def test_random_networks(seed: int) -> None:
     network = random_network(seed, layers=ALL_LAYERS)
     nnet = network.nnet()

@@ -17,7 +17,7 @@ from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.runtime import plan_of
 from nnet3.errors import RequestError
 from tests.driver.ragged_requests import LENGTHS, compare, ragged_request
-from tests.effort import EFFORT
+from tests.effort import EFFORT, at_night, draws
 from tests.families.networks import BLSTM, POOLING, TDNN
 from tests.random_networks import random_network
 from tests.seeds import shifted
@@ -48,7 +48,7 @@ def test_random_networks() -> None:
 CACHE = nnet3.ComputationCache()
 
 
-@settings(max_examples=3 * EFFORT)
+@settings(max_examples=draws(3))
 @given(st.sampled_from([TDNN, BLSTM, POOLING]), LENGTHS, st.booleans(), st.booleans(), st.booleans())
 def test_networks_at_random_lengths(
     config: str, lengths: list[int], train: bool, by_time: bool, input_deriv: bool
@@ -138,7 +138,7 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", ["lstmp", *at_night("lstm", "gru")])
 def test_recurrences_with_a_lag_are_loops(layer: str) -> None:
     """Forward and backward; kernels read rows of other times than they write, in steps of several frames."""
     nnet = nnet3.Nnet.from_xconfig(f"input dim=3 name=input\n{LAYERS[layer]}\noutput-layer name=output dim=2", seed=1)

@@ -13,6 +13,7 @@ from nnet3 import Nnet
 from nnet3.model.edits.collapse import collapse_model, prepare_for_test
 from nnet3.model.nnet.load import load_nnet
 from nnet3.options import CollapseOptions
+from tests.effort import EFFORT
 from tests.nnet.run_network import frames, relative_error, run_network, simple_output
 from tests.nnet.short_network import add_statistics, short_network
 from tests.shared_data import golden_cases
@@ -72,7 +73,7 @@ def _frames_for(nnet: Nnet, num_frames: int) -> dict[str, np.ndarray]:
     return dict.fromkeys(nnet.input_names, given)
 
 
-@pytest.mark.parametrize("folder", golden_cases("recipe"), ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", golden_cases("recipe")[:: 3 if EFFORT == 1 else 1], ids=lambda folder: folder.name)
 def test_recipes_keep_their_output(folder: Path) -> None:
     nnet = load_nnet(folder / "model.raw").to(dtype=torch.float64)
     add_statistics(nnet)

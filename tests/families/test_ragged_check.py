@@ -23,7 +23,7 @@ from nnet3.engine.ir.program_tables import MatrixInfo
 from nnet3.errors import ComputationCheckError, NetworkError
 from tests.cn.random_graphs import networks
 from tests.driver.ragged_requests import ragged_request
-from tests.effort import EFFORT
+from tests.effort import draws
 from tests.families.minibatches import minibatch, recurrence
 
 LENGTH, SEQUENCES = 9, 5
@@ -48,7 +48,7 @@ def passes(check: Callable[[], None]) -> bool:
     return True
 
 
-@settings(max_examples=10 * EFFORT)
+@settings(max_examples=draws(10))
 @given(st.one_of(networks().map(lambda made: made[0]), st.just(None)), SETS, st.floats(0, 1), st.booleans())
 def test_it_refuses_what_the_checker_refuses(
     criterion: Node | None, sets: list[list[int]], which: float, is_right: bool

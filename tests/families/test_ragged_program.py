@@ -21,7 +21,7 @@ from nnet3.engine.ir.commands import Repeat
 from nnet3.errors import NetworkError
 from tests.cn.random_graphs import networks
 from tests.cn.random_loops import LAGS, random_loop
-from tests.effort import EFFORT
+from tests.effort import EFFORT, at_night, draws
 from tests.families.minibatches import minibatch, recurrence
 from tests.seeds import shifted
 
@@ -64,7 +64,7 @@ def check_equal(one: np.ndarray | list[np.ndarray], other: np.ndarray | list[np.
         np.testing.assert_allclose(mine, theirs, rtol=TOLERANCE, atol=TOLERANCE)
 
 
-@settings(max_examples=3 * EFFORT)
+@settings(max_examples=draws(3))
 @given(st.sampled_from([1, 2, 3, -1, -2, -3]), st.sampled_from(["plain", "late"]), LENGTHS)
 def test_recurrences(lag: int, kind: str, lengths: list[int]) -> None:
     cache = compare(*recurrence(lag, kind), lengths)
@@ -77,7 +77,7 @@ def test_both_directions(lengths: list[int]) -> None:
     assert (compare(*recurrence(1, "both ways"), lengths).counts.restricted > 0) == (len(set(lengths)) > 1)
 
 
-@pytest.mark.parametrize("lag", [1, 2, 3, -1, -2, -3])
+@pytest.mark.parametrize("lag", [1, -2, *at_night(2, 3, -1, -3)])
 @pytest.mark.parametrize("function", [None, cn.sigmoid])
 def test_what_is_made_of_a_delay_that_looks_ahead_in_a_loop(lag: int, function: Callable[[Node], Node] | None) -> None:
     """At the end of a sequence the delay is zero, and what is made of it with an operand is not."""
@@ -90,7 +90,7 @@ def test_what_is_made_of_a_delay_that_looks_ahead_in_a_loop(lag: int, function: 
         assert compare(criterion, [stack], lengths).counts.restricted
 
 
-@settings(max_examples=4 * EFFORT)
+@settings(max_examples=draws(4))
 @given(st.randoms(use_true_random=False), st.sampled_from(LAGS), st.lists(st.integers(1, 9), min_size=2, max_size=5))
 def test_random_loops(random: Random, lag: int, lengths: list[int]) -> None:
     with suppress(NetworkError):
@@ -103,7 +103,7 @@ def test_carried_states() -> None:
     assert not compare(*recurrence(-1, "carried"), [3, 1, 7]).counts.restricted
 
 
-@settings(max_examples=8 * EFFORT)
+@settings(max_examples=draws(8))
 @given(networks(), st.lists(st.integers(1, 12), min_size=2, max_size=6))
 def test_random_networks(made: tuple[Node, Node, object], lengths: list[int]) -> None:
     criterion, last, _ = made
@@ -111,7 +111,7 @@ def test_random_networks(made: tuple[Node, Node, object], lengths: list[int]) ->
         compare(criterion, [last], lengths)
 
 
-@pytest.mark.parametrize("lags", [(2, -1), (1, -3), (-1, 2), (-2, -1), (2, 1)])
+@pytest.mark.parametrize("lags", [(2, -1), (-1, 2), *at_night((1, -3), (-2, -1), (2, 1))])
 def test_delays_of_delays(lags: tuple[int, int]) -> None:
     """What looks ahead at something earlier ends before it does."""
     x = cn.input("x", 2)
@@ -140,7 +140,7 @@ def test_one_program_serves_all_lengths() -> None:
     assert (cache.counts.compiled, cache.counts.continued, cache.counts.restricted) == (0, 3, 6)
 
 
-@pytest.mark.parametrize(("lag", "kind"), [(2, "plain"), (3, "late"), (-3, "plain")])
+@pytest.mark.parametrize(("lag", "kind"), [(-3, "plain"), *at_night((2, "plain"), (3, "late"))])
 def test_a_recurrence_is_a_loop_for_all_lengths(lag: int, kind: str) -> None:
     """Gradients included; an iteration goes on by as many frames as the lag."""
     criterion, outputs = recurrence(lag, kind)
@@ -151,7 +151,7 @@ def test_a_recurrence_is_a_loop_for_all_lengths(lag: int, kind: str) -> None:
     assert np.subtract(iterations[1], iterations[0]).tolist() == [180 // abs(lag)] * 2
 
 
-@pytest.mark.parametrize("lags", [(1, 2), (2, 3), (-2, -3), (6, 4)])
+@pytest.mark.parametrize("lags", [(-2, -3), *at_night((1, 2), (2, 3), (6, 4))])
 def test_a_recurrence_of_two_lags_is_a_loop(lags: tuple[int, int]) -> None:
     """It goes on by as many frames as the shorter lag."""
     x, labels = cn.input("x", 3), cn.input("labels", 2)

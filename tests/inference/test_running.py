@@ -17,7 +17,7 @@ from nnet3.errors import ExecutionError
 from nnet3.inference import running as running_module
 from nnet3.inference.long_utterances import is_the_same_in_pieces
 from nnet3.inference.running import ChunkRunner
-from tests.effort import EFFORT
+from tests.effort import EFFORT, draws
 from tests.seeds import shifted
 
 Utterance = tuple[Tensor, ...]  # features, and the ivector where there is one
@@ -129,7 +129,7 @@ def test_pieces_are_no_longer_than_what_is_compiled_quickly(monkeypatch: pytest.
 @pytest.mark.parametrize("recurrent", [False, True])
 def test_memory_is_foreseen(recurrent: bool) -> None:
     """Bytes per frame are found from short utterances."""
-    for seed in range(3 * EFFORT):
+    for seed in range(draws(3)):
         computer = UtteranceComputer(_random_network(random.Random(shifted(seed)), recurrent=recurrent))._runner
         (per_frame, more), (frames, size) = computer._memory, computer._size_of(300)
         assert abs(size - (per_frame * frames + more)) < 0.02 * size + 1000

@@ -17,7 +17,7 @@ from nnet3.decode import Stream
 from nnet3.engine.driver import default_cache
 from nnet3.errors import ExecutionError, NetworkError, NumericalError
 from nnet3.model.nnet.acoustic_model import AcousticModel
-from tests.effort import EFFORT
+from tests.effort import draws
 from tests.inference.slow_stream import SlowStream
 from tests.inference.stream_networks import CONFIGS, make_features, make_ivector, make_ivectors, make_streams, network
 from tests.seeds import RANDOM
@@ -138,7 +138,7 @@ def _kept(name: str, num_streams: int) -> nnet3.StreamComputer:
     return make_streams(name, num_streams=num_streams)
 
 
-@settings(max_examples=8 * EFFORT, stateful_step_count=12, report_multiple_bugs=False)
+@settings(max_examples=draws(8), stateful_step_count=12, report_multiple_bugs=False)
 class Talks(RuleBasedStateMachine):
     """Streams that come, go, run together and move, against one stream for each."""
 

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 import nnet3
 from nnet3.decode import Stream
 from nnet3.errors import ExecutionError, NetworkError, NotComputableError, RequestError
-from tests.effort import EFFORT
+from tests.effort import EFFORT, draws
 from tests.inference.slow_stream import SlowStream
 from tests.random_networks import random_network
 from tests.seeds import RANDOM, shifted
@@ -122,7 +122,7 @@ def _assert_same(rows: torch.Tensor, expected: np.ndarray) -> None:
     np.testing.assert_allclose(rows.numpy(), expected, rtol=1e-9, atol=1e-10)
 
 
-@settings(max_examples=6 * EFFORT, stateful_step_count=10, report_multiple_bugs=False)
+@settings(max_examples=draws(6), stateful_step_count=10, report_multiple_bugs=False)
 class Talks(RuleBasedStateMachine):
     """Streams that come, go, run together, move and are copied; each gives the rows of its slow stream at once."""
 

@@ -13,7 +13,7 @@ from nnet3.engine.ir.program_tables import SubMatrix
 from nnet3.engine.ir.repeats import Positions, unrolled
 from nnet3.errors import ComputationCheckError
 from tests.call_count import count_calls
-from tests.effort import EFFORT
+from tests.effort import draws
 
 ROWS, COLS = 12, 4
 RULES = "undefined", "overlap", "already", "no command before", "is that of"
@@ -76,7 +76,7 @@ def verdict(computation: NnetComputation) -> str:
     return ""
 
 
-@settings(max_examples=300 * EFFORT)
+@settings(max_examples=draws(300))
 @given(programs())
 def test_loops_are_right_if_all_iterations_are(computation: NnetComputation) -> None:
     assert verdict(computation) == verdict(unrolled(computation))
@@ -108,7 +108,7 @@ def memos(draw: st.DrawFn) -> NnetComputation:
     return c
 
 
-@settings(max_examples=200 * EFFORT)
+@settings(max_examples=draws(200))
 @given(memos())
 def test_memos_of_loops_are_those_of_all_iterations(computation: NnetComputation) -> None:
     assert verdict(computation) == verdict(unrolled(computation))

@@ -14,13 +14,13 @@ from nnet3.engine.ir.parser import parse_computation
 from nnet3.engine.ir.passes.pipeline import optimize
 from nnet3.engine.ir.program_tables import KernelRows
 from nnet3.errors import ConfigError
-from tests.effort import EFFORT
+from tests.effort import draws
 from tests.ir.program_text import contents, read_again
 from tests.ir.programs import recurrence, run, training_step
 from tests.ir.random_programs import programs
 
 
-@settings(max_examples=30 * EFFORT)
+@settings(max_examples=draws(30))
 @given(programs())
 def test_random_programs_and_what_passes_make_of_them(computation: NnetComputation) -> None:
     for each in (computation, optimize(computation)):

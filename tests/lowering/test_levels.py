@@ -11,6 +11,7 @@ from nnet3.engine.lowering import levels
 from nnet3.engine.lowering.graph import NO_ITEM
 from nnet3.engine.lowering.levels import NotInBlocks, _follow, _follow_in_pairs, levels_of
 from nnet3.engine.schedule import CycleError, exact_levels
+from tests.effort import EFFORT
 
 
 def exact(needs: np.ndarray) -> np.ndarray:
@@ -50,7 +51,7 @@ def recurrences(draw: st.DrawFn) -> Recurrence:
     return Recurrence(looks, draw(st.integers(1, 400)))
 
 
-@settings(max_examples=150)
+@settings(max_examples=50 * EFFORT)
 @given(recurrences())
 def test_levels_of_regular_recurrences_are_exact(recurrence: Recurrence) -> None:
     assert np.array_equal(levels_of(recurrence.needs, recurrence.places), exact(recurrence.needs))

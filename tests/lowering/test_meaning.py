@@ -31,7 +31,7 @@ from nnet3.model.requests import NnetSource, lowering_request
 from tests import cindex_graph
 from tests.cindex_proof import prove_lowered
 from tests.cn.random_loops import random_loop_graph
-from tests.effort import EFFORT
+from tests.effort import EFFORT, draws
 from tests.lowering.examples import convolution, halves, loop, splice
 from tests.lowering.random_toy_graphs import random_toy_case
 from tests.networks.golden_network import read_request
@@ -83,14 +83,17 @@ def test_components_of_every_type(name: str) -> None:
     prove(nnet, request, deriv_times=(1, 3))
 
 
-@pytest.mark.parametrize("folder", golden_cases("random") + golden_cases("recipe"), ids=lambda folder: folder.name)
+FOLDERS = (golden_cases("random") + golden_cases("recipe"))[:: 3 if EFFORT == 1 else 1]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_golden_networks(folder: Path) -> None:
     prove(load_nnet(folder / "model.raw"), read_request(folder))
 
 
 @pytest.mark.parametrize("make", [lambda seed: random_network(seed, layers=ALL_LAYERS), spliced_loop])
 def test_random_networks(make: Callable[[int], Any]) -> None:
-    for seed in range(shifted(500), shifted(500) + 5 * EFFORT):
+    for seed in range(shifted(500), shifted(500) + draws(5)):
         made = make(seed)
         request = computable_request(nnet := made.nnet(), made.request)
         if request is not None:

@@ -18,7 +18,7 @@ from tests.random_networks import RandomNetwork, random_network
 from tests.slow_descriptor import Cindex
 from tests.slow_graph import SlowGraph, SlowNet
 
-NUM_NETWORKS = 40 * EFFORT
+NUM_NETWORKS = 20 if EFFORT == 1 else 40 * EFFORT
 BLOCK = 20
 
 Expanded = tuple[np.ndarray, np.ndarray, np.ndarray, list[np.ndarray]]

@@ -15,7 +15,7 @@ from nnet3.engine.lowering.slot_table import Mask
 from nnet3.engine.lowering.sweeps import Sweeps
 from nnet3.errors import ConfigError, RequestError
 from nnet3.model.requests import lowering_request, nnet_source
-from tests.effort import EFFORT
+from tests.effort import EFFORT, draws
 from tests.hop_by_hop_builder import GraphBuilder
 from tests.seeds import shifted
 
@@ -94,7 +94,7 @@ def no_guess(self: Rounds, state: dict[int, Mask]) -> dict[int, Ranks] | None:
     return None
 
 
-@pytest.mark.parametrize("block", range(2 * EFFORT))
+@pytest.mark.parametrize("block", range(draws(2)))
 def test_foreseen_is_what_rounds_would_find(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     checked = 0
     for seed in range(20 * block, 20 * block + 20):

@@ -11,6 +11,7 @@ import pytest
 from nnet3.base.drawing import Arc, Graph, to_svg
 from nnet3.model.nnet import Nnet, load_nnet
 from nnet3.model.nnet.picture import network_graph
+from tests.effort import EFFORT
 from tests.nnet.drawn_networks import RNN, TDNN
 from tests.shared_data import GOLDEN, golden_cases, needs_shared
 
@@ -166,7 +167,11 @@ def test_large_recipes_can_be_drawn(name: str, monkeypatch: pytest.MonkeyPatch) 
     assert "<svg" in to_svg(graph)
 
 
-@pytest.mark.parametrize("folder", golden_cases("recipe") + golden_cases("random")[:30], ids=lambda folder: folder.name)
+@pytest.mark.parametrize(
+    "folder",
+    (golden_cases("recipe") + golden_cases("random")[:30])[:: 3 if EFFORT == 1 else 1],
+    ids=lambda folder: folder.name,
+)
 def test_networks_of_every_kind_can_be_drawn(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.devnull)
     graph = network_graph(load_nnet(folder / "model.raw").parts)

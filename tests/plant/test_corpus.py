@@ -14,6 +14,7 @@ from nnet3.engine.driver.proving import PROVE
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.passes import pipeline
 from nnet3.engine.ir.passes.pipeline import PIPELINE, Pass
+from tests.effort import at_night
 from tools.plant.cases import Case, forget_plans
 from tools.plant.corpus import corpus
 from tools.plant.program_cases import OptimizedPrograms
@@ -59,7 +60,7 @@ def test_names_of_cases_are_their_own(cases: list[Case]) -> None:
     assert max(Counter(case.name for case in cases).values()) == 1
 
 
-@pytest.mark.parametrize("name", ["feedforward, several lengths", "LSTM, plain, lag 1"])
+@pytest.mark.parametrize("name", ["LSTM, plain, lag 1", *at_night("feedforward, several lengths")])
 def test_programs_and_plans_are_made_of_others(cases: list[Case], name: str) -> None:
     """Continued from short ones, or restricted; then plans are had by arithmetic, and made anew when forgotten."""
     (case,) = (case for case in cases if case.name == name)

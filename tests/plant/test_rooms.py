@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+from tests.effort import nightly
 from tests.native.native_code import needs_native_code
 from tools.plant.rooms import ROOMS, paths_of, planted, room_of
 
 
+@nightly
 @needs_native_code
 def test_every_room_gets_bugs() -> None:
     bugs = planted(5, seed=0)

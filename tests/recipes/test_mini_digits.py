@@ -28,7 +28,8 @@ pytest.importorskip("matplotlib", reason="the report needs matplotlib")
 pytest.importorskip("kaldifst", reason="graphs need kaldifst")
 
 TINY = MiniDigits(
-    strings=(12, 2, 2), width=32, bottleneck=8, min_count=8, lm_weights=(10,), word_penalties=(0.0, 1.0),
+    strings=(12, 2, 2), width=32, bottleneck=8, min_count=8, beams=(6.0, 2.0), lm_weights=(10,),
+    word_penalties=(0.0, 1.0),
     flat=Network(1, "1:8", 0.004, 0.002, 1), chain=Network(1, "1:16", 0.004, 0.002, 1),
     lattices=Lattices(epochs=1, minibatch="1:16"), numbers=LanguageModel((60, 2, 2), epochs=1),
 )  # fmt: skip

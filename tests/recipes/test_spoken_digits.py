@@ -15,6 +15,7 @@ from recipes.spoken_digits.optimizers import Comparison, Curve
 from recipes.spoken_digits.recipe import run_recipe
 from recipes.spoken_digits.settings import Settings
 from recipes.spoken_digits.words import Decisions, WordTraining
+from tests.effort import EFFORT
 from tests.recipes.synthetic_recordings import write_recordings
 
 pytest.importorskip("kaldi_native_fbank", reason="features of speech need kaldi-native-fbank")
@@ -23,7 +24,7 @@ pytest.importorskip("matplotlib", reason="the report needs matplotlib")
 pytestmark = pytest.mark.usefixtures("prepared_python")
 SMALL = Settings(
     variants=1,
-    words=WordTraining(epochs=4, minibatch=16, models=2),
+    words=WordTraining(epochs=1 if EFFORT == 1 else 4, minibatch=16, models=2),
     left_out=WordTraining(epochs=1, minibatch=16, models=2),
     comparison=Comparison(
         epochs=1, looks=2, minibatch=16, natural_gradient=(0.005,), sgd=(0.1, 0.3), adam=(0.002,), trial=2
@@ -62,7 +63,8 @@ def test_the_report_has_what_was_measured(out: Path):
 
 
 def test_words_are_learnt(out: Path):
-    assert Decisions.load(out / "words" / "decisions.json").accuracy > 0.5
+    """By one epoch a few are."""
+    assert Decisions.load(out / "words" / "decisions.json").accuracy > (0.12 if EFFORT == 1 else 0.5)
 
 
 def test_the_one_left_out_is_tested_on_all_recordings(out: Path):

@@ -12,7 +12,7 @@ import nnet3
 from nnet3.engine.ir.commands import Backprop, Propagate
 from nnet3.engine.ir.repeats import unrolled
 from nnet3.errors import ArgumentError, RequestError
-from tests.effort import EFFORT
+from tests.effort import EFFORT, at_night
 from tests.masked_network import MaskedNetwork
 from tests.random_cases import Case, assert_equal, without_counters
 from tests.random_networks import LAYERS, RandomNetwork, random_network
@@ -97,8 +97,10 @@ def recurrent_case(delay: int, num_sequences: int) -> Case:
     return Case(RandomNetwork(7, LSTM.format(delay=delay), request))
 
 
-@pytest.mark.parametrize("delay", [1, 3])
-@pytest.mark.parametrize("times", [(0, 29), (-14, 12), (20, 41)])
+@pytest.mark.parametrize(
+    ("delay", "times"),
+    [(3, (0, 29)), *at_night((3, (-14, 12)), (3, (20, 41)), *((1, times) for times in ((0, 29), (-14, 12), (20, 41))))],
+)
 def test_long_recurrences_agree_with_the_oracle(delay: int, times: tuple[int, int]) -> None:
     """Their steps repeat, before the times, within them and after them."""
     case = recurrent_case(delay, 1)

@@ -1,6 +1,6 @@
 """Two processes of torchrun: one that dies costs nothing, what one must skip is reported.
 
-That together they do what one does is tested in test_training_run.py, with threads, and in test_objectives.py.
+That together they do what one does is tested with threads, in test_training_run.py and in test_objectives.py.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.effort import at_night
+from tests.effort import at_night, nightly
 from tests.runs.task import Task
 from tests.runs.thread_group import run_in_threads
 from tests.torchrun import torchrun
@@ -20,7 +20,7 @@ def _torchrun(task: Task, programs: Path, program: str = "nnet3") -> str:
     return torchrun(programs, program, "train-model", "--resume", task.settings)
 
 
-@pytest.mark.parametrize(("mode", "jobs"), [("all-reduce", 0), ("averaging", 4), *at_night(("averaging", 0))])
+@pytest.mark.parametrize(("mode", "jobs"), [("averaging", 4), *at_night(("all-reduce", 0), ("averaging", 0))])
 def test_a_process_that_dies_is_started_again_and_the_run_goes_on(
     task: Task, programs: Path, mode: str, jobs: int
 ) -> None:
@@ -41,6 +41,7 @@ def test_a_process_that_dies_is_started_again_and_the_run_goes_on(
     assert task.final == expected
 
 
+@nightly
 def test_processes_with_fewer_rows_than_a_matrix_has_columns_keep_in_step(task: Task, programs: Path) -> None:
     """Minibatches of 16 examples of 4 frames, and in the end of 2: more rows than 40, and fewer."""
     config = (

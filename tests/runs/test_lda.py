@@ -11,6 +11,7 @@ import pytest
 from nnet3 import load_nnet
 from nnet3.errors import Nnet3Error
 from nnet3.kaldi_io import Writer, load_matrix
+from tests.effort import at_night
 from tests.road_case import relative_error, run_good
 from tests.runs.task import Task
 from tests.runs.thread_group import run_in_threads
@@ -62,7 +63,7 @@ def test_it_is_what_the_verbs_make(lda_task: Task) -> None:
     assert not (lda_task.folder / "configs").exists()
 
 
-@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("size", [3, *at_night(2)])
 def test_processes_begin_with_one_transform(lda_task: Task, size: int) -> None:
     """The first one estimates it for all, of all examples, not of its part."""
     lda_task.use_folder("alone")

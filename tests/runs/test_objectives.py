@@ -19,8 +19,8 @@ from nnet3.training.runs.objectives import ChainKind
 from nnet3.training.train.evaluation import evaluate
 from nnet3.training.train.objectives import total_stats
 from tests.runs.task import Task
+from tests.runs.thread_group import run_in_threads
 from tests.shared_data import GOLDEN, needs_shared
-from tests.torchrun import torchrun
 
 MONO = GOLDEN / "chain" / "mono"
 
@@ -186,7 +186,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(chain: Task, monkeypatc
     assert chain.final == expected
 
 
-def test_two_processes_train_as_one_on_the_joined_minibatch(chain: Task, programs: Path) -> None:
+def test_two_processes_train_as_one_on_the_joined_minibatch(chain: Task) -> None:
     config = (chain.folder / "chain.config").read_text().replace("dropout-proportion=0.1", "dropout-proportion=0")
     (chain.folder / "chain.config").write_text(config.replace("self-repair-scale=0.05", "self-repair-scale=0"))
     chain.change(data__minibatch_size=10, objective__out_of_range_regularize=0, training__max_param_change=0.3)
@@ -195,8 +195,7 @@ def test_two_processes_train_as_one_on_the_joined_minibatch(chain: Task, program
     steps = [event["step"] for event in chain.events("train")]
     chain.change(data__minibatch_size=5)
     chain.use_folder("two")
-    chain.change(distributed__check="true")
-    torchrun(programs, "nnet3", "train-model", "--resume", chain.settings)
+    assert run_in_threads(chain) == [0, 0]
     (together,) = nnet3.load_nnet(chain.exp / "final.raw").flat_parameters()
     assert float((alone - together).norm() / alone.norm()) < 1e-5
     assert [event["step"] for event in chain.events("train")] == steps

@@ -19,6 +19,7 @@ from nnet3.errors import ConfigError, Nnet3Error, TrainingError
 from nnet3.train import TrainerOptions
 from nnet3.training.runs import train_model as train_model_module, training_run
 from nnet3.training.runs.checkpoints import Checkpoints
+from tests.effort import at_night
 from tests.runs.task import Task
 from tests.shared_data import GOLDEN
 
@@ -72,9 +73,16 @@ class _Signals:
         monkeypatch.setattr(training_run.TrainingRun, "_step", step)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("number", "stops"),
+    [
+        (signal.SIGTERM, (4, 26, 27)),
+        (signal.SIGINT, (13,)),
+        *at_night((signal.SIGTERM, (4, 13, 26, 27, 36)), (signal.SIGINT, (4, 13, 26, 27, 36))),
+    ],
+)
 def test_a_signal_saves_and_the_run_goes_on_to_the_same_bits(
-    task: Task, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+    task: Task, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, stops: tuple[int, ...]
 ) -> None:
     handlers = [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)]
     task.run()
@@ -83,7 +91,7 @@ def test_a_signal_saves_and_the_run_goes_on_to_the_same_bits(
     task.exp = task.folder / "other"
     signals = _Signals(monkeypatch)
     signals.number = number
-    for after in (4, 13, 26, 27, 36):
+    for after in stops:
         signals.after = after
         assert task.run(resume=True) == 128 + number
         latest = Checkpoints(task.exp / "checkpoints", 1).latest()
@@ -92,8 +100,8 @@ def test_a_signal_saves_and_the_run_goes_on_to_the_same_bits(
     assert not (task.exp / "final.raw").exists()
     assert task.run(resume=True) == 0
     assert task.final == expected
-    stops = re.findall(r" stop step=(\d+) signal=(\w+)", (task.exp / "log.txt").read_text())
-    assert stops == [(str(step), number.name) for step in (4, 13, 26, 27, 36)]
+    said = re.findall(r" stop step=(\d+) signal=(\w+)", (task.exp / "log.txt").read_text())
+    assert said == [(str(step), number.name) for step in stops]
     assert handlers == [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)]
 
 

@@ -20,7 +20,7 @@ from nnet3.engine.runtime.kernels import Kernels
 from nnet3.engine.runtime.link import link
 from nnet3.engine.runtime.memory import Arena
 from nnet3.errors import ExecutionError
-from tests.effort import EFFORT
+from tests.effort import draws
 from tests.families.networks import BLSTM, POOLING, TDNN, request_for
 
 CACHE = nnet3.ComputationCache()
@@ -47,7 +47,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=5 * EFFORT)
+@settings(max_examples=draws(5))
 @given(st.sampled_from([TDNN, BLSTM, POOLING]), STEPS)
 def test_in_any_order(config: str, steps: list[tuple[int, int, bool, bool]]) -> None:
     """Lengths, numbers of sequences, with and without training; some give up before the backward run."""

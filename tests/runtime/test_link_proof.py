@@ -21,6 +21,7 @@ from nnet3.engine.runtime.view_operations import ViewOperations
 from nnet3.engine.runtime.view_tensors import ViewTensors
 from nnet3.errors import ProofError
 from tests.call_count import count_calls_of
+from tests.effort import at_night
 from tests.families.minibatches import minibatch, recurrence
 from tests.native.native_code import needs_native_code
 
@@ -44,7 +45,7 @@ def run_all(kind: str = "plain", lag: int = 1) -> None:
         net.gradients(minibatch(net, lengths))
 
 
-@pytest.mark.parametrize("kind", ["plain", "both ways"])
+@pytest.mark.parametrize("kind", ["plain", *at_night("both ways")])
 def test_sets_of_lengths(kind: str) -> None:
     """The loops of all of them are proved: those that are made, and those that take other iterations over."""
     assert count_calls_of(LinkProof.proved, lambda: run_all(kind)) >= 2 * len(SETS)

@@ -166,7 +166,10 @@ def test_all_recurrent_layers_and_numbers_of_rows(
     assert iterations
 
 
-@pytest.mark.parametrize("folder", golden_cases("random") + golden_cases("recipe"), ids=lambda folder: folder.name)
+FOLDERS = (golden_cases("random") + golden_cases("recipe"))[:: 3 if EFFORT == 1 else 1]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_golden_networks(folder: Path) -> None:
     """Their forward passes are native where that can be, in training programs too."""
     nnet = as_native(nnet3.load(folder / "model.raw"))

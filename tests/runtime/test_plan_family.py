@@ -82,7 +82,7 @@ def check_all_members(nnet: nnet3.Nnet, frames: int, sequences: int, *, train: b
     if member is None:
         return 0
     family, found = PlanFamily("float32"), 0
-    for k in (48, 47, *range(0, 41, 1 if EFFORT > 1 else 3)):
+    for k in (48, 47, *range(0, 41, 1 if EFFORT > 1 else 4)):
         made = family.plan(replace(member, k=k))
         if made is not None:
             found += 1

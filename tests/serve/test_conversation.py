@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
 import socket
 import threading
@@ -276,7 +275,11 @@ def test_a_client_who_leaves_more_than_is_read_is_heard_no_further(
 
 def test_a_client_who_waits_long_for_an_answer_is_kept(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its pongs lie behind messages for which there is no room in the queue."""
-    impatient = functools.partial(server_module.listen, ping_interval=0.1, ping_timeout=0.1)
+    listen = server_module.listen
+
+    def impatient(*args: Any, **options: Any) -> Any:
+        return listen(*args, **{"ping_timeout": 0.1, **options, "ping_interval": 0.1})
+
     monkeypatch.setattr(server_module, "listen", impatient)
     ping, pings = Connection.ping, list[str]()
 

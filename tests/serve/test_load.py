@@ -23,13 +23,14 @@ from nnet3.asr import Model, Recognizer
 from nnet3.options import ServeOptions
 from nnet3.serve import Server
 from tests.asr.small_recognizer import PIECE, RATE, audio, write_recognizer
+from tests.effort import EFFORT
 from tests.patience import PATIENCE
 from tests.serve.talk import CONFIG, EOF, alone, ask, closed, connected, told
 
 AUDIO = audio(3.0)
 RESET = '{"reset" : 1}'
 GOOD, MOST, MOST_BYTES = 4, 10, 1 << 16
-ROUNDS, RECORDINGS = 3, 3
+ROUNDS, RECORDINGS = (1, 2) if EFFORT == 1 else (3, 3)
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from nnet3.model.structure.forwarding import (
     Switch,
 )
 from nnet3.model.structure.node_rules import NodeRules
-from tests.effort import EFFORT
+from tests.effort import draws
 from tests.random_networks import random_network
 
 A, B = NodeReference("a"), NodeReference("b", 2.0)
@@ -127,7 +127,7 @@ def test_intervals_give_what_trials_give(descriptor: str) -> None:
     _alike(nnet, intervals=not descriptor.startswith(("Failover(Offset", "Switch(input")))
 
 
-@pytest.mark.parametrize("seed", range(20 * EFFORT))
+@pytest.mark.parametrize("seed", range(draws(20)))
 def test_intervals_give_what_trials_give_on_random_networks(seed: int) -> None:
     nnet = random_network(seed).nnet()
     if nnet.is_simple and nnet.modulus < 40:

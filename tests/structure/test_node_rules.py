@@ -19,7 +19,7 @@ from nnet3.model.structure.node_rules import NodeRules
 from nnet3.model.structure.normalize import parse_descriptor
 from nnet3.model.structure.parts import NetworkParts
 from tests.descriptors import NODES, descriptor_texts
-from tests.effort import EFFORT
+from tests.effort import draws
 
 
 def _sum(draw: st.DrawFn, depth: int, operators: tuple[str, ...]) -> str:
@@ -52,7 +52,7 @@ def small_networks(draw: st.DrawFn, *more: str) -> NetworkParts:
         raise
 
 
-@settings(max_examples=15 * EFFORT)
+@settings(max_examples=draws(15))
 @given(small_networks())
 def test_intervals_give_what_trials_give(parts: NetworkParts) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -21,6 +21,7 @@ from nnet3.training.runs.process_group import ProcessGroup
 from nnet3.training.train.gradient import digest_of_sums
 from nnet3.training.train.minibatch import Target, grid
 from nnet3.training.train.objectives import ObjectiveByNode
+from tests.effort import EFFORT, at_night
 from tests.networks.network_of_type import SAMPLES, network_of_type, request_of_type
 from tests.runs.thread_group import in_threads
 from tests.train.networks import everything
@@ -242,7 +243,7 @@ def _frames(sequences: int, seed: int) -> Minibatch:
     return _minibatch(("input", indexes, 5), ("output", indexes, 3), seed)
 
 
-@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("order", [1, *at_night(-1)])
 def test_rows_on_both_sides_of_each_threshold(order: int) -> None:
     """Each row is a sequence: 40 are as many as the longer side of a matrix, 20 as a rank, 1 as fewer than any."""
     parts = [sizes[::order] for sizes in UNEQUAL]
@@ -262,7 +263,7 @@ def test_every_type_of_component(type_name: str) -> None:
     for component in start.components.values():
         if type_name != "BatchNormComponent":
             component.set_test_mode(True)
-    parts = [(1, 4), (3, 1), (1, 1), (2, 7), (9, 1)] * 3
+    parts = [(1, 4), (3, 1), (1, 1), (2, 7), (9, 1)] * min(EFFORT, 3)
     wholes = []
     for seed, sizes in enumerate(parts):
         request = request_of_type(type_name, sum(sizes))

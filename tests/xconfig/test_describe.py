@@ -11,6 +11,7 @@ import pytest
 import nnet3
 from nnet3.model.edits.collapse import prepare_for_test
 from nnet3.model.edits.edits import apply_edits
+from tests.effort import EFFORT
 from tests.shared_data import GOLDEN, golden_cases
 from tests.xconfig.layer_examples import ALL, xconfig_of
 from tests.xconfig.round_trip import described
@@ -20,7 +21,7 @@ CASES = [*golden_cases("xconfig"), *golden_cases("bench")]
 ALIKE = {"affine-layer": "affine-component", "idct-layer": "fixed-affine-layer"}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}-{case.name}")
+@pytest.mark.parametrize("case", CASES[:: 4 if EFFORT == 1 else 1], ids=lambda case: f"{case.parent.name}-{case.name}")
 @pytest.mark.usefixtures("undrawn")
 def test_xconfigs_of_recipes(case: Path) -> None:
     text = (case / "network.xconfig").read_text()

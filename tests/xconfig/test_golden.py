@@ -9,6 +9,7 @@ import pytest
 
 import nnet3
 from nnet3.xconfig import expand_xconfig
+from tests.effort import EFFORT
 from tests.shared_data import golden_cases
 from tests.xconfig.config_lines import clean_lines
 
@@ -22,7 +23,7 @@ def test_expansions_are_those_of_kaldi(case: Path) -> None:
     assert final.splitlines() == clean_lines((case / "final.config").read_text())
 
 
-@pytest.mark.parametrize("case", golden_cases("xconfig"), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", golden_cases("xconfig")[:: 5 if EFFORT == 1 else 1], ids=lambda case: case.name)
 @pytest.mark.usefixtures("undrawn")
 def test_golden_networks_compile(case: Path) -> None:
     nnet = nnet3.Nnet.from_xconfig((case / "network.xconfig").read_text())

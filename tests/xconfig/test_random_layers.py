@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import nnet3
 from nnet3.errors import ConfigError, NetworkError, RequestError
 from nnet3.xconfig import LAYER_TYPES, Key, Pairs, expand_xconfig
+from tests.effort import EFFORT
 from tests.xconfig.layer_examples import examples
 
 NUMBERS = ["0", "1", "-1", "0.5", "2", "3", "6", "12", "0.01", "1e-05", "-3", "30", "nan", "inf", "", "x", "true"]
@@ -83,7 +84,7 @@ def check_compiles(text: str) -> None:
         assert nnet3.compile(nnet, request).commands
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40 * EFFORT, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.lists(layer_lines(), min_size=1, max_size=3))
 def test_random_layers_compile(lines: list[str]) -> None:
     named = [line.replace(" ", f" name=layer{number} ", 1) for number, line in enumerate(lines)]

@@ -12,6 +12,7 @@ import pytest
 
 from nnet3.cli.demo.report import TaskResult, write_report
 from nnet3.cli.demo.task import DemoTask, RateSchedule
+from tests.effort import at_night
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 colors = pytest.importorskip("matplotlib.colors")
@@ -141,7 +142,8 @@ def test_half_of_a_digit_is_written_dark(tmp_path: Path, figure: list[Any]) -> N
 
 
 @pytest.mark.parametrize(
-    ("wrong", "shown", "shape", "aspect"), [(3, 3, (4, 4), 1.0), (12, 12, (4, 3), 1.0), (20, 12, (4, 5), "auto")]
+    ("wrong", "shown", "shape", "aspect"),
+    [(3, 3, (4, 4), 1.0), (20, 12, (4, 5), "auto"), *at_night((12, 12, (4, 3), 1.0))],
 )
 def test_what_was_wrong(
     tmp_path: Path, figure: list[Any], wrong: int, shown: int, shape: tuple[int, int], aspect: object

@@ -15,7 +15,7 @@ from nnet3 import cn
 from nnet3.errors import NetworkError
 from tests.cn.random_graphs import Maker
 from tests.cn.reference import columns
-from tests.effort import EFFORT
+from tests.effort import draws
 from tests.seeds import RANDOM
 
 
@@ -81,7 +81,7 @@ def run_all(nnet: nnet3.Nnet, inputs: dict[str, np.ndarray]) -> dict[str, np.nda
     return {name: computer.get_output(name).numpy().T for name in nnet.output_names}
 
 
-@settings(max_examples=20 * EFFORT)
+@settings(max_examples=draws(20))
 @given(st.randoms(use_true_random=False))
 def test_random_networks_in_kaldis_files(random) -> None:
     """What has a counterpart gives the same as an nnet3 network that was written and read, and as that made back."""

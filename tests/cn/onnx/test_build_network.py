@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 from pathlib import Path
 
 import onnx_ir as ir
@@ -12,6 +13,7 @@ from nnet3 import cn
 from nnet3.errors import ExportError
 from tests.cn.onnx.exported_network import ExportedNetwork
 from tests.cn.small_networks import batch, recurrence
+from tests.effort import at_night
 
 
 def operators(path: Path) -> Counter[str]:
@@ -51,11 +53,19 @@ def coupled_states(lags: tuple[int, ...], chain: int) -> cn.Network:
     return cn.Network(outputs=[h])
 
 
-@pytest.mark.parametrize("chain", [0, 1, 2])
-@pytest.mark.parametrize("lags", [(3, 1), (1, 3, 1), (3, 2), (3, 2, 1)])
-def test_coupled_delays_of_several_lags(lags: tuple[int, ...], chain: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("lags", "chain", "signs"),
+    [
+        ((3, 1), 2, (1,)),
+        ((1, 3, 1), 1, (-1,)),
+        *at_night(*product([(3, 1), (1, 3, 1), (3, 2), (3, 2, 1)], [0, 1, 2], [(1, -1)])),
+    ],
+)
+def test_coupled_delays_of_several_lags(
+    lags: tuple[int, ...], chain: int, signs: tuple[int, ...], tmp_path: Path
+) -> None:
     """An iteration of the loop may write rows that a later iteration writes again."""
-    for sign in (1, -1):
+    for sign in signs:
         exported = ExportedNetwork(coupled_states(tuple(sign * lag for lag in lags), sign * chain), tmp_path)
         assert operators(exported.path)["Loop"] >= 1
         for length in (*range(1, 8), 23):

@@ -107,7 +107,7 @@ NODES = {
 }
 
 
-@pytest.mark.parametrize("frames", [0, 3])
+@pytest.mark.parametrize("frames", [0, *at_night(3)])
 def test_all_types_are_what_evaluate_gives(frames: int, tmp_path: Path) -> None:
     exported = ExportedNetwork(cn.Network(outputs=NODES), tmp_path, frames=frames)
     for length in (3, 20)[: 1 if frames else 2]:

@@ -19,6 +19,7 @@ from nnet3.errors import ExportError, Nnet3Error
 from nnet3.export import agreement
 from tests.cn.onnx.exported_network import ExportedNetwork
 from tests.cn.small_networks import batch, one_hidden_layer, recurrence
+from tests.effort import at_night
 
 LENGTHS = (1, 2, 9, 40)
 
@@ -36,7 +37,7 @@ def lstm() -> cn.Network:
     return cn.Network(cn.l2_norm(cell.h, name="J"), {"h": cell.h})
 
 
-@pytest.mark.parametrize("made", [recurrence, lstm, bidirectional, lambda: recurrence(lag=3, default=0.5)])
+@pytest.mark.parametrize("made", [lstm, lambda: recurrence(lag=3, default=0.5), *at_night(recurrence, bidirectional)])
 def test_recurrences_of_any_length(made: Callable[[], cn.Network], tmp_path: Path) -> None:
     exported = ExportedNetwork(made(), tmp_path)
     for length in LENGTHS:

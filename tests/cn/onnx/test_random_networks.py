@@ -11,11 +11,11 @@ from nnet3 import cn
 from nnet3.errors import NetworkError
 from tests.cn.onnx.exported_network import ExportedNetwork
 from tests.cn.random_graphs import networks
-from tests.effort import EFFORT
+from tests.effort import draws
 from tests.seeds import RANDOM
 
 
-@settings(max_examples=3 * EFFORT)
+@settings(max_examples=draws(3))
 @given(networks())
 def test_files_of_any_length_and_of_one_are_what_evaluate_gives(made) -> None:
     criterion, last, _ = made

@@ -17,7 +17,7 @@ from nnet3.engine.ir.declarations import Role
 from nnet3.engine.ir.passes.pipeline import PIPELINE, optimize
 from nnet3.engine.ir.proof.equal import PassResult, prove_equal, submatrix_columns
 from nnet3.errors import ComputationCheckError, ProofError
-from tests.effort import EFFORT
+from tests.effort import draws
 from tests.ir.programs import recurrence, run, training_step
 from tests.ir.random_programs import ProgramWriter, programs
 
@@ -47,7 +47,7 @@ def is_equal_in_numbers(one: NnetComputation, other: NnetComputation) -> bool:
     return True
 
 
-@settings(max_examples=8 * EFFORT)
+@settings(max_examples=draws(8))
 @given(programs())
 def test_each_pass_is_proved_on_random_programs(computation: NnetComputation) -> None:
     for one in PIPELINE:
@@ -113,7 +113,7 @@ def test_verdicts_are_those_of_an_interpreter() -> None:
     A value that is clipped, a memo that the interpreter's kernel does not read, an update in other groups of rows.
     """
     verdicts: Counter[tuple[str, bool, bool]] = Counter()
-    for seed in range(25 * EFFORT):
+    for seed in range(draws(25)):
         for name, one, other in changed_programs(seed):
             verdicts[name, is_equal_in_numbers(one, other), is_proved(one, other)] += 1
     wrong = {key: count for key, count in verdicts.items() if not key[1] and key[2]}
@@ -121,8 +121,8 @@ def test_verdicts_are_those_of_an_interpreter() -> None:
     too_strict = sum(count for (_, equal, proved), count in verdicts.items() if equal and not proved)
     equal = sum(count for (_, is_equal, _), count in verdicts.items() if is_equal)
     different = verdicts.total() - equal
-    assert equal > 8 * EFFORT
-    assert different > 8 * EFFORT
+    assert equal > draws(8)
+    assert different > draws(8)
     assert too_strict <= equal // 8, verdicts
 
 

@@ -14,7 +14,7 @@ import nnet3
 from nnet3.errors import ArgumentError
 from nnet3.model.nnet import Nnet
 from nnet3.model.nnet.from_torch.known import MODULES
-from tests.effort import EFFORT
+from tests.effort import draws
 from tests.nnet.from_torch.module_values import largest_difference, settled, values_of
 
 _DRAWN = {
@@ -30,7 +30,7 @@ _DRAWN = {
 }
 
 
-@settings(max_examples=12 * EFFORT)
+@settings(max_examples=draws(12))
 @given(st.lists(st.sampled_from(sorted(_DRAWN)), min_size=1, max_size=5), st.integers(0, 1000))
 def test_any_stack(names: list[str], seed: int) -> None:
     torch.manual_seed(seed)

@@ -12,6 +12,7 @@ from torch import Tensor
 import nnet3
 from nnet3.errors import GradientError
 from nnet3.training.train.torch_module.layout import BatchShape
+from tests.effort import EFFORT
 from tests.shared_data import golden_cases
 from tests.train.torch_module.networks import ALL, IVECTOR, TDNN, TdnnByHand, features, network
 
@@ -123,7 +124,9 @@ def test_what_is_not_finite_goes_through():
     assert module(torch.full((1, 4, 3), torch.nan)).isnan().all()
 
 
-@pytest.mark.parametrize("case", golden_cases("random")[::2] + golden_cases("recipe")[::2], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "case", (golden_cases("random") + golden_cases("recipe"))[:: 6 if EFFORT == 1 else 2], ids=lambda path: path.name
+)
 def test_golden_networks_have_the_computers_gradients(case):
     """To the bit those of an NnetComputer that collects plain gradients, in training mode, without self-repair."""
     nnet = nnet3.load(case / "model.raw")

@@ -17,7 +17,7 @@ from torch.optim import swa_utils
 import nnet3
 from nnet3.errors import NetworkError
 from nnet3.training.train.torch_module.component_module import ComponentModule
-from tests.effort import EFFORT
+from tests.effort import draws
 from tests.train.torch_module.networks import TDNN, features, network
 
 CONFIG = TDNN.replace("RectifiedLinearComponent", "TanhComponent").replace("tdnn1.relu", "tdnn1.tanh")
@@ -113,7 +113,7 @@ class Plain:
         self.parameters = {n: factor * value if only in n else value for n, value in self.parameters.items()}
 
 
-@settings(max_examples=8 * EFFORT, stateful_step_count=14, report_multiple_bugs=False)
+@settings(max_examples=draws(8), stateful_step_count=14, report_multiple_bugs=False)
 class Modules(RuleBasedStateMachine):
     @initialize()
     def make(self) -> None:
