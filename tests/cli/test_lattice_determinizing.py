@@ -65,18 +65,13 @@ def test_all_lines_of_kaldis_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 
 def check_depths(said: str) -> None:
-    """Compares what is said of depths and sizes.
-
-    Not compared: of phones, Kaldi says the depth after the first pass; of minimized lattices the output's, since equal
-    states are merged here without pushing strings towards the start first.
-    """
+    """Compares what is said of depths and sizes, but for those of phones: Kaldi says the depth after the first pass."""
     known = re.compile(r"(?:Average input|Overall, pruned).*")
     golden = (GOLDEN / "lattices.log").read_text().splitlines()
     theirs = known.findall("\n".join(line for line in golden if "phone-pruned:main" not in line))
     numbers = [[float(number) for number in _NUMBER.findall(line)] for line in theirs]
     found = [[float(number) for number in _NUMBER.findall(line)] for line in known.findall(said)]
     assert len(numbers) == 7
-    assert found[2].pop(1) <= numbers[2].pop(1)
     assert found == numbers
 
 
