@@ -5,6 +5,8 @@ Lattices have acoustic costs that are not scaled; scaled costs decide which path
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from nnet3.base.kaldi_io.lattice import Lattice
@@ -67,8 +69,10 @@ def determinized_within(
 ) -> Determinized:
     """Determinizes the paths of a plain lattice within the beam; if not `compact`, acoustic costs are as above.
 
-    `phones`: by phones and words first, if the options say so.
+    `phones`: by phones and words first, if the options say so. An empty lattice stays.
     """
+    if not lattice.fst.num_states:
+        return replace(lattice, is_plain=not compact), []
     costs = None if compact else FrameCosts(lattice.plain())
     by_phone, by_word = phones is not None, True
     if isinstance(options, PhoneDeterminizingOptions):
@@ -84,8 +88,10 @@ def determinized_within(
 def pruned(lattice: Lattice, options: LatticePruningOptions) -> Lattice:
     """Returns a compact lattice without arcs and ends that are on no path within the beam.
 
-    The costs of the lattice stay as they are. Raises ExecutionError for a lattice that is empty or has a cycle.
+    The costs of the lattice stay as they are, and so does an empty lattice. Raises ExecutionError for a cycle.
     """
+    if not lattice.fst.num_states:
+        return lattice
     found = LabelLattice.of(_scaled(lattice, options.acoustic_scale)).pruned(options.beam)
     return _scaled(found.lattice(), 1 / options.acoustic_scale)
 

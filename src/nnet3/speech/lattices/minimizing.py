@@ -37,7 +37,7 @@ def _with_early_ids(lattice: LabelLattice) -> LabelLattice:
         common = values.take(concatenate_ranges(begin[dst], length[dst]))[:, 0]
         return chained(ids, Strings.of(length[dst], common))
 
-    alone = np.flatnonzero(ends & (np.diff(lattice.offsets) == 0))
+    alone = 1 + np.flatnonzero((ends & (np.diff(lattice.offsets) == 0))[1:])  # the start keeps its ids
     hand_on(alone, lattice.final_ids[alone])
     for arcs in reversed(list(lattice.arcs_by_source())):
         states = np.unique(lattice.src[arcs])
