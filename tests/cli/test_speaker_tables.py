@@ -88,8 +88,9 @@ def test_lengths_and_transforms(cli: Cli) -> None:
     cli.good("ivector-normalize-length", "--normalize=false", "ark:few.ark", "ark:long.ark")
     np.testing.assert_array_equal(read("long.ark")[0], [3, 4, 0])
     Path("t.mat").write_text("[ 1 0 0 5\n 0 2 0 0 ]\n")
-    cli.good("transform-vec", "t.mat", "ark:vectors.ark", "ark:moved.ark")
-    np.testing.assert_allclose(read("moved.ark"), VECTORS[:, :2] * [1, 2] + [5, 0], rtol=1e-6)
+    for name in ("transform-vec", "ivector-transform"):
+        cli.good(name, "t.mat", "ark:vectors.ark", f"ark:{name}.ark")
+        np.testing.assert_allclose(read(f"{name}.ark"), VECTORS[:, :2] * [1, 2] + [5, 0], rtol=1e-6)
     Path("t.mat").write_text("[ 1 0 ]\n")
     assert "takes vectors of 2 or 1 numbers, got 3" in cli("transform-vec", "t.mat", "ark:vectors.ark", "ark:x").err
 

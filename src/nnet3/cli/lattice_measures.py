@@ -65,6 +65,8 @@ def write_arc_posteriors(
 
 def _arc_lines(lattice: Lattice, model: TransitionModel | None, least: float, print_alignment: bool) -> list[str]:
     """Returns the first frame, the frames, the posterior, the word and so on of arcs, in the order of the lattice."""
+    if not lattice.fst.num_states:
+        return []
     numbered = replace(lattice, fst=replace(lattice.fst, ilabel=np.arange(lattice.fst.num_arcs, dtype=np.int32)))
     numbered = replace(numbered, fst=replace(numbered.fst, olabel=numbered.fst.ilabel))
     reached = LabelLattice.of(numbered)

@@ -241,6 +241,7 @@ _TABLE = (
     ("ivector-plda-scoring-dense", "speakers", "ivector-plda-scoring-dense",
      "score all pairs of segments of recordings by PLDA"),
     ("ivector-subtract-global-mean", "speakers", "ivector-subtract-global-mean", "subtract a mean from vectors"),
+    ("ivector-transform", "speakers", "ivector-transform", "multiply vectors with a matrix, as transform-vec"),
     ("make-rttm", "speakers", "make-rttm", "make turns of speakers of labelled segments"),
     ("merge-vads", "speakers", "merge-vads", "merge the voice activity of two tables"),
     ("select-voiced-frames", "speakers", "select-voiced-frames", "keep the frames that have a voice"),

@@ -295,6 +295,16 @@ def ivector_subtract_global_mean(names: tuple[str, ...], subtract: bool) -> int:
 
 
 @verb()
+@arguments(transform="TRANSFORM", source="VECTORS-RSPECIFIER", output="VECTORS-WSPECIFIER")
+def ivector_transform(transform: str, source: str, output: str) -> int:
+    """Multiply vectors with a matrix, whose last column may be an offset, as transform-vec does.
+
+    nnet3 ivector-transform transform.mat ark:vectors.ark ark:transformed.ark
+    """
+    return later.speaker_tables.transform_vectors(transform, source, output)
+
+
+@verb()
 @whole_number("--rttm-channel", "channel", least=0, default=0, help="The channel in the lines.")
 @arguments(segments="SEGMENTS", labels="LABELS", output="RTTM")
 def make_rttm(segments: str, labels: str, output: str, channel: int) -> None:

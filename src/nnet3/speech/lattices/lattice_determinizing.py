@@ -5,6 +5,8 @@ Lattices have acoustic costs that are not scaled; scaled costs decide which path
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from nnet3.base.kaldi_io.lattice import Lattice
@@ -19,7 +21,8 @@ from nnet3.errors import ExecutionError
 from nnet3.speech.lattices.determinizing import Memory, TooLargeError, determinized
 from nnet3.speech.lattices.frame_costs import FrameCosts
 from nnet3.speech.lattices.label_lattice import LabelLattice
-from nnet3.speech.lattices.word_lattice import PhoneLabels, merged, narrowed_notices, within_memory
+from nnet3.speech.lattices.minimizing import minimized
+from nnet3.speech.lattices.word_lattice import PhoneLabels, narrowed_notices, within_memory
 
 Determinized = tuple[Lattice, list[str]]
 """A lattice, and notices of beams that were narrowed for want of memory."""
@@ -47,7 +50,7 @@ def determinized_whole(lattice: Lattice, options: WholeDeterminizingOptions) -> 
     if found is None:
         raise ExecutionError(f"it needs too much memory (max-mem) even with a beam of {beam:g}")
     found = found.pruned(beam) if options.prune else found
-    return _scaled((merged(found) if options.minimize else found).lattice(), 1 / options.acoustic_scale), notices
+    return _scaled((minimized(found) if options.minimize else found).lattice(), 1 / options.acoustic_scale), notices
 
 
 def determinized_by_frame(lattice: Lattice, options: WholeDeterminizingOptions) -> Determinized:
@@ -66,8 +69,10 @@ def determinized_within(
 ) -> Determinized:
     """Determinizes the paths of a plain lattice within the beam; if not `compact`, acoustic costs are as above.
 
-    `phones`: by phones and words first, if the options say so.
+    `phones`: by phones and words first, if the options say so. An empty lattice stays.
     """
+    if not lattice.fst.num_states:
+        return replace(lattice, is_plain=not compact), []
     costs = None if compact else FrameCosts(lattice.plain())
     by_phone, by_word = phones is not None, True
     if isinstance(options, PhoneDeterminizingOptions):
@@ -76,15 +81,17 @@ def determinized_within(
         return (factored(lattice.plain()) if compact else lattice.plain()), []
     given = LabelLattice.of(_scaled(lattice.plain(), options.acoustic_scale))
     found, beam = within_memory(given, options.beam, options.max_mem, phones if by_phone else None, not by_word)
-    made = _scaled((merged(found) if options.minimize else found).lattice(), 1 / options.acoustic_scale)
+    made = _scaled((minimized(found) if options.minimize else found).lattice(), 1 / options.acoustic_scale)
     return made if costs is None else costs.put_into(made), narrowed_notices(beam, options.beam)
 
 
 def pruned(lattice: Lattice, options: LatticePruningOptions) -> Lattice:
     """Returns a compact lattice without arcs and ends that are on no path within the beam.
 
-    The costs of the lattice stay as they are. Raises ExecutionError for a lattice that is empty or has a cycle.
+    The costs of the lattice stay as they are, and so does an empty lattice. Raises ExecutionError for a cycle.
     """
+    if not lattice.fst.num_states:
+        return lattice
     found = LabelLattice.of(_scaled(lattice, options.acoustic_scale)).pruned(options.beam)
     return _scaled(found.lattice(), 1 / options.acoustic_scale)
 

@@ -6,16 +6,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from nnet3.base.index.row_hashes import mixed
 from nnet3.base.kaldi_io.lattice import Lattice
 from nnet3.model.hmm.transition_model import TransitionModel
 from nnet3.speech.arrays.aliases import Integers
 from nnet3.speech.lattices.determinizing import Memory, TooLargeError, determinized
 from nnet3.speech.lattices.label_lattice import LabelLattice
+from nnet3.speech.lattices.minimizing import minimized
 from nnet3.speech.lattices.raw_lattice import RawLattice
-from nnet3.speech.lattices.strings import hashes
 
 _NARROWER = 0.75
 _SMALL_STEPS = 4  # by which a beam narrows; each further step is twice as large, so that there are few
@@ -78,7 +76,7 @@ def word_lattice(
     With `minimize`, states with equal continuations are merged.
     """
     found, narrowed = within_memory(raw.labelled(), beam, most_bytes, phones, phones_alone)
-    return WordLattice((merged(found) if minimize else found).lattice(), narrowed)
+    return WordLattice((minimized(found) if minimize else found).lattice(), narrowed)
 
 
 def within_memory(
@@ -112,35 +110,3 @@ def within_memory(
             failures += 1
             narrowed = min(narrowed, whole.widest_beam) * _NARROWER**2.0 ** max(failures - _SMALL_STEPS, 0)
     return made(whole.best_path(), 0.0, Memory(np.inf)), 0.0
-
-
-_SAME = 2.0**-13  # costs this close are taken for equal
-
-
-def merged(lattice: LabelLattice) -> LabelLattice:
-    """Returns the lattice with equivalent states merged, the last levels first: their arcs have equal labels, costs,
-    ids and end states.
-    """
-    ends = np.isfinite(lattice.final_cost)
-    end_costs = (_rounded(np.where(ends, each, 0)) for each in (lattice.final_graph, lattice.final_acoustic))
-    kind = mixed(ends, *end_costs, hashes(lattice.final_ids))
-    own = mixed(lattice.label, _rounded(lattice.graph_cost), _rounded(lattice.acoustic_cost), hashes(lattice.ids))
-    for arcs in reversed(list(lattice.arcs_by_source())):
-        with np.errstate(over="ignore"):
-            np.add.at(kind, lattice.src[arcs], mixed(own[arcs], kind[lattice.dst[arcs]]))
-    kind = mixed(kind, lattice.level)
-    _, first, of_kind = np.unique(kind, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    number, first = np.argsort(order)[of_kind], first[order]
-    is_first = np.zeros(lattice.num_states, bool)
-    is_first[first] = True
-    arcs = np.flatnonzero(is_first[lattice.src])
-    return LabelLattice(
-        *(lattice.level[first], number[lattice.src[arcs]], number[lattice.dst[arcs]], lattice.label[arcs]),
-        *(lattice.graph_cost[arcs], lattice.acoustic_cost[arcs], lattice.ids[arcs]),
-        *(lattice.final_graph[first], lattice.final_acoustic[first], lattice.final_ids[first]),
-    )
-
-
-def _rounded(costs: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    return np.round(costs / _SAME).astype(np.int64)
