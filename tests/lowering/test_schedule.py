@@ -7,6 +7,7 @@ import pytest
 
 import nnet3
 from nnet3.engine.driver import compile_task
+from nnet3.engine.driver.proving import PROVE
 from nnet3.engine.lowering import NodeKind, Schedule, Use, build_graph, schedule
 from nnet3.engine.lowering.graph import NO_ITEM
 from nnet3.model.requests.compile import build_graph as network_graph, schedule as network_schedule
@@ -148,7 +149,10 @@ def compile_for(config: str, num_sequences: int, backward: bool, odd: bool) -> N
 @pytest.mark.parametrize("odd", [False, True], ids=["equal", "unequal"])
 @pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
 @NETWORKS
-def test_calls_do_not_depend_on_the_number_of_sequences(config: str, backward: bool, odd: bool) -> None:
+def test_calls_do_not_depend_on_the_number_of_sequences(
+    config: str, backward: bool, odd: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PROVE, "forms")
     few = 4 if odd else 2
     calls = [count_calls(compile_for, config, number, backward, odd) for number in (few, 200)]
     if odd:  # sorting sequences into classes, and levels of each, take some

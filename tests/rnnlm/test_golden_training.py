@@ -13,7 +13,8 @@ from nnet3.model.nnet import load_nnet
 from tests.rescoring_data import needs_rescoring
 from tests.rnnlm.golden_training import Run, change, runs
 
-MOST, MOST_LATER, LEAST_COSINE = 2e-3, 2e-2, 0.999  # relative to the change; later: of the embedding
+# Relative to the change. Later minibatches multiply rounding: a program in float64 is off by 5e-3 in networks.
+MOST, MOST_LATER, MOST_OF_EMBEDDING, LEAST_COSINE = 2e-3, 5e-3, 2e-2, 0.999
 OBJECTIVES = 5e-4  # of printed numbers: 4 digits
 _OBJF = re.compile(r"(?:Objf for|Overall objf).*")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-\d+)?")
@@ -24,14 +25,14 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-\d+)?")
 def test_runs_end_where_kaldis_end(run: Run) -> None:
     nnet, embedding, _, lines = run.trained()
     start, wanted = load_nnet(run.path("read-rnnlm")), load_nnet(run.path("write-rnnlm"))
+    most, of_embedding = (MOST, MOST) if run.count == 1 else (MOST_LATER, MOST_OF_EMBEDDING)
     for name, component in start.components.items():
         if component.parameters():
-            _compare(change(nnet, start, name), change(wanted, start, name), MOST, name)
+            _compare(change(nnet, start, name), change(wanted, start, name), most, name)
         _compare_counts(nnet.components[name], wanted.components[name], name)
     if "write-embedding" in run.options:
         first = load_matrix(run.path("read-embedding"))
-        most = MOST if run.count == 1 else MOST_LATER
-        _compare(embedding.numpy() - first, load_matrix(run.path("write-embedding")) - first, most, "embedding")
+        _compare(embedding.numpy() - first, load_matrix(run.path("write-embedding")) - first, of_embedding, "embedding")
     log = (run.case / f"train_{run.count}.log").read_text()
     found = [line for line in lines if _OBJF.match(line)]
     for ours, theirs in zip(found, _OBJF.findall(log), strict=True):

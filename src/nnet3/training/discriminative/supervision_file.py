@@ -50,7 +50,8 @@ def write_supervision(writer: Writer, supervision: DiscriminativeSupervision) ->
 
 
 def _read_weights(reader: Reader) -> np.ndarray:
-    return reader.after("<DW>").int_vector(np.uint8) * _STEP if reader.binary else reader.vector()
+    weights = reader.after("<DW>")
+    return weights.int_vector(np.uint8) * _STEP if weights.binary else weights.vector()
 
 
 def _write_weights(writer: Writer, weights: np.ndarray) -> None:

@@ -16,7 +16,7 @@ from nnet3.errors import ArgumentError, Nnet3Error, TrainingError
 from nnet3.training.examples.example import ExampleKind, ExampleReader, OnDamage
 from nnet3.training.examples.merging import ExampleGroup, Grouper, MergingStatistics, MinibatchSizes, group_examples
 from nnet3.training.examples.order import shuffled
-from nnet3.training.examples.stored import Forms, StoredExample, StoredReader, StoredTable, kind_of_stored
+from nnet3.training.examples.stored import Groupings, StoredExample, StoredReader, StoredTable, kind_of_stored
 
 E = TypeVar("E")
 M = TypeVar("M")
@@ -113,7 +113,7 @@ class MinibatchSource(Generic[E, M]):
         self.table_sizes = [0] * len(rspecifiers)  # examples of each table, of those that were read to their end
         self.checksums = [0] * len(rspecifiers)  # of keys and examples of each table in their order, of those too
         self.stored: list[StoredTable | None] = [None] * len(rspecifiers)  # likewise, of archives in files
-        self._forms = Forms(None if self.options.minibatch_size is None else kind)
+        self._groupings = Groupings(None if self.options.minibatch_size is None else kind)
         self._known = [table for table in stored if table is not None]
         if len(self._known) < len(rspecifiers):
             self._known = []
@@ -236,7 +236,7 @@ class MinibatchSource(Generic[E, M]):
             yield from (("", place) for place in self._known[number].examples(number))  # type: ignore[misc]
             return
         counted = checksum = 0
-        stored: StoredTable | None = StoredTable(self._forms)
+        stored: StoredTable | None = StoredTable(self._groupings)
         with closing(ExampleReader(self._rspecifiers[number], self._kind, self.options.on_damage)) as reader:
             known = 0
             for key, example in reader:
