@@ -7,11 +7,14 @@ import pytest
 
 from nnet3.kaldi_io import Fst
 from nnet3.options import DecodingOptions
+from nnet3.speech.lattices.label_lattice import LabelLattice
 from nnet3.speech.lattices.raw_lattice import RawLattice
-from nnet3.speech.lattices.word_lattice import word_lattice
+from nnet3.speech.lattices.word_lattice import PhoneLabels, finished, within_memory, word_lattice
 from nnet3.speech.search.beam_search import BeamSearch
 from nnet3.speech.search.search_graph import SearchGraph
 from tests.asr.slow_search import best_of_words, paths_of, random_graph
+from tests.asr.toy_lattices import strings_of
+from tests.asr.toy_phones import chain_model
 from tests.seeds import RANDOM
 
 
@@ -117,3 +120,16 @@ def test_silence_alone() -> None:
     assert raw is not None
     lattice = word_lattice(raw, 10).lattice
     assert paths_of(lattice) == {(): [(pytest.approx(1.25), (1, 1, 1))]}
+
+
+def test_by_phones_alone_as_kaldi_does_it() -> None:
+    """First phones are not told apart, chains are joined, and nothing is minimized."""
+    src, dst = np.array([[0, 0, 1, 1, 2, 3], [1, 1, 2, 2, 3, 4]])
+    begins = strings_of([[2], [4], [6], [8], [4], [2]])  # phones 1, 2, 3, 4, 2, 1
+    graph, final = np.array([1.0, 2.0, 0.5, 0.25, 3.0, 4.0]), np.array([np.inf] * 4 + [0.0])
+    none = 0 * src
+    whole = LabelLattice(np.arange(5), src, dst, none, graph, 0 * graph, begins, final, final, strings_of([[]] * 5))
+    found, _ = within_memory(whole, 10.0, np.inf, PhoneLabels(chain_model()), phones_alone=True)
+    made = finished(found, minimize=True, phones_alone=True)
+    ids, cost = [made.transition_ids[np.array([a])].values.tolist() for a in range(made.fst.num_arcs)], made.fst.cost
+    assert sorted(zip(ids, cost.tolist(), strict=True)) == [([2, 6], 1.5), ([2, 8], 1.25), ([4, 2], 7.0)]

@@ -22,7 +22,7 @@ from nnet3.speech.lattices.determinizing import Memory, TooLargeError, determini
 from nnet3.speech.lattices.frame_costs import FrameCosts
 from nnet3.speech.lattices.label_lattice import LabelLattice
 from nnet3.speech.lattices.minimizing import minimized
-from nnet3.speech.lattices.word_lattice import PhoneLabels, narrowed_notices, within_memory
+from nnet3.speech.lattices.word_lattice import PhoneLabels, finished, narrowed_notices, within_memory
 
 Determinized = tuple[Lattice, list[str]]
 """A lattice, and notices of beams that were narrowed for want of memory."""
@@ -81,7 +81,7 @@ def determinized_within(
         return (factored(lattice.plain()) if compact else lattice.plain()), []
     given = LabelLattice.of(_scaled(lattice.plain(), options.acoustic_scale))
     found, beam = within_memory(given, options.beam, options.max_mem, phones if by_phone else None, not by_word)
-    made = _scaled((minimized(found) if options.minimize else found).lattice(), 1 / options.acoustic_scale)
+    made = _scaled(finished(found, options.minimize, not by_word), 1 / options.acoustic_scale)
     return made if costs is None else costs.put_into(made), narrowed_notices(beam, options.beam)
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nnet3.base.kaldi_io.lattice import Lattice
+from nnet3.base.kaldi_io.lattice_factoring import factored
 from nnet3.model.hmm.transition_model import TransitionModel
 from nnet3.speech.arrays.aliases import Integers
 from nnet3.speech.lattices.determinizing import Memory, TooLargeError, determinized
@@ -48,12 +49,12 @@ class PhoneLabels:
         self._base = int(model.num_phones) + 1
         self._phone_begun = np.append(0, np.where(begins, model.phone(ids), 0))
 
-    def of(self, lattice: LabelLattice, from_start: bool) -> Integers:
+    def of(self, lattice: LabelLattice) -> Integers:
         """Returns the labels of the arcs of a lattice of words, (arcs,), with at most one id per arc. Arcs from the
-        start have their phones if wanted; Kaldi leaves these phones out.
+        start have no phone, as in Kaldi: paths whose first phones alone differ are merged.
         """
         first = np.zeros(len(lattice.src), np.int64)
-        told = ((lattice.src > 0) | from_start) & (lattice.ids.lengths > 0)
+        told = (lattice.src > 0) & (lattice.ids.lengths > 0)
         first[told] = lattice.ids.values[lattice.ids.offsets[:-1][told]]
         return lattice.label.astype(np.int64) * self._base + self._phone_begun[first]
 
@@ -72,11 +73,21 @@ def word_lattice(
 ) -> WordLattice:
     """Returns the paths within the beam, at most one for each sequence of words, with complete transition-ids.
 
-    With `phones`, paths with equal phones and words are merged first, as in Kaldi; with `phones_alone` nothing follows.
-    With `minimize`, states with equal continuations are merged.
+    With `phones`, paths with equal phones and words are merged first, as in Kaldi; with `phones_alone` paths with equal
+    words stay. With `minimize`, states with equal continuations are merged.
     """
     found, narrowed = within_memory(raw.labelled(), beam, most_bytes, phones, phones_alone)
-    return WordLattice((minimized(found) if minimize else found).lattice(), narrowed)
+    return WordLattice(finished(found, minimize, phones_alone), narrowed)
+
+
+def finished(lattice: LabelLattice, minimize: bool, phones_alone: bool) -> Lattice:
+    """Returns what `within_memory` has made in the form of tables, minimized if wanted.
+
+    What is determinized by phones alone is never minimized, as in Kaldi: its chains of arcs without words are joined.
+    """
+    if phones_alone:
+        return factored(lattice.lattice().plain())
+    return (minimized(lattice) if minimize else lattice).lattice()
 
 
 def within_memory(
@@ -92,7 +103,7 @@ def within_memory(
     the arcs, the beam is narrowed, and every further try has half of the work: all tries take twice the first at most.
     The best path is left in any case. Returns the lattice and the beam.
     """
-    whole = lattice if phones is None else replace(lattice, label=phones.of(lattice, from_start=phones_alone))
+    whole = lattice if phones is None else replace(lattice, label=phones.of(lattice))
 
     def made(lattice: LabelLattice, beam: float, memory: Memory) -> LabelLattice:
         if phones is not None:
