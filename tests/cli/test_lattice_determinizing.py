@@ -1,4 +1,4 @@
-"""The verbs lattice-determinize* and lattice-prune: Kaldi's runs, and mistakes of users."""
+"""The verbs lattice-determinize*, lattice-prune, -push and -minimize: Kaldi's runs, and mistakes of users."""
 
 from __future__ import annotations
 
@@ -144,3 +144,27 @@ def test_empty_lattices_stay_where_kaldi_keeps_them(cli: Cli, tmp_path: Path) ->
     outcome = cli.good("lattice-arc-post", f"ark:{tmp_path}/lat", f"{tmp_path}/post")
     assert (tmp_path / "post").read_text() == "one\t0\t1\t1\t2\n"
     assert "lattice 'none': no arc" in outcome.err
+
+
+_APART = "1 3 3 0.5,0,{0}\n2 3 3 0,1,{0}\n3 0,1,\n"
+
+
+@pytest.mark.parametrize(
+    ("verb", "options", "expected"),
+    [
+        ("push", [], "0 1 1 1.5,3,6_5\n0 2 2 2,2,6_5\n1 3 3\n2 3 3\n3\n"),
+        ("push", ["--push-strings=false"], "0 1 1 1.5,3,6\n0 2 2 2,2,6\n1 3 3 0,0,5\n2 3 3 0,0,5\n3\n"),
+        ("push", ["--push-weights=false"], "0 1 1 1,2,6_5\n0 2 2 2,0,6_5\n" + _APART.format("")),
+        ("minimize", [], "0 1 1 1.5,3,6_5\n0 1 2 2,2,6_5\n1 2 3\n2\n"),
+        ("minimize", ["--push-strings=false"], "0 1 1 1.5,3,6\n0 1 2 2,2,6\n1 2 3 0,0,5\n2\n"),
+        ("minimize", ["--push-weights=false"], "0 1 1 1,2,6_5\n0 2 2 2,0,6_5\n" + _APART.format("")),
+    ],
+)
+def test_ids_and_costs_move_towards_the_start(
+    cli: Cli, tmp_path: Path, verb: str, options: list[str], expected: str
+) -> None:
+    """What Kaldi writes, too; an empty lattice is left out."""
+    (tmp_path / "lat").write_text("none \n\nu \n0 1 1 1,2,6\n0 2 2 2,0,6\n" + _APART.format("5") + "\n")
+    outcome = cli.good(f"lattice-{verb}", *options, f"ark:{tmp_path}/lat", f"ark,t:{tmp_path}/out")
+    assert "Done 1 lattices, errors on 1" in outcome.err
+    assert (tmp_path / "out").read_text().replace("\t", " ") == f"u \n{expected}\n"

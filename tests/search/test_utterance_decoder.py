@@ -96,7 +96,7 @@ def test_every_kind_of_lattice_has_the_same_best_path_of_each_sequence_of_words(
 
 
 def test_each_sequence_of_phones_once() -> None:
-    """In a graph whose words follow from the phones, and whose first arcs have ids: the phones of these do not count."""
+    """In a graph whose words follow from the phones, and whose first arcs have ids, whose phones do not count."""
     model, several = chain_model(), 0
     for _ in range(5):
         fst = _graph()

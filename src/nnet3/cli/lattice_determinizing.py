@@ -1,4 +1,4 @@
-"""Determinizes and prunes tables of lattices."""
+"""Determinizes, prunes, pushes and minimizes tables of lattices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from nnet3.cli.files import load_transitions
 from nnet3.cli.lattice_reading import read_lattices
 from nnet3.cli.messages import LeftOut, say
 from nnet3.speech.lattices import lattice_determinizing as work
+from nnet3.speech.lattices.label_lattice import LabelLattice
 from nnet3.speech.lattices.lattice_posteriors import depths as arcs_by_frame
+from nnet3.speech.lattices.minimizing import minimized, pushed
 from nnet3.speech.lattices.word_lattice import PhoneLabels
 
 
@@ -62,6 +64,18 @@ def prune(lattices: str, output: str, options: LatticePruningOptions) -> int:
             f"over {len(sizes)} utterances."
         )
     return status
+
+
+def push(lattices: str, output: str, push_strings: bool, push_weights: bool, minimize: bool = False) -> int:
+    """Writes compact lattices whose transition-ids and costs stand as early as can be, minimized afterwards if wanted.
+    Returns 1, an exit status, without any.
+    """
+    change = minimized if minimize else pushed
+
+    def changed(lattice: Lattice) -> work.Determinized:
+        return change(LabelLattice.of(lattice), push_strings, push_weights).lattice(), []
+
+    return _write(lattices, output, changed, compact=True)
 
 
 def _write(

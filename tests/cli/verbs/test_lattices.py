@@ -16,6 +16,11 @@ def test_scales_have_defaults() -> None:
     check_options("lattice-scale", both | mixing)
 
 
+@pytest.mark.parametrize("verb", ["lattice-push", "lattice-minimize"])
+def test_ids_and_costs_are_pushed_unless_told_otherwise(verb: str) -> None:
+    check_options(verb, {"--push-strings": (True, None), "--push-weights": (True, None)})
+
+
 @pytest.mark.parametrize("scales", [("--inv-acoustic-scale=0",), ("--acoustic-scale=2", "--inv-acoustic-scale=0.5")])
 def test_acoustic_costs_have_one_scale(cli: Cli, scales: tuple[str, ...]) -> None:
     outcome = cli("lattice-scale", *scales, "ark:lat", "ark:out")

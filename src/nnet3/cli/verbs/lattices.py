@@ -14,6 +14,7 @@ from nnet3.cli import later
 from nnet3.cli.declared import one, takes
 from nnet3.cli.options import (
     Decorator,
+    all_of,
     arguments,
     compact_option,
     flag,
@@ -27,6 +28,10 @@ from nnet3.cli.verb import verb
 _acoustic_scale_option: Decorator = number("--acoustic-scale", default=1.0, help="Scale of acoustic costs.")
 _lm_scale_option: Decorator = number("--lm-scale", default=1.0, help="Scale of graph costs.")
 _penalty_option: Decorator = number("--word-ins-penalty", default=0.0, help="Cost of each word.")
+_push_options: Decorator = all_of(
+    flag("--push-strings", default=True, show_default=True, help="Transition-ids move towards the start."),
+    flag("--push-weights", default=True, show_default=True, help="Costs move towards the start."),
+)
 _lattices_argument: Decorator = click.argument("lattices", metavar="LATTICE-RSPECIFIER")
 _output_argument: Decorator = click.argument("output", metavar="LATTICE-WSPECIFIER")
 
@@ -95,6 +100,19 @@ def lattice_copy(include: str, exclude: str, **given: Any) -> int:
 
 
 @verb()
+@_push_options
+@_lattices_argument
+@_output_argument
+def lattice_minimize(**given: Any) -> int:
+    """Merge the states of determinized lattices from which all goes on alike, after transition-ids and costs have moved
+    towards the start.
+
+    nnet3 lattice-minimize ark:lat.ark ark:small.ark
+    """
+    return later.lattice_determinizing.push(**given, minimize=True)
+
+
+@verb()
 @takes("options", LatticePruningOptions)
 @number("--inv-acoustic-scale", "divisor", rule=nonzero(), default=1.0, help="Divides acoustic costs instead.")
 @_lattices_argument
@@ -108,6 +126,18 @@ def lattice_prune(lattices: str, output: str, options: LatticePruningOptions, di
         raise click.UsageError("give --acoustic-scale or --inv-acoustic-scale, not both")
     options = replace(options, acoustic_scale=options.acoustic_scale / divisor)
     return later.lattice_determinizing.prune(lattices, output, options)
+
+
+@verb()
+@_push_options
+@_lattices_argument
+@_output_argument
+def lattice_push(**given: Any) -> int:
+    """Move transition-ids and costs of lattices as far towards the start as all paths allow.
+
+    nnet3 lattice-push --push-weights=false ark:lat.ark ark:pushed.ark
+    """
+    return later.lattice_determinizing.push(**given)
 
 
 @verb()

@@ -18,9 +18,18 @@ from nnet3.speech.lattices.strings import chained, common_lengths, first_values,
 _SAME = 1.0 / 1024  # sums of costs this close are taken for equal, as in Kaldi
 
 
-def minimized(lattice: LabelLattice) -> LabelLattice:
-    """Returns a lattice with the same paths and as few states as equal continuations allow."""
-    return _merged(_with_early_costs(_with_early_ids(lattice)))
+def minimized(lattice: LabelLattice, ids: bool = True, costs: bool = True) -> LabelLattice:
+    """Returns a lattice with the same paths and as few states as equal continuations allow.
+
+    `ids`, `costs`: these move towards the start first.
+    """
+    return _merged(pushed(lattice, ids, costs))
+
+
+def pushed(lattice: LabelLattice, ids: bool = True, costs: bool = True) -> LabelLattice:
+    """Returns a lattice with the same paths, whose ids or costs or both stand as early as can be."""
+    lattice = _with_early_ids(lattice) if ids else lattice
+    return _with_early_costs(lattice) if costs else lattice
 
 
 def _with_early_ids(lattice: LabelLattice) -> LabelLattice:
