@@ -54,6 +54,20 @@ def test_files_of_compiled_computations() -> None:
     check_ignored("train", "--binary-write-cache=true")
 
 
+@pytest.mark.parametrize(
+    ("verb", "option"),
+    [
+        ("lattice-lmrescore", "--num-states-cache=1000"),
+        ("rnnlm-get-egs", "--num-threads-total=2"),
+        ("rnnlm-get-sampling-lm", "--brk-symbol=3"),
+        ("discriminative-merge-egs", "--multilingual-eg=true"),
+        ("merge-egs", "--multilingual-eg=true"),
+    ],
+)
+def test_options_that_are_taken_and_change_nothing(verb: str, option: str) -> None:
+    check_ignored(verb, option)
+
+
 @needs_shared
 @pytest.mark.parametrize("option", ["--batchnorm-test-mode", "--dropout-test-mode"])
 @pytest.mark.parametrize(

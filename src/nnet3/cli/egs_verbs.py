@@ -85,13 +85,13 @@ LATTICE_KIND = EgsKind(
 )
 
 _IGNORED = ignored("--measure-output-frames", "--discard-partial-minibatches")
-_LANGUAGES_IGNORED = ignored("--multilingual-eg")  # of plain examples by Kaldi, too
+_LANGUAGES_IGNORED = ignored("--multilingual-eg")  # but for chain examples by Kaldi, too
 
 
 def merge_verb(kind: EgsKind) -> Verb:
     """The verb that merges examples into minibatches (Kaldi: nnet3-merge-egs, nnet3-chain-merge-egs)."""
 
-    without_effect = [_IGNORED, *([_LANGUAGES_IGNORED] if kind is PLAIN else [])]
+    without_effect = [_IGNORED, *([] if kind is CHAIN_KIND else [_LANGUAGES_IGNORED])]
 
     @kind.verb("merge", _MERGE, kind.merging, *without_effect)
     def command(examples: str, output: str, options: MergingOptions) -> None:

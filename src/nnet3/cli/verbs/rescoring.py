@@ -13,6 +13,8 @@ from nnet3.cli.options import (
     Decorator,
     arguments,
     flag,
+    ignored,
+    integer,
     number,
     whole_number,
 )
@@ -28,6 +30,7 @@ _ngram_order_option: Decorator = whole_number(
 
 @verb()
 @_weight_option
+@ignored("--num-states-cache", kind=integer())
 @arguments(lattices="LATTICE-RSPECIFIER", grammar="GRAMMAR-FST", output="LATTICE-WSPECIFIER")
 def lattice_lmrescore(**given: Any) -> int:
     """Add the costs of a grammar of words, times --lm-scale, to lattices: 1 adds the grammar, -1 takes it away. Words

@@ -79,7 +79,7 @@ def rnnlm_compute_prob(objective: RnnlmObjectiveOptions, **given: Any) -> None:
 
 @verb()
 @takes("options", RnnlmEgsOptions)
-@ignored("--num-threads", kind=integer())
+@ignored("--num-threads", "--num-threads-total", kind=integer())
 @arguments(names="[SAMPLING-LM | WORDS-TXT ARPA] SENTENCES EGS-WSPECIFIER")
 def rnnlm_get_egs(names: tuple[str, ...], options: RnnlmEgsOptions) -> None:
     """Make minibatches of sentences, to train RNNLMs with. A sentence is a line: a weight, and the numbers of words.
@@ -100,6 +100,7 @@ def rnnlm_get_egs(names: tuple[str, ...], options: RnnlmEgsOptions) -> None:
 @whole_number("--bos-symbol", "bos", default=1, help="The number of <s>.")
 @whole_number("--eos-symbol", "eos", default=2, help="The number of </s>.")
 @binary_option
+@ignored("--brk-symbol", kind=integer())  # by Kaldi, too
 @arguments(names="SENTENCES [WORDS-TXT] LM-OUT")
 def rnnlm_get_sampling_lm(names: tuple[str, ...], **given: Any) -> None:
     """Estimate a small n-gram model, from which training draws words. With WORDS-TXT it is written as an ARPA file.
