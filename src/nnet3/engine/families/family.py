@@ -210,7 +210,7 @@ class ProgramFamily:
         return any(form.arrays is None for form in self._words.entries)
 
     def _as_member(self, k: int) -> FamilyMember | None:
-        """Returns the place of a program in the family, if all members can be had without their network."""
+        """Returns the position of a program in the family, if all members can be had without their network."""
         if self._needs_network:
             return None
         return FamilyMember(k, partial(self.member, precompute=_nothing), self._entries, self._kept)
