@@ -91,7 +91,7 @@ class Linker:
         )
 
     def move(self, plan: Plan, constants: Constants) -> bool:
-        """Move views to the places in a plan that differs in numbers alone; calls bound to views stay bound.
+        """Move views to the addresses in a plan that differs in numbers alone; calls bound to views stay bound.
 
         Returns False, and changes nothing, where moving is impossible. Calls bound from now on have the plan's tables.
         """

@@ -104,7 +104,7 @@ class Planner:
         if known is not None and known[1] <= self.command <= known[2]:
             return known[0]
         block = self.block(submatrix)
-        space, start, step = self.place(submatrix)
+        space, start, step = self.address(submatrix)
         iterations = self.computation.iterations.get(submatrix)
         if iterations is None:
             number = self.rows_view(space, start, block.num_rows, step, block.num_cols)
@@ -120,7 +120,7 @@ class Planner:
         self._known_views[submatrix] = number, first, last
         return number
 
-    def place(self, submatrix: int) -> tuple[Space, int, int]:
+    def address(self, submatrix: int) -> tuple[Space, int, int]:
         """Returns the space of a sub-matrix, the address of its first row there, the distance of rows.
 
         Addresses count elements from the beginning of a block, and rows in outside memory.
