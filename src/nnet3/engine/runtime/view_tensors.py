@@ -140,9 +140,9 @@ class ViewTensors:
     def _elements(self, views: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns shapes (views, 3), strides (views, 3) and beginnings in iteration 0 of rows of `Plan.views`."""
         lane, start, col, outer, inner, cols, outer_step, step = views.T[:8]
-        scale, unit, origin = self._memory[lane].T
-        strides = np.stack([outer_step * scale, step * scale, unit], axis=1)
-        return np.stack([outer, inner, cols], axis=1), strides, origin + start * scale + col * unit
+        scale, column_stride, origin = self._memory[lane].T
+        strides = np.stack([outer_step * scale, step * scale, column_stride], axis=1)
+        return np.stack([outer, inner, cols], axis=1), strides, origin + start * scale + col * column_stride
 
     def _geometries(self, views: np.ndarray) -> Iterator[_Geometry]:
         """Yields shape, strides and beginning in iteration 0 of rows of `Plan.views`."""
@@ -174,8 +174,8 @@ class ViewTensors:
 
 
 def _of_matrix(outside: Tensor) -> tuple[int, int, int]:
-    row_stride, unit = outside.stride()
-    return row_stride, unit, int(outside.storage_offset())
+    row_stride, column_stride = outside.stride()
+    return row_stride, column_stride, int(outside.storage_offset())
 
 
 class StandIns:
