@@ -1,4 +1,4 @@
-"""Which rows operands have: those of their matrices, and in rooms of one time step those of the command."""
+"""Which rows operands have: those of their matrices, and in buffers for one time step those of the command."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ def test_operands_of_matrices_with_times_have_these(config: str) -> None:
     assert compared > 10
 
 
-def test_rooms_have_the_times_of_the_command() -> None:
-    """The gates of a BLSTM lie in a room of one step, the cells do not."""
+def test_buffers_have_the_times_of_the_command() -> None:
+    """The gates of a BLSTM lie in a buffer for one step, the cells do not."""
     operands = rows_of(BLSTM)
     program, versions, times = operands.computation, operands.versions, list[int]()
     for command, (places, _) in zip(program.commands, operands.places, strict=True):
         if isinstance(command, cmd.Propagate) and command.node == "flstm":
-            room, cells = versions.place(places[0]), versions.place(places[-1])
+            buffer, cells = versions.place(places[0]), versions.place(places[-1])
             assert isinstance(places[0], tuple)
-            assert operands.rows.same(room, cells, 2)
+            assert operands.rows.same(buffer, cells, 2)
             times.append(int(operands.rows.before_end[cells]))
     assert times == sorted(times, reverse=True)
     assert len(times) > 12

@@ -172,7 +172,7 @@ class RaggedFamily:
             if self._late and self._late.intersection(
                 _seen(source, each) for each in np.unique(long.node[used[is_lost]])
             ):
-                return f"rows of {name} look beyond the end of rows that share a room"
+                return f"rows of {name} look beyond the end of rows that share a buffer"
             lost = is_lost.any(axis=0)
             parts = source.nodes[node].parts
             if any(each.default and lost[each.first_slot : each.first_slot + each.num_slots].any() for each in parts):

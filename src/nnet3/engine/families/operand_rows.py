@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nnet3.engine.families.ragged_rows import PADDING, IndexRows, NotRaggedError, Place, RoomVersions
+from nnet3.engine.families.ragged_rows import PADDING, BufferVersions, IndexRows, NotRaggedError, Place
 from nnet3.engine.families.ragged_slots import UnlikeOperand, names_of_operands
 from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.computation import NnetComputation
@@ -15,7 +15,7 @@ from nnet3.engine.ir.kernel import KernelInfo, named_part
 
 
 class OperandRows:
-    """The places of all operands among the indexes of all matrices, including operands in rooms of one time step.
+    """The places of all operands among the indexes of all matrices, including operands in buffers for one time step.
 
     `places`: for each command the places of its operands, and of its multi table's sub-matrices.
     """
@@ -23,7 +23,7 @@ class OperandRows:
     def __init__(self, computation: NnetComputation, rows: IndexRows) -> None:
         """`computation`: without Repeat. Raises NotRaggedError."""
         self.computation, self.rows = computation, rows
-        self.versions = RoomVersions(computation, rows)
+        self.versions = BufferVersions(computation, rows)
         #: The operands of kernels that have other rows than the output, by command and operand; see `UnlikeOperand`.
         self.unlike: dict[int, dict[int, UnlikeOperand]] = {}
         #: Operands of which kernels take the first rows, as many as there are at this place; by command and operand.

@@ -11,7 +11,7 @@ equal indexes. Commands that move rows between times move the rows existing on b
 not exist, a copy makes the row zero, and an addition leaves the row alone.
 
 The rule holds for existing copies. Passes take copies away (`share_copies`); then the rows that a command finds in a
-room may have a time unlike the command's. The maker of a ragged program knows the rows of each step of a recurrence
+buffer may have a time unlike the command's. The maker of a ragged program knows the rows of each step of a recurrence
 (`steps`), and proves that kernels work on the rows of their nodes (`driver.ragged`).
 """
 
@@ -91,7 +91,7 @@ class RaggedProgram:
             return table.plain(number, versions.place(versions.read(number)) if number else -1)
 
         ios = [number for io in (*computation.inputs, *computation.outputs) for number in (io.value, io.deriv)]
-        if any(computation.submatrices[number].matrix in self.rows.rooms for number in ios):
+        if any(computation.submatrices[number].matrix in self.rows.buffers for number in ios):
             raise NotRaggedError("an input or output has no times")
         self._ios = {
             (io.name, is_deriv): (self.computation.submatrices[number], versions.place(versions.read(number)))
@@ -112,8 +112,8 @@ class RaggedProgram:
         )
         self.slots = table.slots()
         self._number_slots(list(self._rolled(made)))
-        rooms = sorted(set(versions.firsts()))
-        self._room, self._first_of_room, self._room_rows = np.array(rooms, dtype=np.int64).reshape(-1, 3).T
+        buffers = sorted(set(versions.firsts()))
+        self._buffer, self._first_of_buffer, self._buffer_rows = np.array(buffers, dtype=np.int64).reshape(-1, 3).T
         self._matrix_rows = np.array([matrix.num_rows for matrix in computation.matrices], dtype=np.int64)
         based = sorted(self.rows.base)
         self._based = np.array(based, dtype=np.int64)
@@ -353,9 +353,9 @@ class RaggedProgram:
         np.cumsum(exists, out=count[1:])
         matrix_rows = self._matrix_rows.copy()
         matrix_rows[self._based] = count[self._base + matrix_rows[self._based]] - count[self._base]
-        in_rooms = count[self._first_of_room + self._room_rows] - count[self._first_of_room]
-        matrix_rows[self._room] = 0
-        np.maximum.at(matrix_rows, self._room, in_rooms)
+        in_buffers = count[self._first_of_buffer + self._buffer_rows] - count[self._first_of_buffer]
+        matrix_rows[self._buffer] = 0
+        np.maximum.at(matrix_rows, self._buffer, in_buffers)
         np.maximum(matrix_rows[1:], 1, out=matrix_rows[1:])  # one row that nobody uses where none exists
         slots = self.slots
         start = slots.start + count[slots.begin] - count[slots.origin]

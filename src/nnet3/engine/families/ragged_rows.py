@@ -1,4 +1,4 @@
-"""Rows of a program by how far before the end of their node they are, and the contents of rooms of one time step."""
+"""Rows of a program by how far before the end of their node they are, and the contents of buffers for one time step."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class IndexRows:
 
     def __init__(self, computation: NnetComputation, distances: Distances, steps: StepsOfNodes) -> None:
         self.base: dict[int, int] = {}
-        self.rooms: set[int] = set()
+        self.buffers: set[int] = set()
         self._distances = distances
         self._known: dict[bytes, int] = {}
         self._new = [np.zeros((0, 2), np.int64)]
@@ -57,7 +57,7 @@ class IndexRows:
             if info is None or info.indexes is None:
                 raise NotRaggedError(f"the rows of matrix m{matrix} have no indexes")
             if (info.indexes[:, T] == NO_TIME).all():
-                self.rooms.add(matrix)
+                self.buffers.add(matrix)
             else:
                 self.base[matrix] = self._place(info)
         self.n, self.before_end = np.concatenate(self._new).T.copy()
@@ -132,24 +132,25 @@ class IndexRows:
         return int(times[0]) if (times == times[0]).all() and (n[1:] >= n[:-1]).all() else None
 
 
-class RoomVersions:
-    """The contents of rooms: each write makes a new version, with the times of its users."""
+class BufferVersions:
+    """The contents of step buffers: each write makes a new version, with the times of its users."""
 
     def __init__(self, computation: NnetComputation, rows: IndexRows) -> None:
         self._computation, self._rows = computation, rows
         blocks = np.array(computation.submatrices, dtype=np.int64).reshape(len(computation.submatrices), -1)
-        used = rows.rooms.intersection(blocks[:, 0].tolist())
-        rooms = {room: blocks[blocks[:, 0] == room] for room in sorted(used)}
-        #: By room where its blocks begin and end, as rows and as columns, and the version of each cell between these.
+        used = rows.buffers.intersection(blocks[:, 0].tolist())
+        buffers = {buffer: blocks[blocks[:, 0] == buffer] for buffer in sorted(used)}
+        #: By buffer where its blocks begin and end, as rows and as columns, and the version of each cell between these.
         self._cuts = {
-            room: [np.unique([own[:, i], own[:, i] + own[:, i + 1]]) for i in (1, 3)] for room, own in rooms.items()
+            buffer: [np.unique([own[:, i], own[:, i] + own[:, i + 1]]) for i in (1, 3)]
+            for buffer, own in buffers.items()
         }
-        self._now = {room: np.full([len(cut) - 1 for cut in cuts], -1) for room, cuts in self._cuts.items()}
+        self._now = {buffer: np.full([len(cut) - 1 for cut in cuts], -1) for buffer, cuts in self._cuts.items()}
         self._known_cells: dict[int, np.ndarray] = {}
         self._parent: list[int] = []
-        self._first: list[int] = []  # the place of row 0 of the room, -1 as long as it is not known
+        self._first: list[int] = []  # the place of row 0 of the buffer, -1 as long as it is not known
         self._size: list[int] = []  # of so many rows
-        self.rooms: list[int] = []
+        self.buffers: list[int] = []
 
     def read(self, number: int) -> Place:
         """Returns the place of a sub-matrix that is read or updated."""
@@ -176,18 +177,18 @@ class RoomVersions:
         self._parent.append(len(self._parent))
         self._first.append(-1)
         self._size.append(0)
-        self.rooms.append(block.matrix)
+        self.buffers.append(block.matrix)
         return len(self._parent) - 1, block.row_offset
 
     def _cells(self, number: int) -> np.ndarray:
-        """Returns the versions of the cells of a sub-matrix of a room, (rows, columns), which may be written to."""
+        """Returns the versions of the cells of a sub-matrix of a buffer, (rows, columns), which may be written to."""
         if number not in self._known_cells:
-            room, *block = self._computation.submatrices[number][:5]
+            buffer, *block = self._computation.submatrices[number][:5]
             cells = [
                 slice(*cut.searchsorted([at, at + n]))
-                for cut, at, n in zip(self._cuts[room], block[::2], block[1::2], strict=True)
+                for cut, at, n in zip(self._cuts[buffer], block[::2], block[1::2], strict=True)
             ]
-            self._known_cells[number] = self._now[room][tuple(cells)]
+            self._known_cells[number] = self._now[buffer][tuple(cells)]
         return self._known_cells[number]
 
     def unify(self, one: Place, other: Place, count: int) -> None:
@@ -196,7 +197,7 @@ class RoomVersions:
             raise NotRaggedError("rows with and without samples meet")
         if isinstance(one, tuple) and isinstance(other, tuple):
             if one[1] != other[1]:
-                raise NotRaggedError("rows of two rooms meet at different places")
+                raise NotRaggedError("rows of two buffers meet at different offsets")
             self._join(one[0], other[0])
         elif isinstance(one, tuple):
             self._settle(one[0], other - one[1], one[1] + count)  # type: ignore[operator]
@@ -212,7 +213,7 @@ class RoomVersions:
         root = self._root(place[0])
         first = self._first[root]
         if first < 0 or place[1] >= self._size[root]:
-            raise NotRaggedError(f"nothing says which times rows of matrix m{self.rooms[place[0]]} have")
+            raise NotRaggedError(f"nothing says which times rows of matrix m{self.buffers[place[0]]} have")
         return first + place[1]
 
     def known(self, place: Place) -> Place:
@@ -223,11 +224,11 @@ class RoomVersions:
         return not isinstance(place, tuple) or self._first[self._root(place[0])] >= 0
 
     def firsts(self) -> Iterator[tuple[int, int, int]]:
-        """Yields rooms, with the place of row 0 at some time, and the number of rows then."""
-        for version, room in enumerate(self.rooms):
+        """Yields buffers, with the place of row 0 at some time, and the number of rows then."""
+        for version, buffer in enumerate(self.buffers):
             root = self._root(version)
             if self._first[root] >= 0:
-                yield room, self._first[root], self._size[root]
+                yield buffer, self._first[root], self._size[root]
 
     def _root(self, version: int) -> int:
         while self._parent[version] != version:
@@ -238,7 +239,7 @@ class RoomVersions:
         root = self._root(version)
         known = self._first[root]
         if first < 0 or (known >= 0 and not self._rows.same(known, first, min(size, self._size[root]))):
-            raise NotRaggedError(f"rows of matrix m{self.rooms[root]} are of two times at once")
+            raise NotRaggedError(f"rows of matrix m{self.buffers[root]} are of two times at once")
         if size > self._size[root]:
             self._first[root], self._size[root] = first, size
 
