@@ -82,16 +82,16 @@ def test_a_buffer_has_the_times_of_what_it_meets() -> None:
         written = versions.write(each.buffer)
         assert not versions.is_known(written)
         versions.unify(written, first + row, 2)
-        assert versions.place(versions.read(each.buffer)) == first + row
-    assert sorted(place for _, place, _ in versions.firsts()) == [first, first + 2]
+        assert versions.start(versions.read(each.buffer)) == first + row
+    assert sorted(start for _, start, _ in versions.firsts()) == [first, first + 2]
 
 
 def test_columns_that_are_read_together_are_of_one_time() -> None:
     each = Program()
     left, right = each.versions.write(each.left), each.versions.write(each.right)
     each.versions.unify(left, each.at["x"] + 4, 2)
-    assert each.versions.place(each.versions.read(each.buffer)) == each.at["x"] + 4
-    assert each.versions.place(right) == each.at["x"] + 4
+    assert each.versions.start(each.versions.read(each.buffer)) == each.at["x"] + 4
+    assert each.versions.start(right) == each.at["x"] + 4
 
 
 def test_rows_that_are_written_apart_and_read_together_are_of_one_step() -> None:
@@ -102,7 +102,7 @@ def test_rows_that_are_written_apart_and_read_together_are_of_one_step() -> None
     versions.unify(versions.write(each.buffer), each.at["x"], 2)
     written = [versions.write(number) for number in (second, first)]
     versions.unify(versions.read(each.buffer), each.at["x"] + 4, 2)
-    assert [versions.place(place) for place in written] == [each.at["x"] + 5, each.at["x"] + 4]
+    assert [versions.start(start) for start in written] == [each.at["x"] + 5, each.at["x"] + 4]
 
 
 def test_contradictions_are_refused() -> None:
@@ -111,7 +111,7 @@ def test_contradictions_are_refused() -> None:
         each.versions.read(each.buffer)
     written = each.versions.write(each.buffer)
     with pytest.raises(NotRaggedError, match="nothing says which times rows of matrix m3 have"):
-        each.versions.place(written)
+        each.versions.start(written)
     each.versions.unify(written, each.at["x"], 2)
     with pytest.raises(NotRaggedError, match="rows of matrix m3 are of two times at once"):
         each.versions.unify(written, each.at["x"] + 2, 2)

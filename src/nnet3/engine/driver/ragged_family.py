@@ -70,7 +70,7 @@ class RaggedFamily:
                 rows = slice(*self._graph.first[node : node + 2].tolist())
                 self._before_end[rows] = self._units_before_end(name, of_graphs[0])
         self._program = RaggedProgram(program, self._distances, _recurrent_steps(source, build_graph(source, request)))
-        self._program.place_entries(KernelRules(source))
+        self._program.locate_entries(KernelRules(source))
         self._checked = CheckedLengths(self._program)
         self._late: set[int] = set()  # nodes that are computed for some time beyond their end
         self._check_rows_of_kernels()
