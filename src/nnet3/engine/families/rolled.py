@@ -15,7 +15,7 @@ from nnet3.engine.ir.declarations import REFERS_TO_NONE, Command, with_values
 
 @dataclass(frozen=True)
 class Template:
-    """Commands that differ in numbers only: a sample command, and the places of numbers in a row of the table.
+    """Commands that differ in numbers only: a sample command, and the positions of numbers in a row of the table.
 
     Each operand has two numbers, first row and rows; each further field has one, behind the numbers of all operands.
     """
