@@ -17,7 +17,7 @@ from nnet3.engine.families.continued import Continued, ContinuedTwice, NotAffine
 from nnet3.engine.families.family import ProgramFamily, ShapeFamily
 from nnet3.engine.families.rolled import RolledCommands
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.nests import Loop, Nest, Part
+from nnet3.engine.ir.nests import Loop, Nest, NestItem
 from nnet3.engine.ir.program_tables import Matrix, MatrixInfo, OutsideMatrix, SubMatrix
 
 _MIXED = "its rows are neither those of one time after the other nor those of one sequence after the other"
@@ -104,7 +104,7 @@ class _Piece:
     parts: list[tuple[Any, int, _Rows]]
 
     def loop(self, k: Any) -> Loop:
-        def rows_in_turn(rows: _Rows, i: Any) -> Callable[[Any], list[Part]]:
+        def rows_in_turn(rows: _Rows, i: Any) -> Callable[[Any], list[NestItem]]:
             return lambda j: [tuple((base + slope * k + step * i).tolist()) for base, slope, step in rows(j)]
 
         return Loop(
@@ -139,9 +139,9 @@ class _Table:
             base, slope, step = np.stack(rows[first:end], axis=1)
             yield TablePiece(own.iterations, own.more_iterations, base, slope, step, kinds[first:end] >> 1)
 
-    def loops(self, k: Any) -> list[Part]:
+    def loops(self, k: Any) -> list[NestItem]:
         """Returns the pieces as loops in k, of loops in n or inside of them."""
-        found: list[Part] = []
+        found: list[NestItem] = []
         position, own = 0, _Piece(0, 0, 0, [])
         for piece in self._rows:
             begins = np.flatnonzero(piece.kinds & 1).tolist()
@@ -162,14 +162,14 @@ class _Table:
 
     def _sequences(
         self, piece: TablePiece, begins: list[int], position: int, rows: _Rows, k: Any
-    ) -> Callable[[Any], list[Part]]:
+    ) -> Callable[[Any], list[NestItem]]:
         """Returns the pieces of sequence j as loops in k."""
         shape, iteration, row = self._positions[position]
         if begins[0] or len(begins) != len(shape.kinds) or row or shape.iterations - iteration != piece.iterations:
             raise NotAffineError(_MIXED)
 
-        def sequence(j: Any) -> list[Part]:
-            found: list[Part] = []
+        def sequence(j: Any) -> list[NestItem]:
+            found: list[NestItem] = []
             for number, (first, end) in enumerate(pairwise([*begins, len(piece.kinds)])):
                 own = self._piece(position + number, j)
                 own.parts.append(_alone(rows(j)[first:end]))

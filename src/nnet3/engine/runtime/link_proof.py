@@ -20,7 +20,7 @@ from nnet3.base.native.meaning import Meaning, meanings
 from nnet3.base.native.operations import ADDRESSES, STAYS
 from nnet3.base.native.ranges import Ranges, ReachableMemory
 from nnet3.engine.runtime.lanes import LANES
-from nnet3.engine.runtime.linker import BoundCall, Linker, Part
+from nnet3.engine.runtime.linker import BoundCall, BoundRun, Linker
 from nnet3.engine.runtime.native_runs import NativeRun, operations_of
 from nnet3.engine.runtime.plan import Plan
 from nnet3.errors import ExecutionError, ProofError
@@ -43,8 +43,8 @@ class LinkProof:
         self._constant = ReachableMemory([], constant)
 
     def proved(
-        self, parts: Iterable[Part], calls: range, iterations: range, steps: tuple[int, int] = (0, 0)
-    ) -> Iterator[Part]:
+        self, parts: Iterable[BoundRun], calls: range, iterations: range, steps: tuple[int, int] = (0, 0)
+    ) -> Iterator[BoundRun]:
         """Yields the bound calls of iterations, after each was found to do the work of the plan's calls.
 
         Raises ProofError before it yields a part with a wrong bound call.

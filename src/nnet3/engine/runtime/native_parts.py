@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nnet3.base.native.ranges import ReachableMemory
 from nnet3.engine.ir.objects import many_objects
-from nnet3.engine.runtime.linker import ONCE, BoundCall, Linker, Part
+from nnet3.engine.runtime.linker import ONCE, BoundCall, BoundRun, Linker
 from nnet3.engine.runtime.native_runs import NativeRun, in_groups, native_kernels, operations_of
 from nnet3.engine.runtime.plan import Plan
 from nnet3.engine.runtime.replay import is_same_state, state_of
@@ -24,7 +24,7 @@ _MANY, _FEW = 4, 32  # times as many rows, but for so many, are looked at anew
 class _Straight(NamedTuple):
     """Calls outside of loops, and the native runs for some; `views`: the views of the native runs."""
 
-    part: Part
+    part: BoundRun
     runs: list[NativeRun]
     views: set[int]
 
@@ -114,7 +114,7 @@ class NativeParts:
                 run.check(self.memory)
         self._loops = {first: loop for first, loop in self._loops.items() if not other & loop.views}
 
-    def straight(self, calls: range, bound: Mapping[int, Sequence[BoundCall]], together: bool) -> Part:
+    def straight(self, calls: range, bound: Mapping[int, Sequence[BoundCall]], together: bool) -> BoundRun:
         """Returns calls that run once."""
         known = self._straight.get((calls, together))
         if known is not None:
@@ -126,7 +126,7 @@ class NativeParts:
         found = [each for call in own for each in self._operations[call]]
         groups = in_groups(runs, found, addresses, together=together)
         made = [runs[group.calls[0]] if group.run is None else partial(group.run, 0, 1) for group in groups]
-        part: Part = ONCE, [numbers[group.calls[0]] for group in groups], [[run] for run in made]
+        part: BoundRun = ONCE, [numbers[group.calls[0]] for group in groups], [[run] for run in made]
         native = [group for group in groups if group.run is not None]
         for group in native:
             assert group.run is not None
@@ -153,7 +153,7 @@ class NativeParts:
         found = on_views(map(operations_of, made.values()), stand_ins)
         self._operations |= {call: [operations] for call, operations in zip(made, found, strict=True)}
 
-    def loop(self, calls: range, iterations: range, steps: tuple[int, int], together: bool) -> Iterator[Part]:
+    def loop(self, calls: range, iterations: range, steps: tuple[int, int], together: bool) -> Iterator[BoundRun]:
         """Yields what runs in a loop, as `Linker.bind_loop` does."""
         linker, whole = self._linker, self._loops.get(calls.start) if together else None
         addresses = linker.tensors.addresses
@@ -187,5 +187,5 @@ class NativeParts:
             yield some, firsts, made
 
 
-def _as_part(whole: _WholeLoop, iterations: range) -> Part:
+def _as_part(whole: _WholeLoop, iterations: range) -> BoundRun:
     return ONCE, [whole.first], [[partial(whole.run, iterations.start, iterations.stop)]]

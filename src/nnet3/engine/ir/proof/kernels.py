@@ -25,7 +25,7 @@ from nnet3.engine.ir.proof.columns import ColumnSpan
 from nnet3.engine.ir.proof.field import Elements, reduced
 from nnet3.engine.ir.proof.linked import RowLinks, links_of
 from nnet3.engine.ir.proof.machine import Machine, Memo
-from nnet3.engine.ir.proof.randoms import Part, Randoms, input_span, output_span, part_of, signs
+from nnet3.engine.ir.proof.randoms import KernelSlice, Randoms, input_span, output_span, part_of, signs
 
 
 class KernelValue(NamedTuple):
@@ -45,7 +45,7 @@ class Seen(NamedTuple):
 
 
 def part_of_product(
-    randoms: Randoms, part: Part, inputs: list[KernelValue], output: ColumnSpan, count: int
+    randoms: Randoms, part: KernelSlice, inputs: list[KernelValue], output: ColumnSpan, count: int
 ) -> Elements:
     """Returns some columns of a product, with the bias or an addend instead of the bias; or packed weights."""
     if not inputs:

@@ -17,7 +17,7 @@ from nnet3.engine.ir.proof.field import Elements, reduced
 ROW_NUMBERS = ("number of a row",)
 
 
-class Part(NamedTuple):
+class KernelSlice(NamedTuple):
     """The kernel named by a command: the whole kernel, or the part for the columns [first, end) of its input."""
 
     name: str
@@ -30,15 +30,15 @@ class Part(NamedTuple):
         return self.end < 0
 
 
-def part_of(info: KernelInfo) -> Part:
+def part_of(info: KernelInfo) -> KernelSlice:
     """Returns the kernel and the columns that `info` stands for."""
     return _named(info.name)
 
 
 @lru_cache(maxsize=10_000)
-def _named(name: str) -> Part:
+def _named(name: str) -> KernelSlice:
     found = named_part(name)
-    return Part(name) if found is None else Part(*found)
+    return KernelSlice(name) if found is None else KernelSlice(*found)
 
 
 def input_span(info: KernelInfo, operand: int, width: int) -> ColumnSpan:
