@@ -49,7 +49,7 @@ class RaggedFamily:
         self._graph = build_graph(source, one)
         if self._graph.all_samples:
             raise NotRaggedError("a node looks at all rows at once")
-        times = range(form.unit, form.period + 1, form.unit)
+        times = range(form.granularity, form.period + 1, form.granularity)
         shorter = [build_graph(source, _ending_earlier(one, form, time)) for time in times]
         self._period, self._units = form.period, len(times)
         learns = request.needs_backward or request.store_component_stats

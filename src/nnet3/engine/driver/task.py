@@ -63,16 +63,16 @@ class RaggedForm:
     """Relates a task whose sequences end at different times to a task with longer and more sequences, all alike.
 
     `longer`: the task with longer sequences. `apart`: `longer`, compiled so that rows of different times never share
-    memory. `period`: the frames after which programs repeat. `unit`: the frames by which lengths differ, a divisor of
-    `period`. `shorter` (sequences,): the units by which each sequence ends before the sequences of `longer`, ascending;
-    `numbers`: the n of each sequence. `rows`: the indexes of inputs and outputs by name, in the user's order.
-    `lasting`: the names of inputs and outputs with equal indexes in all sequences.
+    memory. `period`: the frames after which programs repeat. `granularity`: the frames by which lengths differ, a
+    divisor of `period`. `shorter` (sequences,): by how many times that each sequence ends before the sequences of
+    `longer`, ascending; `numbers`: the n of each sequence. `rows`: the indexes of inputs and outputs by name, in the
+    user's order. `lasting`: the names of inputs and outputs with equal indexes in all sequences.
     """
 
     longer: CompileTask
     apart: Callable[[], CompileTask]
     period: int
-    unit: int
+    granularity: int
     shorter: Sequence[int]
     numbers: Sequence[int]
     rows: Mapping[str, np.ndarray]
