@@ -121,7 +121,7 @@ class KernelOrders:
             to_existing = to_existing[number >= 0]
             self._orders[key] = None
             if not (_is_range(to_wanted) and _is_range(to_existing)):
-                index = len(self.ragged.template.index_tables) + len(self.tables)
+                index = len(self.ragged.full.index_tables) + len(self.tables)
                 self.tables += [to_wanted.astype(np.int32), to_existing.astype(np.int32)]
                 self._orders[key] = RowOrder(wanted.indexes, index, index + 1)
         order = self._orders[key]
@@ -130,7 +130,7 @@ class KernelOrders:
         return order
 
     def _table(self, order: RowOrder) -> np.ndarray:
-        return self.tables[order.to_wanted - len(self.ragged.template.index_tables)]
+        return self.tables[order.to_wanted - len(self.ragged.full.index_tables)]
 
     def renumbered(self, indexes: IndexTable) -> IndexTable:
         """Returns indexes (rows, 3) with `numbers[n]` in the place of n."""

@@ -60,7 +60,7 @@ class RowCounts:
 class RaggedProgram:
     """A program for sequences of one length, generalised to all shorter sequences.
 
-    `template`: the program with a sub-matrix for each slot, and separate side tables for each command.
+    `full`: the program with a sub-matrix for each slot, and separate side tables for each command.
     """
 
     def __init__(self, computation: NnetComputation, distances: Distances, steps: StepsOfNodes | None = None) -> None:
@@ -99,7 +99,7 @@ class RaggedProgram:
             for is_deriv, number in ((False, io.value), (True, io.deriv))
             if number
         }
-        self.template = replace(
+        self.full = replace(
             computation,
             commands=[],
             outside=[OutsideMatrix(o.name, slot_of(o.submatrix), o.writable) for o in computation.outside],
@@ -121,13 +121,13 @@ class RaggedProgram:
 
     def _number_slots(self, items: list[Command | RaggedLoop]) -> None:
         """Give a number to each sub-matrix common to programs for all lengths: slots outside of loops, then columns."""
-        template = self.template
+        full = self.full
         plain = [(item, command) for item, command in enumerate(items) if not isinstance(command, RaggedLoop)]
         loops = [item for item in items if isinstance(item, RaggedLoop)]
         slots = [(item, slot) for item, command in plain for slot in command.form.operands(command)]
         self._owner, self._slot_of_owner = np.array(slots, dtype=np.int64).reshape(-1, 2).T
-        named = [0, *(o.submatrix for o in template.outside)]
-        named += [number for io in (*template.inputs, *template.outputs) for number in (io.value, io.deriv)]
+        named = [0, *(o.submatrix for o in full.outside)]
+        named += [number for io in (*full.inputs, *full.outputs) for number in (io.value, io.deriv)]
         named += [slot for loop in loops for operands in loop.operands for slot in operands if slot >= 0]
         named += [slot for table in self.tables if isinstance(table.other, Mapping) for slot in table.other]
         used = np.unique(np.concatenate([self._slot_of_owner, np.array(named, dtype=np.int64)]))
@@ -154,11 +154,11 @@ class RaggedProgram:
         self.has_forms = all(table.kind == "index_tables" for table in self.tables)
         #: By what is equal for programs with the same commands: what was derived for all of them.
         self.forms: dict[Hashable, dict[str, Any]] = {}
-        self.template = replace(
-            template,
-            outside=[OutsideMatrix(o.name, number[o.submatrix], o.writable) for o in template.outside],
-            inputs=[IoInfo(io.name, number[io.value], number[io.deriv]) for io in template.inputs],
-            outputs=[IoInfo(io.name, number[io.value], number[io.deriv]) for io in template.outputs],
+        self.full = replace(
+            full,
+            outside=[OutsideMatrix(o.name, number[o.submatrix], o.writable) for o in full.outside],
+            inputs=[IoInfo(io.name, number[io.value], number[io.deriv]) for io in full.inputs],
+            outputs=[IoInfo(io.name, number[io.value], number[io.deriv]) for io in full.outputs],
         )
 
     def is_special(self, command: cmd.Propagate | cmd.Backprop) -> bool:

@@ -89,8 +89,8 @@ class Restriction:
             kept = ragged.forms[key] = {}
             program = self._program()
             return replace(program, row_numbers=self._row_numbers(tables, precomputed, kept))
-        rows, template = self._row_numbers(tables, precomputed, kept), ragged.template
-        return lazy_like(template, again, rows, inputs=template.inputs, outputs=template.outputs)
+        rows, full = self._row_numbers(tables, precomputed, kept), ragged.full
+        return lazy_like(full, again, rows, inputs=full.inputs, outputs=full.outputs)
 
     def _row_numbers(
         self, tables: Sequence[np.ndarray], precomputed: Sequence[Entry], kept: dict[str, Any]
@@ -106,17 +106,17 @@ class Restriction:
         return self._entries
 
     def _program(self) -> NnetComputation:
-        template = self.ragged.template
+        full = self.ragged.full
         precomputed, commands, tables = self._precomputed(), self._commands(), self._tables()
-        blocks, counts, first = self._blocks(), self.matrix_rows.tolist(), len(template.matrices)
-        matrices = [Matrix(rows, *matrix[1:]) for rows, matrix in zip(counts, template.matrices, strict=True)]
-        infos = {matrix: self._info(matrix, info) for matrix, info in template.matrix_info.items()}
+        blocks, counts, first = self._blocks(), self.matrix_rows.tolist(), len(full.matrices)
+        matrices = [Matrix(rows, *matrix[1:]) for rows, matrix in zip(counts, full.matrices, strict=True)]
+        infos = {matrix: self._info(matrix, info) for matrix, info in full.matrix_info.items()}
         for number, (submatrix, matrix, info) in enumerate(self._ordered, first):
             blocks[submatrix, 0] = number
             matrices.append(matrix)
             infos[number] = info
         return replace(
-            template,
+            full,
             matrices=matrices,
             submatrices=list(starmap(SubMatrix, blocks.tolist())),
             iterations=self._iterations,
@@ -237,10 +237,10 @@ class Restriction:
 
     def _new_ordered(self, node: str, slot: int, order: RowOrder) -> int:
         """Returns the sub-matrix of a new matrix for the rows of a slot in this order."""
-        template = self.ragged.template
+        full = self.ragged.full
         base, columns = int(self.ragged.slots.matrix[slot]), int(self.ragged.slots.columns[slot])
-        is_deriv = base in template.matrix_info and template.matrix_info[base].is_deriv
-        matrix = Matrix(len(order.indexes), columns, template.matrices[base].dtype)
+        is_deriv = base in full.matrix_info and full.matrix_info[base].is_deriv
+        matrix = Matrix(len(order.indexes), columns, full.matrices[base].dtype)
         self._ordered.append(
             (len(self._chosen), matrix, MatrixInfo(node, is_deriv, self.orders.renumbered(order.indexes)))
         )
@@ -293,7 +293,7 @@ class Restriction:
         """Returns the side tables, with rows that exist."""
         result: dict[str, Any] = {"index_tables": [], "multi_tables": [], "range_tables": []}
         for table in self.ragged.tables:
-            values = getattr(self.ragged.template, table.kind)[table.number]
+            values = getattr(self.ragged.full, table.kind)[table.number]
             if table.own >= 0:
                 values = values[self.exists[table.own : table.own + table.count]]
             result[table.kind].append(self._table(table, values).astype(np.int32))

@@ -46,7 +46,7 @@ def symbolic(family: ProgramFamily, k: Any, shapes: ShapeFamily | None = None, n
         },
         kernels=first.kernels,
     )
-    program = RolledCommands(made["commands"].pieces(), family.templates, object)
+    program = RolledCommands(made["commands"].pieces(), family.patterns, object)
     result.add_submatrices(program.blocks_at(k))
     result.commands = program.commands_at(k)
     result.outside = [
