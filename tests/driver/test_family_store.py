@@ -280,7 +280,7 @@ def test_networks_are_not_kept() -> None:
 
 
 def test_the_family_that_was_not_used_for_longest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(family_shelf, "_MOST_PLACES", 6)
+    monkeypatch.setattr(family_shelf, "_MOST_RECORDS", 6)
     nnet, cache = nnet3.Nnet.from_config(TDNN), nnet3.ComputationCache()
     for sequences in (2, 1):
         for frames in (40, 39):

@@ -215,8 +215,8 @@ GATES = """
 
 
 @pytest.mark.parametrize("config", [NORMALIZED_STATE, GATES])
-def test_steps_of_recurrences_tell_the_times_of_rooms(config: str) -> None:
-    """The last state is not normalized, though the row that it is made of exists; gates lie in rooms of one step."""
+def test_steps_of_recurrences_tell_the_times_of_buffers(config: str) -> None:
+    """The last state is not normalized, though the row that it is made of exists; gates lie in buffers for one step."""
     nnet, cache = nnet3.Nnet.from_config(config, seed=1), nnet3.ComputationCache()
     for lengths in ([20, 30, 25], [9, 13, 12]):
         for train in (False, True):

@@ -1,4 +1,4 @@
-"""Which rows operands have: those of their matrices, and in rooms of one time step those of the command."""
+"""Which rows operands have: those of their matrices, and in buffers for one time step those of the command."""
 
 from __future__ import annotations
 
@@ -33,31 +33,31 @@ def rows_of(config: str, *, train: bool = False) -> OperandRows:
 def test_operands_of_matrices_with_times_have_these(config: str) -> None:
     operands = rows_of(config)
     program, rows, compared = operands.computation, operands.rows, 0
-    for command, (places, _) in zip(program.commands, operands.places, strict=True):
-        for number, place in zip(command.form.operands(command), places, strict=True):
+    for command, (starts, _) in zip(program.commands, operands.starts, strict=True):
+        for number, start in zip(command.form.operands(command), starts, strict=True):
             block = program.submatrices[number]
             info = program.matrix_info.get(block.matrix)
-            if block.matrix not in rows.base or not isinstance(place, int):
+            if block.matrix not in rows.base or not isinstance(start, int):
                 continue
             assert info is not None
             assert info.indexes is not None
             own = info.indexes[block.row_offset : block.row_offset + block.num_rows]
-            found = slice(place, place + block.num_rows)
+            found = slice(start, start + block.num_rows)
             np.testing.assert_array_equal(rows.n[found], own[:, N])
             np.testing.assert_array_equal(rows.before_end[found], LAST - own[:, T])
             compared += 1
     assert compared > 10
 
 
-def test_rooms_have_the_times_of_the_command() -> None:
-    """The gates of a BLSTM lie in a room of one step, the cells do not."""
+def test_buffers_have_the_times_of_the_command() -> None:
+    """The gates of a BLSTM lie in a buffer for one step, the cells do not."""
     operands = rows_of(BLSTM)
     program, versions, times = operands.computation, operands.versions, list[int]()
-    for command, (places, _) in zip(program.commands, operands.places, strict=True):
+    for command, (starts, _) in zip(program.commands, operands.starts, strict=True):
         if isinstance(command, cmd.Propagate) and command.node == "flstm":
-            room, cells = versions.place(places[0]), versions.place(places[-1])
-            assert isinstance(places[0], tuple)
-            assert operands.rows.same(room, cells, 2)
+            buffer, cells = versions.start(starts[0]), versions.start(starts[-1])
+            assert isinstance(starts[0], tuple)
+            assert operands.rows.same(buffer, cells, 2)
             times.append(int(operands.rows.before_end[cells]))
     assert times == sorted(times, reverse=True)
     assert len(times) > 12

@@ -1,4 +1,4 @@
-"""Rows by their distance to the end, and rooms whose rows are of the times of those who use them."""
+"""Rows by their distance to the end, and step buffers whose rows are of the times of those who use them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nnet3.base.index import NO_TIME, T
-from nnet3.engine.families.ragged_rows import IndexRows, NotRaggedError, RoomVersions
+from nnet3.engine.families.ragged_rows import BufferVersions, IndexRows, NotRaggedError
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.program_tables import MatrixInfo
 
@@ -20,7 +20,7 @@ def by_time(first: int, frames: int, sequences: int = 2) -> np.ndarray:
 
 
 class Program:
-    """x at t = 0, 1, 2, y one frame earlier, and a room for one time step; the numbers of their sub-matrices."""
+    """x at t = 0, 1, 2, y one frame earlier, and a buffer for one time step; the numbers of their sub-matrices."""
 
     def __init__(self) -> None:
         self.c = NnetComputation()
@@ -28,10 +28,10 @@ class Program:
         self.y = self.c.new_matrix(6, 1, MatrixInfo("y", False, by_time(-1, FRAMES)))
         step = by_time(0, 1)
         step[:, T] = NO_TIME
-        self.room = self.c.new_matrix(2, 2, MatrixInfo("h", False, step))
-        self.left, self.right = (self.c.new_submatrix(self.room, 0, 2, column, 1) for column in range(2))
+        self.buffer = self.c.new_matrix(2, 2, MatrixInfo("h", False, step))
+        self.left, self.right = (self.c.new_submatrix(self.buffer, 0, 2, column, 1) for column in range(2))
         self.rows = IndexRows(self.c, self.distances, {})
-        self.versions = RoomVersions(self.c, self.rows)
+        self.versions = BufferVersions(self.c, self.rows)
         self.at = {
             name: self.rows.base[self.c.submatrices[number].matrix]
             for name, number in vars(self).items()
@@ -75,43 +75,43 @@ def test_rows_of_several_times_are_moved_in_runs(rows: list[int], runs: list[int
     assert (None if found is None else found.tolist()) == runs
 
 
-def test_a_room_has_the_times_of_what_it_meets() -> None:
+def test_a_buffer_has_the_times_of_what_it_meets() -> None:
     each = Program()
     versions, first = each.versions, each.at["x"]
     for row in (0, 2):
-        written = versions.write(each.room)
+        written = versions.write(each.buffer)
         assert not versions.is_known(written)
         versions.unify(written, first + row, 2)
-        assert versions.place(versions.read(each.room)) == first + row
-    assert sorted(place for _, place, _ in versions.firsts()) == [first, first + 2]
+        assert versions.start(versions.read(each.buffer)) == first + row
+    assert sorted(start for _, start, _ in versions.firsts()) == [first, first + 2]
 
 
 def test_columns_that_are_read_together_are_of_one_time() -> None:
     each = Program()
     left, right = each.versions.write(each.left), each.versions.write(each.right)
     each.versions.unify(left, each.at["x"] + 4, 2)
-    assert each.versions.place(each.versions.read(each.room)) == each.at["x"] + 4
-    assert each.versions.place(right) == each.at["x"] + 4
+    assert each.versions.start(each.versions.read(each.buffer)) == each.at["x"] + 4
+    assert each.versions.start(right) == each.at["x"] + 4
 
 
 def test_rows_that_are_written_apart_and_read_together_are_of_one_step() -> None:
     """Whatever was written to rows that have been overwritten since."""
     each = Program()
-    first, second = (each.c.new_submatrix(each.room, row, 1) for row in (0, 1))
-    versions = RoomVersions(each.c, each.rows)
-    versions.unify(versions.write(each.room), each.at["x"], 2)
+    first, second = (each.c.new_submatrix(each.buffer, row, 1) for row in (0, 1))
+    versions = BufferVersions(each.c, each.rows)
+    versions.unify(versions.write(each.buffer), each.at["x"], 2)
     written = [versions.write(number) for number in (second, first)]
-    versions.unify(versions.read(each.room), each.at["x"] + 4, 2)
-    assert [versions.place(place) for place in written] == [each.at["x"] + 5, each.at["x"] + 4]
+    versions.unify(versions.read(each.buffer), each.at["x"] + 4, 2)
+    assert [versions.start(start) for start in written] == [each.at["x"] + 5, each.at["x"] + 4]
 
 
 def test_contradictions_are_refused() -> None:
     each = Program()
     with pytest.raises(NotRaggedError, match="matrix m3 is read before it is written"):
-        each.versions.read(each.room)
-    written = each.versions.write(each.room)
+        each.versions.read(each.buffer)
+    written = each.versions.write(each.buffer)
     with pytest.raises(NotRaggedError, match="nothing says which times rows of matrix m3 have"):
-        each.versions.place(written)
+        each.versions.start(written)
     each.versions.unify(written, each.at["x"], 2)
     with pytest.raises(NotRaggedError, match="rows of matrix m3 are of two times at once"):
         each.versions.unify(written, each.at["x"] + 2, 2)

@@ -28,7 +28,7 @@ def test_a_program_prints_as_the_member(
 ) -> None:
     nnet = nnet3.Nnet.from_config(config)
     family = nnet3.compile_family(nnet, request_for(nnet, frames, sequences, step, train=train, by_time=by_time))
-    shapes = None if family._sequences_place is None else family._sequences_place.family
+    shapes = None if family._sequences_record is None else family._sequences_record.family
     assert (shapes is not None) == (sequences == 5)
     for k, n in ((1, 2), (17, 0), *at_night((0, 0), (5, 3))):
         n = n if shapes else 0

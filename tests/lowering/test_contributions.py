@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings, strategies as st
 
 from nnet3.engine.lowering.contributions import Contributions
-from nnet3.engine.lowering.locations import RowPlace
+from nnet3.engine.lowering.locations import RowStorage
 
 NUM_ROWS, NUM_COLS = 6, 4
 Cell = tuple[int, int]
@@ -20,14 +20,14 @@ class Case:
 
     def __init__(self, rng: np.random.Generator):
         self.rng = rng
-        self.places, self.num_cols = [RowPlace(0)], [NUM_COLS]
+        self.storage, self.num_cols = [RowStorage(0)], [NUM_COLS]
         for _ in range(rng.integers(0, 4)):
             first = int(rng.integers(0, NUM_COLS))
-            self.places.append(RowPlace(0, int(rng.integers(0, 3)), first))
+            self.storage.append(RowStorage(0, int(rng.integers(0, 3)), first))
             self.num_cols.append(int(rng.integers(1, NUM_COLS - first + 1)))
         nodes = [SimpleNamespace(num_cols=count) for count in self.num_cols]
         schedule = SimpleNamespace(num_rows=lambda root: NUM_ROWS, nodes=nodes)
-        self.contributions = Contributions(schedule, self.places)  # type: ignore[arg-type]
+        self.contributions = Contributions(schedule, self.storage)  # type: ignore[arg-type]
         self.sent: list[tuple[int, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]] = []
         for term in range(rng.integers(1, 6)):
             self._send(term)
@@ -37,10 +37,10 @@ class Case:
     def _send(self, term: int) -> None:
         """Rows of a node from a few steps, none of which sends to a row twice."""
         rng = self.rng
-        node = int(rng.integers(0, len(self.places)))
+        node = int(rng.integers(0, len(self.storage)))
         rows, positions, step_first = [], [], []
         for position in sorted(rng.choice(8, rng.integers(1, 4), replace=False).tolist()):
-            highest = NUM_ROWS - self.places[node].row_shift
+            highest = NUM_ROWS - self.storage[node].row_shift
             chosen = rng.choice(highest, rng.integers(1, highest + 1), replace=False)
             step_first.append(len(rows))
             rows += chosen.tolist()
@@ -53,8 +53,8 @@ class Case:
 
     def cells(self, number: int, row: int) -> list[Cell]:
         node, rows, *_ = self.sent[number]
-        place = self.places[node]
-        return [(int(rows[row]) + place.row_shift, place.col_offset + c) for c in range(self.num_cols[node])]
+        own = self.storage[node]
+        return [(int(rows[row]) + own.row_shift, own.col_offset + c) for c in range(self.num_cols[node])]
 
     def in_order(self) -> list[tuple[int, int]]:
         """Contribution and row, as the backward pass comes to them: later steps first, then lower terms."""

@@ -10,7 +10,7 @@ import pytest
 from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.lowering.irregular import IrregularGather
-from nnet3.engine.lowering.locations import RowPlace, Storage
+from nnet3.engine.lowering.locations import NodeMatrices, RowStorage
 from nnet3.engine.lowering.reading import GatheredNode, SlotPattern
 from nnet3.engine.lowering.source import GatherPart, NodeKind, SourceNode
 from tests.ir.interpreter import Interpreter
@@ -53,15 +53,15 @@ class Case:
             multiplicity=lambda node: self.m,
             step_indexes=lambda step: np.zeros((step.num_rows * self.m, 3), np.int32),
         )
-        self.places = [RowPlace(node) for node in range(len(nodes))]
+        self.storage = [RowStorage(node) for node in range(len(nodes))]
         if kind == "columns":
-            self.places[:GATHERED] = [RowPlace(2, col_offset=offset) for offset in self.rng.permutation(3).tolist()]
+            self.storage[:GATHERED] = [RowStorage(2, col_offset=offset) for offset in self.rng.permutation(3).tolist()]
         elif kind == "rows":
-            self.places[:2] = [RowPlace(2, row_shift=1), RowPlace(2, row_shift=2)]
-        self.storage = Storage(schedule, self.computation, False, self.places)  # type: ignore[arg-type]
+            self.storage[:2] = [RowStorage(2, row_shift=1), RowStorage(2, row_shift=2)]
+        self.stored = NodeMatrices(schedule, self.computation, False, self.storage)  # type: ignore[arg-type]
         self.num_cols = [NUM_COLS + 2 if kind == "columns" and node == 2 else NUM_COLS for node in range(len(nodes))]
         for node, rows in enumerate((*SOURCE_ROWS, self.rows)):
-            self.storage.matrix[node] = self.computation.new_matrix(rows * self.m, self.num_cols[node])
+            self.stored.matrix[node] = self.computation.new_matrix(rows * self.m, self.num_cols[node])
         slots = [self._pattern(*each) for each in zip(self.nodes.T, self.source_rows.T, strict=True)]
         self.slots = [slot for slot in slots if slot.used.any()]
         one = np.zeros(1, np.int64)
@@ -78,7 +78,7 @@ class Case:
         self.computation.commands = commands
         machine = Interpreter(self.computation, {}, {}, {})
         for node, matrix in enumerate(matrices):
-            machine.matrices[machine.number(self.storage.matrix[node])] = matrix
+            machine.matrices[machine.number(self.stored.matrix[node])] = matrix
         machine.run_segment()
 
     def looks(self) -> list[tuple[int, int, int, float]]:
@@ -97,8 +97,8 @@ class Case:
 
     def seen(self, matrices: list[np.ndarray], node: int) -> np.ndarray:
         """The rows and columns of a node in these matrices."""
-        place = self.places[node]
-        return matrices[place.root][place.row_shift * self.m :, place.col_offset : place.col_offset + NUM_COLS]
+        own = self.storage[node]
+        return matrices[own.root][own.row_shift * self.m :, own.col_offset : own.col_offset + NUM_COLS]
 
 
 @pytest.mark.parametrize("block", range(4))
@@ -107,8 +107,8 @@ def test_irregular_gathers_agree_with_the_oracle(block: int) -> None:
         case = Case(seed)
         matrices = case.matrices()
         matrices[GATHERED][:] = np.nan
-        target = case.storage.matrix[GATHERED]
-        commands = case.code.forward(case.part, case.slots, target, case.storage, 0, case.rows)
+        target = case.stored.matrix[GATHERED]
+        commands = case.code.forward(case.part, case.slots, target, case.stored, 0, case.rows)
         want = np.full_like(matrices[GATHERED], case.part.constant)
         used = np.zeros(len(want), bool)
         for row, node, at, scale in case.looks():
@@ -129,8 +129,8 @@ def test_irregular_scatters_agree_with_the_oracle() -> None:
         for row, node, at, scale in case.looks():
             if needed[node]:
                 case.seen(want, node)[at] += scale * matrices[GATHERED][row]
-        origin = case.storage.matrix[GATHERED]
-        commands = list(case.code.backward(case.part, case.slots, origin, case.storage, 0, case.rows, needed))
+        origin = case.stored.matrix[GATHERED]
+        commands = list(case.code.backward(case.part, case.slots, origin, case.stored, 0, case.rows, needed))
         kinds |= {type(command) for command in commands}
         case.run(commands, matrices)
         for got, expected in zip(matrices, want, strict=True):

@@ -25,7 +25,7 @@ def test_memory_of_which_nothing_is_needed_is_not_asked_for() -> None:
 
 
 def test_rows_of_rows_that_have_a_derivative_of_their_own() -> None:
-    """The rows of an input share its place, and rows of them, which an output asks for too, share that."""
+    """The rows of an input share its storage, and rows of them, which an output asks for too, share that."""
     case = LoopCase()
     rows = case.graph.rows_of(case.input)
     asked = case.ask(rows, case.compute(Tanh("tanh"), case.graph.rows_of(rows)), lengths=(4,))

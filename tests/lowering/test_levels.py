@@ -26,13 +26,13 @@ class Recurrence:
         num_items = len(looks) * length
         width = max(1, *(len(each) for each in looks))
         self.needs = np.full((num_items, width), num_items, np.int64)
-        self.places = [node * length + np.arange(length) for node in range(len(looks))]
+        self.groups = [node * length + np.arange(length) for node in range(len(looks))]
         times = np.arange(length)
         for node, each in enumerate(looks):
             for slot, (other, distance) in enumerate(each):
                 seen = times + distance
                 inside = (seen >= 0) & (seen < length)
-                self.needs[self.places[node][inside], slot] = other * length + seen[inside]
+                self.needs[self.groups[node][inside], slot] = other * length + seen[inside]
 
     def drop(self, items: np.ndarray) -> None:
         """What these items need, they do not need any more."""
@@ -54,7 +54,7 @@ def recurrences(draw: st.DrawFn) -> Recurrence:
 @settings(max_examples=50 * EFFORT)
 @given(recurrences())
 def test_levels_of_regular_recurrences_are_exact(recurrence: Recurrence) -> None:
-    assert np.array_equal(levels_of(recurrence.needs, recurrence.places), exact(recurrence.needs))
+    assert np.array_equal(levels_of(recurrence.needs, recurrence.groups), exact(recurrence.needs))
 
 
 @settings(max_examples=150)
@@ -63,7 +63,7 @@ def test_recurrences_with_holes(recurrence: Recurrence, data: st.DataObject) -> 
     """Some items need nothing, as where an input begins or a gap in it ends."""
     items = data.draw(st.lists(st.integers(0, len(recurrence.needs) - 1), max_size=5))
     recurrence.drop(np.array(items, int))
-    assert np.array_equal(levels_of(recurrence.needs, recurrence.places), exact(recurrence.needs))
+    assert np.array_equal(levels_of(recurrence.needs, recurrence.groups), exact(recurrence.needs))
 
 
 @settings(max_examples=100)
@@ -72,8 +72,8 @@ def test_any_needs_without_circles(num_items: int, num_slots: int, seed: int) ->
     rng = np.random.default_rng(seed)
     needs = rng.integers(-1, num_items, (num_items, num_slots))
     needs = np.where((needs >= 0) & (needs < np.arange(num_items)[:, np.newaxis]), needs, num_items)
-    places = np.array_split(rng.permutation(num_items), rng.integers(1, 5))
-    assert np.array_equal(levels_of(needs, [np.sort(each) for each in places if len(each)]), exact(needs))
+    groups = np.array_split(rng.permutation(num_items), rng.integers(1, 5))
+    assert np.array_equal(levels_of(needs, [np.sort(each) for each in groups if len(each)]), exact(needs))
 
 
 @pytest.mark.parametrize("direction", [-1, 1])
@@ -95,7 +95,7 @@ def test_ten_thousand_time_steps_take_few_rounds(
 
     monkeypatch.setattr(levels, "_iterate", counted)
     monkeypatch.setattr(levels, "exact_levels", never)
-    found = levels_of(recurrence.needs, recurrence.places)
+    found = levels_of(recurrence.needs, recurrence.groups)
     monkeypatch.undo()
     assert rounds <= 200
     assert np.array_equal(found, exact(recurrence.needs))
@@ -111,7 +111,7 @@ def test_a_circle_is_an_error(recurrence: Recurrence, data: st.DataObject) -> No
     needs = np.concatenate([recurrence.needs, np.full((num_items, 1), num_items)], axis=1)
     needs[circle, -1] = np.roll(circle, 1)
     with pytest.raises(CycleError):
-        levels_of(needs, recurrence.places)
+        levels_of(needs, recurrence.groups)
 
 
 ITEMS = np.array([10, 11, 12])

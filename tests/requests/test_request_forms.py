@@ -65,7 +65,7 @@ def test_sequences_of_several_lengths_are_the_first_parts_of_longer_ones(by_time
     form = task.ragged()
     assert form is not None
     assert task.form() is None
-    assert (form.numbers, form.unit, form.period) == ([1, 2, 0], 1, 1)
+    assert (form.numbers, form.granularity, form.period) == ([1, 2, 0], 1, 1)
     assert form.shorter == [17, 28, 39]  # of 48 frames
     assert form.lasting == {"ivector"}
     assert_same(form.longer, request_for(nnet, 48, 3, by_time=by_time).task(nnet))

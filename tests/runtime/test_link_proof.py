@@ -58,11 +58,11 @@ def with_patch(kind: type, name: str, change: Callable[[Callable[..., Any]], Cal
     return lambda patch: patch.setattr(kind, name, change(getattr(kind, name)))
 
 
-def move_one_matrix(placed: Callable[..., Any]) -> Callable[..., Any]:
+def move_one_matrix(bound_to: Callable[..., Any]) -> Callable[..., Any]:
     """The first matrix of the last operation begins further on than it should, in all iterations but the first."""
 
-    def moved(self: ViewOperations, places: Any) -> Any:
-        found = placed(self, places)
+    def moved(self: ViewOperations, addresses: Any) -> Any:
+        found = bound_to(self, addresses)
         if found is not None:
             found[1][-1, OF_TURN.start] += 1
         return found
@@ -73,7 +73,7 @@ def move_one_matrix(placed: Callable[..., Any]) -> Callable[..., Any]:
 def move_nothing(move: Callable[..., Any]) -> Callable[..., Any]:
     """Operations stay those of the lengths before."""
 
-    def moved(self: NativeRun, num_iterations: int, places: Any) -> bool:
+    def moved(self: NativeRun, num_iterations: int, addresses: Any) -> bool:
         self._num_iterations = num_iterations
         return True
 
@@ -81,9 +81,9 @@ def move_nothing(move: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def keep_tables(move: Callable[..., Any]) -> Callable[..., Any]:
-    def moved(self: NativeRun, num_iterations: int, places: Any) -> bool:
+    def moved(self: NativeRun, num_iterations: int, addresses: Any) -> bool:
         tables = self._arrays[3:]
-        done: bool = move(self, num_iterations, places)
+        done: bool = move(self, num_iterations, addresses)
         if done and all(len(before) >= len(after) for before, after in zip(tables, self._arrays[3:], strict=True)):
             self._arrays[3:] = tables
             self._arrays[2][:] = [table.ctypes.data for table in tables]
@@ -95,10 +95,10 @@ def keep_tables(move: Callable[..., Any]) -> Callable[..., Any]:
 def without_pointers(move: Callable[..., Any]) -> Callable[..., Any]:
     """The tables are new, and native code reads the old ones."""
 
-    def moved(self: NativeRun, num_iterations: int, places: Any) -> bool:
+    def moved(self: NativeRun, num_iterations: int, addresses: Any) -> bool:
         pointers = self._arrays[2].copy()
         self.kept = self._arrays[3:]  # type: ignore[attr-defined]
-        done: bool = move(self, num_iterations, places)
+        done: bool = move(self, num_iterations, addresses)
         self._arrays[2][:] = pointers
         return done
 
@@ -121,8 +121,8 @@ def an_address_off(patch: Patch) -> None:
     """Outside of loops."""
     in_groups = native_parts.in_groups
 
-    def moved(calls: Any, operations: Any, places: Any, *iterations: int, together: bool) -> list[Group]:
-        groups = in_groups(calls, operations, places, *iterations, together=together)
+    def moved(calls: Any, operations: Any, addresses: Any, *iterations: int, together: bool) -> list[Group]:
+        groups = in_groups(calls, operations, addresses, *iterations, together=together)
         for group in groups:
             if group.run is not None and not iterations:
                 group.run._arrays[0][-1, ADDRESSES.start] += FLOAT_BYTES
@@ -164,7 +164,7 @@ def calls_in_another_order(patch: Patch) -> None:
 
 
 MISTAKES: dict[str, Callable[[Patch], None]] = {
-    "a matrix moves too far": with_patch(ViewOperations, "placed", move_one_matrix),
+    "a matrix moves too far": with_patch(ViewOperations, "bound_to", move_one_matrix),
     "operations of the lengths before": with_patch(NativeRun, "move", move_nothing),
     "tables of the lengths before": with_patch(NativeRun, "move", keep_tables),
     "tables that are forgotten": with_patch(NativeRun, "move", without_pointers),
@@ -191,7 +191,8 @@ def test_packed_weights_lie_in_memory_that_the_program_only_reads(monkeypatch: P
     out = cn.macros.affine(cn.macros.lstm(x, 48, lag=1).h, 2, name="out")
     net = cn.Network(cn.cross_entropy_with_softmax(labels, out, name="J"), [out], cache=ComputationCache())
     monkeypatch.setattr(
-        "nnet3.engine.runtime.native_runs._goes", lambda each, places, iterations: bool(each and each.placed(places))
+        "nnet3.engine.runtime.native_runs._goes",
+        lambda each, addresses, iterations: bool(each and each.bound_to(addresses)),
     )
     packed = list[int]()
     in_iterations = NativeRun.in_iterations

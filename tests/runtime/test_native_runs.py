@@ -21,7 +21,7 @@ from nnet3.decode import UtteranceComputer
 from nnet3.engine.runtime import native_runs
 from nnet3.engine.runtime.profile import profile
 from nnet3.engine.runtime.view_operations import ViewOperations
-from nnet3.engine.runtime.view_tensors import Places
+from nnet3.engine.runtime.view_tensors import ViewAddresses
 from nnet3.errors import ExecutionError
 from nnet3.model.nnet import Nnet
 from tests.call_count import count_calls_of
@@ -138,14 +138,14 @@ def test_memory_is_checked_once_for_each_link() -> None:
 
 def test_a_run_that_would_use_other_memory_does_not_begin(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if a row of a loop began elsewhere in each iteration."""
-    placed = ViewOperations.placed
+    bound_to = ViewOperations.bound_to
 
-    def placed_wrong(self: ViewOperations, places: Places) -> Any:
-        rows, moves = placed(self, places) or ((), np.zeros((0, 1)))
+    def bound_wrong(self: ViewOperations, addresses: ViewAddresses) -> Any:
+        rows, moves = bound_to(self, addresses) or ((), np.zeros((0, 1)))
         moves[:, 0] = 10**9
         return rows, moves
 
-    monkeypatch.setattr(ViewOperations, "placed", placed_wrong)
+    monkeypatch.setattr(ViewOperations, "bound_to", bound_wrong)
     with counted(monkeypatch) as iterations, pytest.raises(ExecutionError, match="none of this program"):
         computer_of(as_native(network()), 50).compute({"input": features(50)})
     assert all(stop - start == 1 for start, stop in iterations)

@@ -50,11 +50,11 @@ def operations(tensors: ViewTensors, call: Call, views: Sequence[int]) -> ViewOp
 
 def in_iteration(made: ViewOperations, tensors: ViewTensors, iteration: int) -> Operations | None:
     """The operations of an iteration, as operations.c makes them."""
-    placed, tables = made.placed(tensors.places), tensors.places.tables
-    if placed is None:
+    bound, tables = made.bound_to(tensors.addresses), tensors.addresses.tables
+    if bound is None:
         return None
     found = []
-    for row, moves in zip(*placed, strict=True):
+    for row, moves in zip(*bound, strict=True):
         blocks = [
             tables[table][iteration].tolist() if table >= 0 else (0, -1) for table in (*moves[TABLE], *moves[COUNTED])
         ]
@@ -138,10 +138,10 @@ def test_what_one_row_shares_with_many() -> None:
         made = [in_iteration(found, tensors, iteration) for iteration in range(3)]
         assert [each and each[0][1] for each in made] == [4, 3, 2]
     other = tensors_of(plan_with([(24, 0, 6, 0, 1), (1200, 0, 6, 0, 2)], [tables[0], falling([2, 1, 1])]))
-    assert found.placed(tensors.places) is not None
+    assert found.bound_to(tensors.addresses) is not None
     one = operations(tensors, native.copy, (0, 1))
     assert one is not None
-    assert one.placed(other.places) is None, "the row for all has become two"
+    assert one.bound_to(other.addresses) is None, "the row for all has become two"
 
 
 def test_rows_that_were_equally_many_may_not_differ() -> None:
@@ -151,7 +151,7 @@ def test_rows_that_were_equally_many_may_not_differ() -> None:
     assert found is not None
     for tables, is_right in (([falling([5, 5, 1])] * 2, True), ([falling([4, 3, 2]), falling([4, 2, 2])], False)):
         other = tensors_of(plan_with([(24, 0, 6, 0, 1), (1200, 0, 6, 0, 2)], tables))
-        assert (found.placed(other.places) is not None) is is_right
+        assert (found.bound_to(other.addresses) is not None) is is_right
 
 
 def test_operations_follow_views_to_another_plan() -> None:

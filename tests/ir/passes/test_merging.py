@@ -1,4 +1,4 @@
-"""Matrices m1 and m2 conflict in one place if somebody would see another value than before."""
+"""Matrices m1 and m2 conflict in one one if somebody would see another value than before."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from nnet3.engine.ir.analysis import analyse
 from nnet3.engine.ir.checker import check_computation
 from nnet3.engine.ir.parser import parse_computation
-from nnet3.engine.ir.passes.merge_candidates import Candidates, MatrixPlace, Pair
+from nnet3.engine.ir.passes.merge_candidates import Candidates, CoalescedMatrix, Pair
 from nnet3.engine.ir.passes.merging import MergeConflicts
 from tests.ir.programs import lines
 
@@ -35,8 +35,8 @@ def conflicts(commands: str, *, because_of: str) -> set[tuple[int, int]]:
     check_computation(computation)
     reasons = {Pair(M1, M2, 0, 0): [lines(computation).index(because_of)]}
     candidates = Candidates(reasons, are_copies=because_of == COPY)
-    places = {number: MatrixPlace(M1, 0, 0) for number in (M1, M2)}
-    return MergeConflicts(analyse(computation), candidates, places).found()
+    coalesced = {number: CoalescedMatrix(M1, 0, 0) for number in (M1, M2)}
+    return MergeConflicts(analyse(computation), candidates, coalesced).found()
 
 
 COPY, SIGMOID = "m2 = m1", "sigmoid.Propagate(m1, &m2)"

@@ -20,17 +20,17 @@ def splicing(order: list[int], sent: list[list[tuple[int, bool]]]) -> NnetComput
     rows = 1 + max(row for parts in sent for row, _ in parts)
     out = node_matrix(c, "wide", len(sent), is_deriv=True)
     x = node_matrix(c, "input", rows, is_deriv=True, cols=width)
-    room = c.new_matrix(1, 2 * DIM, MatrixInfo("wide_input", True, None))
+    buffer = c.new_matrix(1, 2 * DIM, MatrixInfo("wide_input", True, None))
     c.inputs, c.outputs = [IoInfo("wide", out, 0)], [IoInfo("input", x, 0)]
-    c.commands = [*(cmd.AllocMatrix(m, zeroed=True) for m in (out, x, room)), cmd.AcceptInput(out, "wide")]
+    c.commands = [*(cmd.AllocMatrix(m, zeroed=True) for m in (out, x, buffer)), cmd.AcceptInput(out, "wide")]
     for row in order:
         c.commands.append(
-            cmd.Backprop(WIDE, "wide", (0,), 0, c.new_submatrix(out, row, 1), (room,), (0,), update=False)
+            cmd.Backprop(WIDE, "wide", (0,), 0, c.new_submatrix(out, row, 1), (buffer,), (0,), update=False)
         )
         for part, (dest, adds) in enumerate(sent[row]):
-            columns, there = c.new_submatrix(room, 0, 1, part * width, width), c.new_submatrix(x, dest, 1)
+            columns, there = c.new_submatrix(buffer, 0, 1, part * width, width), c.new_submatrix(x, dest, 1)
             c.commands.append(cmd.MatrixAdd(there, columns) if adds else cmd.MatrixCopy(there, columns))
-    c.commands += [cmd.ProvideOutput(x, "input"), *(cmd.DeallocMatrix(m) for m in (out, room))]
+    c.commands += [cmd.ProvideOutput(x, "input"), *(cmd.DeallocMatrix(m) for m in (out, buffer))]
     check_computation(c)
     return c
 

@@ -28,7 +28,7 @@ def test_what_is_asked_for_is_drawn_as_for_a_machine() -> None:
     for what, spans in ((("a", "bias"), [output]), (("a", "weights", 0), [inputs, output])):
         found = recorded.of_blocks(what, *spans)
         expected = field.words(randoms.of_blocks(what, *spans))
-        assert found.place == DRAWN
+        assert found.space == DRAWN
         assert found.lengths == expected.shape
         words = recorded.drawn()[found.at : found.at + expected.size]
         np.testing.assert_array_equal(words.reshape(expected.shape), expected)
@@ -47,8 +47,8 @@ def test_a_template_asks_for_what_is_a_kernels_own_whatever_its_name() -> None:
         bias = recorded.of_blocks((name, "bias"), ColumnSpan(("output", name), 0, 4))
         again = recorded.of_blocks((name, "bias"), ColumnSpan(("output", name), 0, 4))
         other = recorded.of_blocks(("product",), ColumnSpan(("output", name), 1, 1))
-        assert bias.place == again.place == OPERANDS + 2
-        assert other.place == OPERANDS + 3  # its columns are those of the kernel
+        assert bias.space == again.space == OPERANDS + 2
+        assert other.space == OPERANDS + 3  # its columns are those of the kernel
         assert list(recorded.wanted().values()) == [(3,), (1,)]
         wanted = list(recorded.wanted())
         assert [request.what for request in wanted] == [(KERNEL, "bias"), ("product",)]

@@ -85,7 +85,7 @@ def test_a_template_says_which_operands_it_overwrites() -> None:
     recording.add(whole, read)
     recording.add(added, read)
     recording.write(read, given("x", 6, 3))
-    recording.write(Recorded(recording, part.place, 0, (6, 2), (3, 1)), given("y", 6, 2))
+    recording.write(Recorded(recording, part.space, 0, (6, 2), (3, 1)), given("y", 6, 2))
     recording.write(part, read)
     lengths = [each.lengths for each in (whole, added, read, part, unused)]
     assert recording.overwritten(recording.finish(5), lengths) == [0]

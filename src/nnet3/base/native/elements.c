@@ -13,7 +13,7 @@
 
 typedef struct {
     int64_t code, rows, blocks, inner;
-    int64_t place[OPERANDS], at[OPERANDS], of_row[OPERANDS], of_block[OPERANDS];
+    int64_t space[OPERANDS], at[OPERANDS], of_row[OPERANDS], of_block[OPERANDS];
     int64_t table; /* where that begins */
 } Instruction;
 
@@ -190,8 +190,8 @@ void nnet3_run_elements(Element *const *spaces, const Instruction *instructions,
             const Instruction *c = instructions + i;
             Element *operands[OPERANDS];
             for (int k = 0; k < OPERANDS; k++) {
-                const int64_t place = c->place[k];
-                operands[k] = (place < SPACES ? spaces[place] : base(spaces, bases[place - SPACES])) + c->at[k];
+                const int64_t space = c->space[k];
+                operands[k] = (space < SPACES ? spaces[space] : base(spaces, bases[space - SPACES])) + c->at[k];
             }
             run(c, operands[0], operands[1], operands[2], tables);
         }

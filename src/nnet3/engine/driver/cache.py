@@ -195,7 +195,7 @@ class ComputationCache:
             form = task.ragged()
             if form is None:
                 return None
-            family = self._ragged_of(form.longer, partial(self._ragged_family, form), form.unit)
+            family = self._ragged_of(form.longer, partial(self._ragged_family, form), form.granularity)
             if family is None:
                 return None
             program = family.program(form, task)
@@ -217,9 +217,9 @@ class ComputationCache:
         """The program of a task, from which others are restricted, with recurrences as loops where possible."""
         return self.program(replace(task, serves_shorter=True))
 
-    def _ragged_of(self, task: CompileTask, make: Callable[[], R], unit: int = 1) -> R | None:
-        """Returns the result of `make` for this task and unit, made once; None for a refusal."""
-        digest = _digest((_digest_of(task), unit))
+    def _ragged_of(self, task: CompileTask, make: Callable[[], R], granularity: int = 1) -> R | None:
+        """Returns the result of `make` for this task and granularity, made once; None for a refusal."""
+        digest = _digest((_digest_of(task), granularity))
         with self._lock:
             known = self._ragged.pop(digest, None)
         if known is None:

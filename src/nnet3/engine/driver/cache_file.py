@@ -1,7 +1,7 @@
 """Files of compiled computations: sections of JSON headers and NumPy arrays, checked; and folders of such files.
 
 MAGIC, then numbers of 8 bytes: CRC-32 of all that follows, length of the directory; then the directory (JSON), then the
-sections' headers (JSON each) and arrays, at the places that the directory says, counted from the end of the directory.
+sections' headers (JSON each) and arrays, at the offsets that the directory says, counted from the end of the directory.
 Nothing in a file is executed, and arrays are used where they lie.
 """
 
@@ -58,11 +58,11 @@ def to_bytes(key: str, sections: Mapping[str, Section]) -> bytes:
     directory: dict[str, Any] = {"key": key, "sections": {}}
     for name, (header, arrays) in sections.items():
         text = json.dumps(header, separators=(",", ":")).encode()
-        places = {
+        descriptions = {
             array_name: [array.dtype.str, list(array.shape), add(np.ascontiguousarray(array).tobytes())]
             for array_name, array in arrays.items()
         }
-        directory["sections"][name] = {"header": [add(text), len(text)], "arrays": places}
+        directory["sections"][name] = {"header": [add(text), len(text)], "arrays": descriptions}
     text = json.dumps(directory, separators=(",", ":")).encode()
     text += b" " * (-(len(MAGIC) + _NUMBERS.size + len(text)) % _ALIGNMENT)
     body = b"".join([text, *blobs])
@@ -136,7 +136,7 @@ class SectionReader:
             section = self._sections[name]
             start, length = section["header"]
             header = read_json(self._data[self._begin + start : self._begin + start + length])
-            return header, {array: self._array(*place) for array, place in section["arrays"].items()}
+            return header, {array: self._array(*description) for array, description in section["arrays"].items()}
         except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
             raise CacheFileError(
                 f"a file of compiled programs is damaged: its section '{name}' cannot be read ({error})"

@@ -27,7 +27,7 @@ _MEMBERS = 2  # say how a family goes on
 _MOST_LATER = 48  # steps by which the shortest member may be longer than the shortest of its form
 _LATER = 32  # steps by which it is longer if programs do not go on alike before
 _FAR = 32  # steps from which on a recurrence is not compiled for its length first
-_MOST_PLACES = 64
+_MOST_RECORDS = 64
 _MOST_OF_KIND = 4  # of which families are looked for by the indexes alone
 
 K = TypeVar("K", bound=Hashable)
@@ -41,12 +41,12 @@ class _NoMemberError(Exception):
 
 
 @dataclass
-class FamilyPlace:
+class FamilyRecord:
     """Knowledge of the programs of a form: the longest compiled program, the family, or the reason for having none.
 
     `rows`: the indexes of the members of the family. `first`: the shortest member. `is_proved`: all longer members go
     on likewise; None before the proof, False if a family reaches as far as the longest program alone. `short`: the
-    place of programs below `first`. Only the cache keeps the longest program in memory: once dropped by the cache, the
+    record of programs below `first`. Only the cache keeps the longest program in memory: once dropped by the cache, the
     next compiled program is the longest. `compile` makes members.
     """
 
@@ -59,16 +59,16 @@ class FamilyPlace:
     first: int = 0
     family: ProgramFamily | None = None
     refusal: str = ""
-    short: FamilyPlace | None = None
+    short: FamilyRecord | None = None
 
-    def of(self, form: LengthForm) -> FamilyPlace:
-        """Returns the place of programs of this length."""
+    def of(self, form: LengthForm) -> FamilyRecord:
+        """Returns the record of programs of this length."""
         if form.k >= self.first:
             return self
-        self.short = self.short or FamilyPlace(self.compile, is_proved=False)
+        self.short = self.short or FamilyRecord(self.compile, is_proved=False)
         return self.short
 
-    def all(self) -> list[FamilyPlace]:
+    def all(self) -> list[FamilyRecord]:
         return [self, *([] if self.short is None else self.short.all())]
 
     def k_of(self, rows: Sequence[np.ndarray]) -> int:
@@ -162,23 +162,23 @@ class FamilyPlace:
 
 
 @dataclass
-class SequencesPlace:
+class SequencesRecord:
     """The families of a form for all numbers of sequences, made of two small ones when two numbers have been asked for.
 
-    `place`: the family of `n` sequences more than the fewest; results are compared with it.
+    `record`: the family of `n` sequences more than the fewest; results are compared with it.
     """
 
     n: int
-    place: FamilyPlace
+    record: FamilyRecord
     rows: ContinuedTwice | None = None
     family: ShapeFamily | None = None
     refusal: str = ""
 
-    def give(self, place: FamilyPlace, form: LengthForm, others: SequencesForm) -> None:
-        """Give a new place its family, if a known number of sequences has one; both families reach equally far."""
-        known = self.place
+    def give(self, record: FamilyRecord, form: LengthForm, others: SequencesForm) -> None:
+        """Give a new record its family, if a known number of sequences has one; both families reach equally far."""
+        known = self.record
         if known.family is None:
-            self.n, self.place = others.n, place
+            self.n, self.record = others.n, record
             return
         if self.refusal or form.k < known.first + _MEMBERS:
             return
@@ -187,17 +187,17 @@ class SequencesPlace:
                 self.make(others)
             assert self.rows is not None
             assert self.family is not None
-            place.rows, place.family = self.rows.at(others.n), self.family.at(others.n)
+            record.rows, record.family = self.rows.at(others.n), self.family.at(others.n)
         except _NoMemberError:
             return
         except (NotAffineError, Nnet3Error) as error:
             self.refusal = str(error)
             return
-        place.first, place.longest_k, place.is_proved = known.first, known.longest_k, known.is_proved
+        record.first, record.longest_k, record.is_proved = known.first, known.longest_k, known.is_proved
 
     def make(self, others: SequencesForm) -> None:
         """Make the families. Raises NotAffineError or errors of compiling."""
-        first, known = self.place.first, self.place
+        first, known = self.record.first, self.record
         assert known.family is not None
         assert known.rows is not None
         few = range(_MEMBERS)
@@ -207,10 +207,10 @@ class SequencesPlace:
             self.rows.at(self.n).check(_MEMBERS, known.rows.at(_MEMBERS))
         except NotAffineError as error:
             raise _NoMemberError from error
-        members = [[self.place.compile(self._member(others, first + j, n)) for j in few] for n in few]
+        members = [[self.record.compile(self._member(others, first + j, n)) for j in few] for n in few]
         family = ShapeFamily(members, (self.n, known.family))
         if self.n in few:  # the known family confirms nothing
-            family.at(others.n).check(_MEMBERS, self.place.compile(self._member(others, first + _MEMBERS, others.n)))
+            family.at(others.n).check(_MEMBERS, self.record.compile(self._member(others, first + _MEMBERS, others.n)))
         self.family = family
 
     def _member(self, others: SequencesForm, k: int, n: int) -> CompileTask:
@@ -240,84 +240,84 @@ class FamilyStore:
     def __init__(self, compile: Callable[[CompileTask], NnetComputation] = compile_task) -> None:
         """`compile` makes the members of families."""
         self._compile = compile
-        self._places: OrderedDict[str, FamilyPlace] = OrderedDict()
-        self._sequences: OrderedDict[str, SequencesPlace] = OrderedDict()
+        self._records: OrderedDict[str, FamilyRecord] = OrderedDict()
+        self._sequences: OrderedDict[str, SequencesRecord] = OrderedDict()
         #: Families that were used last, by kinds of tasks: they are found without the form of a task.
-        self._of_kind: OrderedDict[Hashable, OrderedDict[int, FamilyPlace]] = OrderedDict()
+        self._of_kind: OrderedDict[Hashable, OrderedDict[int, FamilyRecord]] = OrderedDict()
 
     def __len__(self) -> int:
-        return sum(place.family is not None for place in self._all())
+        return sum(record.family is not None for record in self._all())
 
     @property
     def refusals(self) -> list[str]:
         """Returns the reasons why some forms have no family, one line each."""
-        refusals = [place.refusal for place in self._all()] + [each.refusal for each in self._sequences.values()]
+        refusals = [record.refusal for record in self._all()] + [each.refusal for each in self._sequences.values()]
         return [refusal for refusal in refusals if refusal]
 
-    def _all(self) -> list[FamilyPlace]:
-        return [each for place in self._places.values() for each in place.all()]
+    def _all(self) -> list[FamilyRecord]:
+        return [each for record in self._records.values() for each in record.all()]
 
     def note(self, task: CompileTask, program: NnetComputation) -> None:
         """Take note of a compiled program."""
         form = task.form()
         if form is not None:
-            self._place(form, task).note(form, program)
+            self._record(form, task).note(form, program)
 
     @many_objects()
     def program(self, task: CompileTask) -> NnetComputation | None:
         """Returns the program of a task from the family of its form; None without a family."""
         kind = None if task.kind is None else (task.kind, task.options)
-        place, k = self._used_last(kind, task) or self._of_form(task)
-        if place is None or place.family is None:
+        record, k = self._used_last(kind, task) or self._of_form(task)
+        if record is None or record.family is None:
             return None
         if kind is not None:
-            places = _recent(self._of_kind, kind, OrderedDict)
-            _recent(places, id(place), lambda: place, _MOST_OF_KIND)
+            records = _recent(self._of_kind, kind, OrderedDict)
+            _recent(records, id(record), lambda: record, _MOST_OF_KIND)
         try:
-            program = place.family.member(k - place.first, precompute_of(task))
+            program = record.family.member(k - record.first, precompute_of(task))
         except NotAffineError:  # its numbers have more than 32 bits
             return None
         if task.options.check:
             check_computation(program)
         return program
 
-    def _used_last(self, kind: Hashable, task: CompileTask) -> tuple[FamilyPlace, int] | None:
+    def _used_last(self, kind: Hashable, task: CompileTask) -> tuple[FamilyRecord, int] | None:
         """Returns a family of this kind with a program for the indexes of a task, and the program's k."""
         if kind not in self._of_kind:
             return None
         rows = task.rows()
-        for place in reversed(self._of_kind[kind].values()):
-            k = place.k_of(rows)
+        for record in reversed(self._of_kind[kind].values()):
+            k = record.k_of(rows)
             if k >= 0:
-                return place, k
+                return record, k
         return None
 
-    def _of_form(self, task: CompileTask) -> tuple[FamilyPlace | None, int]:
+    def _of_form(self, task: CompileTask) -> tuple[FamilyRecord | None, int]:
         """Returns the family of a task's form, and the task's k in it; None for a task without a family."""
         form = task.form()
         if form is None:
             return None, -1
-        place = self._place(form, task)
-        return (place, form.k) if place.has(form, task) else (None, -1)
+        record = self._record(form, task)
+        return (record, form.k) if record.has(form, task) else (None, -1)
 
-    def _place(self, form: LengthForm, task: CompileTask) -> FamilyPlace:
-        place = _recent(self._places, _name(form, task), lambda: FamilyPlace(self._compile))
-        if place.rows is None and not place.refusal:
+    def _record(self, form: LengthForm, task: CompileTask) -> FamilyRecord:
+        record = _recent(self._records, _name(form, task), lambda: FamilyRecord(self._compile))
+        if record.rows is None and not record.refusal:
             others = form.sequences()
             if others is not None:
-                known = _recent(self._sequences, _name(others, task), lambda: SequencesPlace(others.n, place))
-                known.give(place, form, others)
-        return place.of(form)
+                known = _recent(self._sequences, _name(others, task), lambda: SequencesRecord(others.n, record))
+                known.give(record, form, others)
+        return record.of(form)
 
 
-def _recent(places: OrderedDict[K, P], name: K, make: Callable[[], P], most: int | None = None) -> P:
+def _recent(records: OrderedDict[K, P], name: K, make: Callable[[], P], most: int | None = None) -> P:
     """Returns the entry called `name`, made if missing; the last used entries are kept, at most `most`."""
-    if name not in places:
-        places[name] = make()
-    places.move_to_end(name)
-    while len(places) > (most or _MOST_PLACES):
-        places.popitem(last=False)
-    return places[name]
+    if name not in records:
+        records[name] = make()
+    records.move_to_end(name)
+    while len(records) > (most or _MOST_RECORDS):
+        records.popitem(last=False)
+    return records[name]
 
 
 def _member_of(rows: Continued, k: int, task: CompileTask, own: Sequence[np.ndarray]) -> CompileTask:

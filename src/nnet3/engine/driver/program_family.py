@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import cached_property
 
-from nnet3.engine.driver.family_store import FamilyPlace, SequencesPlace, precompute_of
+from nnet3.engine.driver.family_store import FamilyRecord, SequencesRecord, precompute_of
 from nnet3.engine.driver.task import FEWEST_SEQUENCES, CompileTask, LengthForm, compile_task
 from nnet3.engine.families.continued import NotAffineError
 from nnet3.engine.families.family import ProgramFamily
@@ -29,7 +29,7 @@ class CompiledFamily:
     """
 
     def __init__(self, task: CompileTask, table: int, sequences: int) -> None:
-        """`table`: the place of an output's indexes among the form's, for so many `sequences`.
+        """`table`: the position of an output's indexes among the form's, for so many `sequences`.
 
         Raises RequestError if the request is too short to tell how longer programs go on, and for networks whose
         programs do not go on alike.
@@ -42,16 +42,16 @@ class CompiledFamily:
             )
         if form is None:
             raise RequestError("the request is too short to tell how longer ones go on: ask for more frames")
-        self._place, self.precompute = _place_of(form, task), precompute_of(task)
+        self._record, self.precompute = _record_of(form, task), precompute_of(task)
         self._prove = task.options.prove
-        rows = self._place.rows
+        rows = self._record.rows
         assert rows is not None
-        short, longer = (int(rows.lengths(self._place.first + k)[table]) // sequences for k in (0, 1))
+        short, longer = (int(rows.lengths(self._record.first + k)[table]) // sequences for k in (0, 1))
         self.frames, self.step, self.sequences = short, longer - short, sequences
-        self._sequences_place = _sequences_place_of(form, self._place)
+        self._sequences_record = _sequences_record_of(form, self._record)
         self._by_sequences: dict[int, ProgramFamily] = {}
-        self.any_sequences = self._sequences_place is not None
-        if self._sequences_place is not None:
+        self.any_sequences = self._sequences_record is not None
+        if self._sequences_record is not None:
             self.sequences = FEWEST_SEQUENCES
         # All numbers are affine in the parameters: what is right for few and for many is right between.
         for steps, more in ((0, 0), (_MANY, _MANY * self.any_sequences)):
@@ -60,8 +60,8 @@ class CompiledFamily:
     @property
     def family(self) -> ProgramFamily:
         """The programs for the fewest sequences as functions of k, where frames are `frames + k * step`."""
-        assert self._place.family is not None
-        return self._place.family
+        assert self._record.family is not None
+        return self._record.family
 
     def at(self, frames: int, sequences: int | None = None) -> NnetComputation:
         """Returns the program for given numbers of sequences and of output frames per sequence.
@@ -85,23 +85,23 @@ class CompiledFamily:
 
     def _of_sequences(self, n: int) -> ProgramFamily:
         """Returns the family for n sequences more than the fewest."""
-        if self._sequences_place is None or self._sequences_place.family is None:
+        if self._sequences_record is None or self._sequences_record.family is None:
             return self.family
         known = self._by_sequences.get(n)
         if known is None:
             if len(self._by_sequences) >= _MOST_KEPT:
                 self._by_sequences.pop(next(iter(self._by_sequences)), None)
-            known = self._by_sequences[n] = self._sequences_place.family.at(n)
+            known = self._by_sequences[n] = self._sequences_record.family.at(n)
         return known
 
     @cached_property
     def _text(self) -> str:
         k = (Polynomial("T") - self.frames) * Fraction(1, self.step)
         few = self._of_sequences(0)
-        if self._sequences_place is None:
+        if self._sequences_record is None:
             return str(symbolic(few, k))
         try:
-            return str(symbolic(few, k, self._sequences_place.family, Polynomial("N") - self.sequences))
+            return str(symbolic(few, k, self._sequences_record.family, Polynomial("N") - self.sequences))
         except NotAffineError as error:
             return f"# for N = {self.sequences}, because {error}\n{symbolic(few, k)}"
 
@@ -111,28 +111,28 @@ class CompiledFamily:
         return f"# {frames} of {sequences} sequences\n{self._text}"
 
 
-def _place_of(form: LengthForm, task: CompileTask) -> FamilyPlace:
+def _record_of(form: LengthForm, task: CompileTask) -> FamilyRecord:
     """Returns the family of a form, made now. Raises RequestError with the reason if there is none."""
-    place = FamilyPlace()
-    if not place.has(form, task):
-        place.note(form, compile_task(task))
-        place.has(form, task)
-    if place.refusal or place.is_proved is False:
-        reason = place.refusal or "it cannot be told from short requests how longer ones go on"
+    record = FamilyRecord()
+    if not record.has(form, task):
+        record.note(form, compile_task(task))
+        record.has(form, task)
+    if record.refusal or record.is_proved is False:
+        reason = record.refusal or "it cannot be told from short requests how longer ones go on"
         raise RequestError(f"there is no program for all lengths: {reason}")
-    if place.family is None:
+    if record.family is None:
         raise RequestError("the request is too short to tell how longer ones go on: ask for more frames")
-    return place
+    return record
 
 
-def _sequences_place_of(form: LengthForm, place: FamilyPlace) -> SequencesPlace | None:
+def _sequences_record_of(form: LengthForm, record: FamilyRecord) -> SequencesRecord | None:
     """Returns the families for all numbers of sequences; None if only one number of sequences has a family."""
     more = form.sequences()
     if more is None:
         return None
-    place_of_more = SequencesPlace(more.n, place)
+    record_of_more = SequencesRecord(more.n, record)
     try:
-        place_of_more.make(more)
+        record_of_more.make(more)
     except (NotAffineError, Nnet3Error):
         return None
-    return place_of_more
+    return record_of_more

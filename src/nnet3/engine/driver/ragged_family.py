@@ -49,7 +49,7 @@ class RaggedFamily:
         self._graph = build_graph(source, one)
         if self._graph.all_samples:
             raise NotRaggedError("a node looks at all rows at once")
-        times = range(form.unit, form.period + 1, form.unit)
+        times = range(form.granularity, form.period + 1, form.granularity)
         shorter = [build_graph(source, _ending_earlier(one, form, time)) for time in times]
         self._period, self._units = form.period, len(times)
         learns = request.needs_backward or request.store_component_stats
@@ -70,7 +70,7 @@ class RaggedFamily:
                 rows = slice(*self._graph.first[node : node + 2].tolist())
                 self._before_end[rows] = self._units_before_end(name, of_graphs[0])
         self._program = RaggedProgram(program, self._distances, _recurrent_steps(source, build_graph(source, request)))
-        self._program.place_entries(KernelRules(source))
+        self._program.locate_entries(KernelRules(source))
         self._checked = CheckedLengths(self._program)
         self._late: set[int] = set()  # nodes that are computed for some time beyond their end
         self._check_rows_of_kernels()
@@ -172,7 +172,7 @@ class RaggedFamily:
             if self._late and self._late.intersection(
                 _seen(source, each) for each in np.unique(long.node[used[is_lost]])
             ):
-                return f"rows of {name} look beyond the end of rows that share a room"
+                return f"rows of {name} look beyond the end of rows that share a buffer"
             lost = is_lost.any(axis=0)
             parts = source.nodes[node].parts
             if any(each.default and lost[each.first_slot : each.first_slot + each.num_slots].any() for each in parts):

@@ -28,7 +28,7 @@ FEWEST_MORE = 2  # steps by which others are longer than the shortest: programs 
 
 @dataclass(frozen=True, eq=False)
 class SequencesForm:
-    """The place of a task among tasks that differ in length and in their number of sequences, all alike.
+    """The position of a task among tasks that differ in length and in their number of sequences, all alike.
 
     `key` is equal for all tasks of the form; `n` is the number of sequences beyond FEWEST_SEQUENCES. `member(j, n)` is
     the task j steps longer than the shortest with n sequences beyond the fewest, and its indexes; n is at most this
@@ -42,11 +42,11 @@ class SequencesForm:
 
 @dataclass(frozen=True, eq=False)
 class LengthForm:
-    """The place of a task in a row of tasks that differ only in length, or only in their number of sequences.
+    """The position of a task in a row of tasks that differ only in length, or only in their number of sequences.
 
     `key`: equal for all tasks of the row. `k`: the number of steps by which the task is longer than the shortest.
     `rows`: the task's indexes. `shorter(j)`: the task j steps longer than the shortest, and its indexes. `step`: the
-    distance (n, t, x) by which indexes move from a task to the next. `sequences`: the place of the task among tasks
+    distance (n, t, x) by which indexes move from a task to the next. `sequences`: its position among tasks
     with further numbers of sequences; None for sequences that are not alike, or too few.
     """
 
@@ -63,16 +63,16 @@ class RaggedForm:
     """Relates a task whose sequences end at different times to a task with longer and more sequences, all alike.
 
     `longer`: the task with longer sequences. `apart`: `longer`, compiled so that rows of different times never share
-    memory. `period`: the frames after which programs repeat. `unit`: the frames by which lengths differ, a divisor of
-    `period`. `shorter` (sequences,): the units by which each sequence ends before the sequences of `longer`, ascending;
-    `numbers`: the n of each sequence. `rows`: the indexes of inputs and outputs by name, in the user's order.
-    `lasting`: the names of inputs and outputs with equal indexes in all sequences.
+    memory. `period`: the frames after which programs repeat. `granularity`: the frames by which lengths differ, a
+    divisor of `period`. `shorter` (sequences,): by how many times that each sequence ends before the sequences of
+    `longer`, ascending; `numbers`: the n of each sequence. `rows`: the indexes of inputs and outputs by name, in the
+    user's order. `lasting`: the names of inputs and outputs with equal indexes in all sequences.
     """
 
     longer: CompileTask
     apart: Callable[[], CompileTask]
     period: int
-    unit: int
+    granularity: int
     shorter: Sequence[int]
     numbers: Sequence[int]
     rows: Mapping[str, np.ndarray]
@@ -110,7 +110,7 @@ class CompileTask:
     `key`: all dependences of the program beside the options (see `ComputationCache.get_or_compile`).
     `lowered_from` makes the source and the request of the lowering; called only for an unknown program.
     `fingerprint`: aspects of the graph, compared with the aspects of the program's network before each run. `form`
-    makes the task's place in a row of tasks, None for too short a task. `ends_apart` tells whether the
+    makes the task's position in a row of tasks, None for too short a task. `ends_apart` tells whether the
     sequences end at different times; `ragged` then makes the relation to longer sequences, None without a relation.
     `kind`: equal for tasks that differ only in their indexes, `rows`; None if unknown. `serves_shorter`: the program is
     restricted to ever new lengths, so a loop gains more than in a program that only runs.

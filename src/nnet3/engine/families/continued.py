@@ -44,7 +44,7 @@ class NumberTable:
 
     @cached_property
     def tokens(self) -> np.ndarray:
-        """(rows,): equal for rows that may stand in one place of a period."""
+        """(rows,): equal for rows that may stand at one position of a period."""
         if not self.by_change:
             return self.kinds
         by_kind = np.argsort(self.kinds, kind="stable")
@@ -106,12 +106,12 @@ class Continued:
             _Joined([tables[2 * i] for i in group], [tables[2 * i + 1] for i in group])
             for group in map(np.ndarray.tolist, groups)
         ]
-        place = np.argsort(np.concatenate([np.zeros(0, np.int64), *groups]))
-        self._place = place[np.array(numbers, dtype=np.int64)]
+        position = np.argsort(np.concatenate([np.zeros(0, np.int64), *groups]))
+        self._position = position[np.array(numbers, dtype=np.int64)]
 
     def lengths(self, k: int) -> np.ndarray:
         """Returns the rows of each table, (tables,)."""
-        return np.concatenate([np.zeros(0, np.int64), *(group.lengths(k) for group in self._groups)])[self._place]
+        return np.concatenate([np.zeros(0, np.int64), *(group.lengths(k) for group in self._groups)])[self._position]
 
     @cached_property
     def _growth(self) -> tuple[list[int], list[int]]:
@@ -128,16 +128,16 @@ class Continued:
 
     def at(self, k: int, left_out: int = -1) -> list[NumberTable]:
         """Returns the tables, with int32 values. Equal ones may be one object. Table `left_out` is empty."""
-        place = int(self._place[left_out]) if left_out >= 0 else -1
+        position = int(self._position[left_out]) if left_out >= 0 else -1
         found: list[NumberTable] = []
         for group in self._groups:
-            found += group.at(k, place - len(found))
-        return [found[place] for place in self._place.tolist()]
+            found += group.at(k, position - len(found))
+        return [found[position] for position in self._position.tolist()]
 
     def part(self, numbers: Sequence[int]) -> Continued:
         """Returns some of the tables."""
         chosen = [2 * self.numbers[number] for number in numbers]
-        return Continued([self.tables[place + half] for place in chosen for half in (0, 1)], range(len(chosen)))
+        return Continued([self.tables[position + half] for position in chosen for half in (0, 1)], range(len(chosen)))
 
     def check_size(self, k: int) -> None:
         """Raise NotAffineError if `at(k)` would, whose numbers have 32 bits at most."""
@@ -215,8 +215,8 @@ class _Joined:
             starts = _starts(lengths)
             ends = starts[self.ends_of_pieces]
         piece = np.repeat(np.arange(len(lengths)), lengths)
-        place = np.arange(len(piece), dtype=np.int32) - starts.astype(np.int32)[piece]
-        iteration, row = np.divmod(place, self._period[piece])
+        position = np.arange(len(piece), dtype=np.int32) - starts.astype(np.int32)[piece]
+        iteration, row = np.divmod(position, self._period[piece])
         row += self._first[piece]
         values, kinds = step.take(row, 0), self.kinds.take(row)
         values *= iteration[:, None]
@@ -291,11 +291,11 @@ class ContinuedTwice:
     def __init__(self, members: Sequence[Continued]) -> None:
         """`members`: the tables for n = 0, 1, ..., at least two. Raises NotAffineError."""
         tables = list(zip(*(member.numbers for member in members), strict=True))
-        number = {table: place for place, table in enumerate(dict.fromkeys(tables))}
+        number = {table: position for position, table in enumerate(dict.fromkeys(tables))}
         self.numbers = [number[table] for table in tables]
         sheets = [
-            [member.tables[2 * table[place] + half] for table in number for half in (0, 1)]
-            for place, member in enumerate(members)
+            [member.tables[2 * table[position] + half] for table in number for half in (0, 1)]
+            for position, member in enumerate(members)
         ]
         try:
             self.sheets = continued(sheets)
@@ -348,7 +348,7 @@ def _sheets(tables: Sequence[NumberTable], number: int) -> tuple[NumberTable, Nu
 
 
 def _growths(short: np.ndarray, long: np.ndarray, number: int) -> Iterator[tuple[int, int]]:
-    """Yields the places in the short sequence where the long one has more items, and the numbers of additional items.
+    """Yields the positions in the short sequence where the long one has more items, and the numbers of these items.
 
     The additional items repeat the items before them.
     """

@@ -24,7 +24,7 @@ from nnet3.engine.families.precomputed import (
     precomputed_entries,
     precomputed_tables,
 )
-from nnet3.engine.families.rolled import RolledCommands, Template
+from nnet3.engine.families.rolled import CommandPattern, RolledCommands
 from nnet3.engine.ir.computation import FamilyMember, NnetComputation
 from nnet3.engine.ir.declarations import Command, FieldForm, OperandField, Reference, Table
 from nnet3.engine.ir.program_tables import IoInfo, KernelRows, Matrix, MatrixInfo, OutsideMatrix, SubMatrix
@@ -34,10 +34,10 @@ _TABLES = ("index_tables", "multi_tables", "range_tables")
 
 
 class _Words:
-    """What programs of a family have in common, by number: templates of commands, precomputed entries, constants."""
+    """What programs of a family have in common, by number: patterns of commands, precomputed entries, constants."""
 
     def __init__(self) -> None:
-        self.templates: list[Template] = []
+        self.patterns: list[CommandPattern] = []
         self.entries: dict[EntryForm, int] = {}
         self._known: dict[Any, int] = {}
         self._constants: dict[Hashable, int] = {}
@@ -46,11 +46,11 @@ class _Words:
         """Returns the number of what stands beside the numbers of a row, such as the name of an input."""
         return self._constants.setdefault(value, len(self._constants))
 
-    def number(self, template: Template) -> int:
-        key = type(template.command), template.blocks, _constants(template.command)
+    def number(self, pattern: CommandPattern) -> int:
+        key = type(pattern.command), pattern.blocks, _constants(pattern.command)
         if key not in self._known:
-            self._known[key] = len(self.templates)
-            self.templates.append(template)
+            self._known[key] = len(self.patterns)
+            self.patterns.append(pattern)
         return self._known[key]
 
 
@@ -102,18 +102,18 @@ class _Sheets:
 
     def _commands(self, words: _Words) -> NumberTable:
         split = [self._split(command) for command in self.computation.commands]
-        kinds = np.array([words.number(template) for template, _ in split], dtype=np.int64)
+        kinds = np.array([words.number(pattern) for pattern, _ in split], dtype=np.int64)
         values = np.zeros((len(split), max((len(numbers) for _, numbers in split), default=1)), dtype=np.int64)
         for row, (_, numbers) in zip(values, split, strict=True):
             row[: len(numbers)] = numbers
         return NumberTable(values, kinds)
 
-    def _split(self, command: Command) -> tuple[Template, list[int]]:
+    def _split(self, command: Command) -> tuple[CommandPattern, list[int]]:
         blocks = [self._block(number) for number in command.form.operands(command)]
         others = tuple(field.name for field in command.form.fields if _is_number(field.declared))
         numbers = [number for block in blocks for number in block[1:3]]
         numbers += [getattr(command, name) for name in others]
-        return Template(command, tuple((b[0], b[3], b[4]) for b in blocks), others), numbers
+        return CommandPattern(command, tuple((b[0], b[3], b[4]) for b in blocks), others), numbers
 
 
 def _is_number(declared: Any) -> bool:
@@ -150,12 +150,12 @@ class ProgramFamily:
             self.tables = continued([list(each.values()) for each in sheets])
         except NotAffineError as error:
             raise NotAffineError(f"{self.names[error.table]}: {error}") from error
-        self._program = RolledCommands(self.tables.pieces(self.names.index("commands")), self._words.templates)
+        self._program = RolledCommands(self.tables.pieces(self.names.index("commands")), self._words.patterns)
         self._kept = dict[str, Any]()
 
     @property
-    def templates(self) -> Sequence[Template]:
-        return self._words.templates
+    def patterns(self) -> Sequence[CommandPattern]:
+        return self._words.patterns
 
     def with_tables(self, tables: Continued) -> ProgramFamily:
         """Returns a family like `self`, with other numbers."""
@@ -163,7 +163,7 @@ class ProgramFamily:
         family.tables, family._kept = tables, {}
         for name in ("_memos", "_precomputed", "_fixed_entries"):
             vars(family).pop(name, None)
-        family._program = RolledCommands(tables.pieces(self.names.index("commands")), self._words.templates)
+        family._program = RolledCommands(tables.pieces(self.names.index("commands")), self._words.patterns)
         return family
 
     def _sheets(self, member: NnetComputation) -> dict[str, NumberTable]:
@@ -210,7 +210,7 @@ class ProgramFamily:
         return any(form.arrays is None for form in self._words.entries)
 
     def _as_member(self, k: int) -> FamilyMember | None:
-        """Returns the place of a program in the family, if all members can be had without their network."""
+        """Returns the position of a program in the family, if all members can be had without their network."""
         if self._needs_network:
             return None
         return FamilyMember(k, partial(self.member, precompute=_nothing), self._entries, self._kept)

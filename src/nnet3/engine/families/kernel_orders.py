@@ -18,7 +18,7 @@ from nnet3.engine.ir.program_tables import KernelRows
 
 
 class WantedRows(NamedTuple):
-    """The rows wanted by a kernel: indexes, and places among the rows of all sequences, -1 for padding."""
+    """The rows wanted by a kernel: indexes, and positions among the rows of all sequences, -1 for padding."""
 
     indexes: IndexTable
     rows: np.ndarray
@@ -86,9 +86,9 @@ class KernelOrders:
 
     def _exist(self, rows: SideRows) -> np.ndarray:
         """Returns a mask of the existing rows; all rows without samples exist."""
-        if rows.place < 0:
+        if rows.start < 0:
             return np.ones(len(rows.indexes), dtype=bool)
-        return self.exists[rows.place : rows.place + len(rows.indexes)]
+        return self.exists[rows.start : rows.start + len(rows.indexes)]
 
     def _existing(self, rows: SideRows) -> WantedRows:
         exists = self._exist(rows)
@@ -96,7 +96,7 @@ class KernelOrders:
 
     def _times_left(self, rows: SideRows) -> np.ndarray:
         """Returns a mask of the rows of remaining sequences, at times at which the longest sequence has rows."""
-        own = slice(rows.place, rows.place + len(rows.indexes))
+        own = slice(rows.start, rows.start + len(rows.indexes))
         is_left = self.ragged.rows.n[own] < len(self.numbers)
         return np.asarray(is_left & (self.ragged.rows.before_end[own] >= self.fewest))
 
@@ -121,16 +121,16 @@ class KernelOrders:
             to_existing = to_existing[number >= 0]
             self._orders[key] = None
             if not (_is_range(to_wanted) and _is_range(to_existing)):
-                index = len(self.ragged.template.index_tables) + len(self.tables)
+                index = len(self.ragged.full.index_tables) + len(self.tables)
                 self.tables += [to_wanted.astype(np.int32), to_existing.astype(np.int32)]
                 self._orders[key] = RowOrder(wanted.indexes, index, index + 1)
         order = self._orders[key]
         if is_read and order is not None and (self._table(order)[wanted.rows >= 0] < 0).any():
-            raise NotRaggedError("a kernel has rows whose operands have no place")
+            raise NotRaggedError("a kernel has rows whose operands have no position")
         return order
 
     def _table(self, order: RowOrder) -> np.ndarray:
-        return self.tables[order.to_wanted - len(self.ragged.template.index_tables)]
+        return self.tables[order.to_wanted - len(self.ragged.full.index_tables)]
 
     def renumbered(self, indexes: IndexTable) -> IndexTable:
         """Returns indexes (rows, 3) with `numbers[n]` in the place of n."""

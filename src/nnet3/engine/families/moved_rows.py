@@ -15,14 +15,14 @@ Move = cmd.MatrixCopy | cmd.MatrixAdd | cmd.CopyRows | cmd.AddRows
 
 
 def moved_in_blocks(
-    command: Move, places: tuple[int, int], rows: np.ndarray, index_rows: IndexRows, slots: DeclaredSlots, *, most: int
+    command: Move, starts: tuple[int, int], rows: np.ndarray, index_rows: IndexRows, slots: DeclaredSlots, *, most: int
 ) -> list[Command] | None:
     """Returns commands for moving the rows existing on both sides, one time per command; None for more than `most`.
 
-    `places`: of the destination and the source; `rows`: the source row for each row of the destination, -1 for
+    `starts`: of the destination and the source; `rows`: the source row for each row of the destination, -1 for
     none. None too if rows of several sequences meet.
     """
-    dest, source = places
+    dest, source = starts
     times = index_rows.times_alike(dest, np.where(rows < 0, -1, source + rows))
     if times is None or len(times) > most + 1:
         return None

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nnet3.engine.families.ragged_rows import PADDING, IndexRows, NotRaggedError, Place, RoomVersions
+from nnet3.engine.families.ragged_rows import PADDING, BufferVersions, IndexRows, NotRaggedError, RowStart
 from nnet3.engine.families.ragged_slots import UnlikeOperand, names_of_operands
 from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.computation import NnetComputation
@@ -15,47 +15,47 @@ from nnet3.engine.ir.kernel import KernelInfo, named_part
 
 
 class OperandRows:
-    """The places of all operands among the indexes of all matrices, including operands in rooms of one time step.
+    """The starts of all operands among the indexes of all matrices, including operands in buffers for one time step.
 
-    `places`: for each command the places of its operands, and of its multi table's sub-matrices.
+    `starts`: for each command the starts of its operands, and of its multi table's sub-matrices.
     """
 
     def __init__(self, computation: NnetComputation, rows: IndexRows) -> None:
         """`computation`: without Repeat. Raises NotRaggedError."""
         self.computation, self.rows = computation, rows
-        self.versions = RoomVersions(computation, rows)
+        self.versions = BufferVersions(computation, rows)
         #: The operands of kernels that have other rows than the output, by command and operand; see `UnlikeOperand`.
         self.unlike: dict[int, dict[int, UnlikeOperand]] = {}
-        #: Operands of which kernels take the first rows, as many as there are at this place; by command and operand.
+        #: Operands of which kernels take the first rows, as many as there are from this start; by command and operand.
         self.limited: dict[int, dict[int, int]] = {}
-        #: Products that are added to rows of which only the first have a product: the place of the factor, by command.
+        #: Products that are added to rows of which only the first have a product: the start of the factor, by command.
         self.added: dict[int, int] = {}
         self._steps = rows.steps_of_commands(computation.commands)
-        self._worked_on: list[tuple[cmd.Propagate | cmd.Backprop, Place, int]] = []
-        self._of_memos: dict[int, Place] = {}  # of the rows that a memo is about
-        self.places = [self._places(number, command) for number, command in enumerate(computation.commands)]
-        self._rows_worked_on = [(each, self.versions.place(place), count) for each, place, count in self._worked_on]
+        self._worked_on: list[tuple[cmd.Propagate | cmd.Backprop, RowStart, int]] = []
+        self._of_memos: dict[int, RowStart] = {}  # of the rows that a memo is about
+        self.starts = [self._starts(number, command) for number, command in enumerate(computation.commands)]
+        self._rows_worked_on = [(each, self.versions.start(start), count) for each, start, count in self._worked_on]
 
-    def _places(self, of_command: int, command: Command) -> Any:
-        """Returns the places of the operands of a command, and of its multi table's sub-matrices."""
+    def _starts(self, of_command: int, command: Command) -> Any:
+        """Returns the starts of the operands of a command, and of its multi table's sub-matrices."""
         if isinstance(command, cmd.Propagate | cmd.Backprop):
-            return self._places_of_kernel(of_command, command), {}
-        places, versions = list[Place](), self.versions
+            return self._starts_of_kernel(of_command, command), {}
+        starts, versions = list[RowStart](), self.versions
         for name, declared, _ in command.form.operand_fields:
             assert isinstance(declared, OperandField)
             number = getattr(command, name)
             if declared.access is AccessKind.WRITE or (declared.access is None and name == "matrix"):
                 ends = isinstance(command, cmd.DeallocMatrix)
-                places.append(None if ends else versions.write(number))
+                starts.append(None if ends else versions.write(number))
             else:
-                places.append(versions.read(number))
+                starts.append(versions.read(number))
         of_table = {}
         if isinstance(command, cmd.CopyRowsMulti | cmd.AddRowsMulti | cmd.AddToRowsMulti):
             numbers = np.unique(self.computation.multi_tables[command.table][:, 0])
             of_table = {number: versions.read(number) for number in numbers[numbers >= 0].tolist()}
-        return places, of_table
+        return starts, of_table
 
-    def _places_of_kernel(self, of_command: int, command: cmd.Propagate | cmd.Backprop) -> list[Place]:
+    def _starts_of_kernel(self, of_command: int, command: cmd.Propagate | cmd.Backprop) -> list[RowStart]:
         versions = self.versions
         fields = [
             (number, field.declared.access)  # type: ignore[union-attr]
@@ -68,40 +68,40 @@ class OperandRows:
         own = "output" if isinstance(command, cmd.Propagate) else "output_deriv"
         made_of = self.computation.precomputed_rows[command.precomputed - 1].outputs if command.precomputed else None
         # A command reads the old version of a matrix before it writes a new one.
-        found: dict[int, Place] = {
+        found: dict[int, RowStart] = {
             i: versions.read(number) for i, (number, access) in enumerate(fields) if access is not AccessKind.WRITE
         }
         found |= {i: versions.write(number) for i, (number, access) in enumerate(fields) if access is AccessKind.WRITE}
-        places = [found[i] for i in range(len(fields))]
+        starts = [found[i] for i in range(len(fields))]
         for of_output in (True, False):
-            sampled = [i for i, place in enumerate(places) if place is not None and sides[i] is of_output]
+            sampled = [i for i, start in enumerate(starts) if start is not None and sides[i] is of_output]
             main = max(
                 sampled, key=lambda i: (self._is_of_node(fields[i][0], command.node), names[i] == own), default=0
             )
             count = self.computation.submatrices[fields[main][0]].num_rows
             if main in sampled and made_of is not None and len(made_of) == count and is_row_by_row:
-                versions.unify(places[main], self.rows.of_entries[command.precomputed], count)
+                versions.unify(starts[main], self.rows.of_entries[command.precomputed], count)
             step = self._steps.get(of_command, -1)
-            if main in sampled and sides[main] and isinstance(places[main], tuple) and step >= 0:
-                versions.unify(places[main], step, count)
+            if main in sampled and sides[main] and isinstance(starts[main], tuple) and step >= 0:
+                versions.unify(starts[main], step, count)
             if sampled and sides[main]:
-                self._worked_on.append((command, places[main], count))
+                self._worked_on.append((command, starts[main], count))
             if main in sampled and of_output and command.memo >= 0:
-                versions.unify(self._of_memos.setdefault(command.memo, places[main]), places[main], count)
+                versions.unify(self._of_memos.setdefault(command.memo, starts[main]), starts[main], count)
             for i in sampled:
                 if self.computation.submatrices[fields[i][0]].num_rows != count:
                     raise NotRaggedError(f"node {command.node} has operands of different numbers of samples")
-                place, first = versions.known(places[i]), versions.known(places[main])
-                if not isinstance(place, int) or not isinstance(first, int) or self.rows.same(place, first, count):
-                    versions.unify(first, place, count)
-                elif fields[i][1] is not AccessKind.WRITE and self.rows.begin_alike(first, place, count):
+                start, first = versions.known(starts[i]), versions.known(starts[main])
+                if not isinstance(start, int) or not isinstance(first, int) or self.rows.same(start, first, count):
+                    versions.unify(first, start, count)
+                elif fields[i][1] is not AccessKind.WRITE and self.rows.begin_alike(first, start, count):
                     self.limited.setdefault(of_command, {})[i] = first
-                elif i == 0 and self._adds(command) and self.rows.begin_alike(place, first, count):
-                    self.added[of_command] = place
+                elif i == 0 and self._adds(command) and self.rows.begin_alike(start, first, count):
+                    self.added[of_command] = start
                 else:
-                    operand = UnlikeOperand(place, first, count, i == 0 and self._adds(command))
+                    operand = UnlikeOperand(start, first, count, i == 0 and self._adds(command))
                     self.unlike.setdefault(of_command, {})[i] = operand
-        return places
+        return starts
 
     def _adds(self, command: cmd.Propagate | cmd.Backprop) -> bool:
         """True for a product of some columns that is added to another operand: rows without a factor are that alone."""
@@ -110,13 +110,13 @@ class OperandRows:
 
     def has_rows(self, operand: UnlikeOperand) -> bool:
         """True if an operand has all rows on which its kernel works, or missing rows count as zeros for the kernel."""
-        place, output, count, may_lack = operand
+        start, output, count, may_lack = operand
         before_end = self.rows.before_end
-        return bool(may_lack or (before_end[output : output + count] <= before_end[place : place + count]).all())
+        return bool(may_lack or (before_end[output : output + count] <= before_end[start : start + count]).all())
 
     def can_copy(self, operand: UnlikeOperand) -> bool:
         """True if a copy has all these rows of an operand."""
-        rows = np.arange(operand.place, operand.place + operand.num_rows)
+        rows = np.arange(operand.start, operand.start + operand.num_rows)
         return self.has_rows(operand) and self.rows.times_alike(operand.output, rows) is not None
 
     def _is_of_node(self, number: int, node: str) -> bool:
@@ -131,12 +131,12 @@ class OperandRows:
         kernel have the whole kernel's rows as well.
         """
         found: dict[tuple[str, str, str, int], list[np.ndarray]] = {}
-        for command, place, count in self._rows_worked_on:
+        for command, start, count in self._rows_worked_on:
             is_forward = isinstance(command, cmd.Propagate)
             learns = command.store_stats if isinstance(command, cmd.Propagate) else command.update
             does = "learn" + " forward" * is_forward if learns else "forward" if is_forward else "backward"
-            before_end = self.rows.before_end[place : place + count]
-            is_first = (self.rows.n[place : place + count] == 0) & (before_end != PADDING)
+            before_end = self.rows.before_end[start : start + count]
+            is_first = (self.rows.n[start : start + count] == 0) & (before_end != PADDING)
             kernel = self.computation.kernels[command.kernel].name
             for operand in _with_derivative(command) if apart and does == "backward" else (-1,):
                 found.setdefault((command.node, does, kernel, operand), []).append(before_end[is_first])
@@ -155,5 +155,5 @@ def _with_derivative(command: cmd.Propagate | cmd.Backprop) -> list[int]:
 
 
 def goes_row_by_row(kernel: KernelInfo) -> bool:
-    """True if the kernel's inputs and output have the same rows, as operands in a shared place must."""
+    """True if the kernel's inputs and output have the same rows, as operands in shared storage must."""
     return kernel.row_by_row or any(promises.propagate_in_place for promises in kernel.inputs)

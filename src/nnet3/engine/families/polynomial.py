@@ -121,8 +121,8 @@ def _polynomial(terms: dict[Monomial, Any]) -> Any:
 
 
 def _without(monomial: Monomial, parameter: Any) -> Monomial:
-    place = monomial.index(parameter)
-    return monomial[:place] + monomial[place + 1 :]
+    position = monomial.index(parameter)
+    return monomial[:position] + monomial[position + 1 :]
 
 
 def _name(parameter: Any) -> str:
@@ -147,14 +147,14 @@ class AffineNumbers:
         """Raises NotAffineError for a product of parameters."""
         terms = [_terms(number) for number in numbers]
         self._constants = np.array([each.get((), 0) for each in terms], dtype=np.int64)
-        factors = [(place, *each) for place, own in enumerate(terms) for each in own.items() if each[0]]
+        factors = [(position, *each) for position, own in enumerate(terms) for each in own.items() if each[0]]
         if any(len(monomial) > 1 for _, monomial, _ in factors):
             raise NotAffineError("something depends on a product of numbers of rows")
-        columns = [(place, monomial[0], factor) for place, monomial, factor in factors]
-        self._place, self._parameter, self._factor = np.array(columns, dtype=np.int64).reshape(-1, 3).T
+        columns = [(position, monomial[0], factor) for position, monomial, factor in factors]
+        self._position, self._parameter, self._factor = np.array(columns, dtype=np.int64).reshape(-1, 3).T
 
     def at(self, parameters: np.ndarray) -> np.ndarray:
         """Returns the numbers for given parameters, (numbers,)."""
         result = self._constants.copy()
-        np.add.at(result, self._place, self._factor * parameters[self._parameter])
+        np.add.at(result, self._position, self._factor * parameters[self._parameter])
         return result

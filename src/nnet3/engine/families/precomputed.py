@@ -72,8 +72,8 @@ def precomputed_tables(computation: NnetComputation, forms: MutableMapping[Entry
     values = {name: [np.zeros((0, columns), np.int64)] for name, columns in _COLUMNS.items()}
     kinds = {name: [np.zeros(0, np.int64)] for name in _COLUMNS}
 
-    def add(table: str, form: int, place: int, block: np.ndarray) -> None:
-        kind = np.full(len(block) + 1, (form << 20) + 4 * place)
+    def add(table: str, form: int, position: int, block: np.ndarray) -> None:
+        kind = np.full(len(block) + 1, (form << 20) + 4 * position)
         kind[0] += 1
         kind[1:] += 2 * (block == NO_TIME).any(axis=1)
         values[table] += [np.zeros((1, block.shape[1]), np.int64), block]
@@ -82,11 +82,11 @@ def precomputed_tables(computation: NnetComputation, forms: MutableMapping[Entry
     for entry, rows in zip(computation.precomputed[1:], computation.precomputed_rows, strict=False):
         form = EntryForm(rows.node, rows.runs_backward, _array_forms(entry) if rows.go_on else None)
         number = forms.setdefault(form, len(forms))
-        for place, block in enumerate((rows.inputs, rows.outputs)):
-            add(_ROWS, number, place, block)
-        for place, array in enumerate(form.arrays or ()):
+        for position, block in enumerate((rows.inputs, rows.outputs)):
+            add(_ROWS, number, position, block)
+        for position, array in enumerate(form.arrays or ()):
             assert entry is not None
-            add(array.table, number, place, entry[array.name].reshape(-1, 1))
+            add(array.table, number, position, entry[array.name].reshape(-1, 1))
     joined = {name: (np.concatenate(values[name]), np.concatenate(kinds[name])) for name in _COLUMNS}
     return {name: NumberTable(*joined[name]) if name == _NUMBERS else table_of(*joined[name]) for name in _COLUMNS}
 

@@ -11,7 +11,7 @@ equal indexes. Commands that move rows between times move the rows existing on b
 not exist, a copy makes the row zero, and an addition leaves the row alone.
 
 The rule holds for existing copies. Passes take copies away (`share_copies`); then the rows that a command finds in a
-room may have a time unlike the command's. The maker of a ragged program knows the rows of each step of a recurrence
+buffer may have a time unlike the command's. The maker of a ragged program knows the rows of each step of a recurrence
 (`steps`), and proves that kernels work on the rows of their nodes (`driver.ragged`).
 """
 
@@ -60,7 +60,7 @@ class RowCounts:
 class RaggedProgram:
     """A program for sequences of one length, generalised to all shorter sequences.
 
-    `template`: the program with a sub-matrix for each slot, and separate side tables for each command.
+    `full`: the program with a sub-matrix for each slot, and separate side tables for each command.
     """
 
     def __init__(self, computation: NnetComputation, distances: Distances, steps: StepsOfNodes | None = None) -> None:
@@ -71,7 +71,7 @@ class RaggedProgram:
             computation = copied
             self.operands = OperandRows(unrolled(computation), IndexRows(computation, distances, steps or {}))
         self.computation = self.operands.computation
-        self.rows, versions, placed = self.operands.rows, self.operands.versions, self.operands.places
+        self.rows, versions, starts_of_commands = self.operands.rows, self.operands.versions, self.operands.starts
         #: True where a kernel wants rows of equal sequences as they are, by entry, length and number of sequences.
         self.in_order: dict[tuple[int, int, int], bool] = {}
         self.entries: list[RaggedEntry | None] = [None] * len(computation.precomputed)
@@ -84,22 +84,22 @@ class RaggedProgram:
         tables: dict[str, Any] = {"index_tables": [], "multi_tables": [], "range_tables": []}
         self._loops = list(iterations_unrolled(computation))
         self._in_iterations = {number for _, iterations in self._loops for number in iterations}
-        made = [self._restricted(number, places, table, tables) for number, places in enumerate(placed)]
+        made = [self._restricted(number, starts, table, tables) for number, starts in enumerate(starts_of_commands)]
         self._zero_orphans(made)
 
         def slot_of(number: int) -> int:
-            return table.plain(number, versions.place(versions.read(number)) if number else -1)
+            return table.plain(number, versions.start(versions.read(number)) if number else -1)
 
         ios = [number for io in (*computation.inputs, *computation.outputs) for number in (io.value, io.deriv)]
-        if any(computation.submatrices[number].matrix in self.rows.rooms for number in ios):
+        if any(computation.submatrices[number].matrix in self.rows.buffers for number in ios):
             raise NotRaggedError("an input or output has no times")
         self._ios = {
-            (io.name, is_deriv): (self.computation.submatrices[number], versions.place(versions.read(number)))
+            (io.name, is_deriv): (self.computation.submatrices[number], versions.start(versions.read(number)))
             for io in (*computation.inputs, *computation.outputs)
             for is_deriv, number in ((False, io.value), (True, io.deriv))
             if number
         }
-        self.template = replace(
+        self.full = replace(
             computation,
             commands=[],
             outside=[OutsideMatrix(o.name, slot_of(o.submatrix), o.writable) for o in computation.outside],
@@ -112,8 +112,8 @@ class RaggedProgram:
         )
         self.slots = table.slots()
         self._number_slots(list(self._rolled(made)))
-        rooms = sorted(set(versions.firsts()))
-        self._room, self._first_of_room, self._room_rows = np.array(rooms, dtype=np.int64).reshape(-1, 3).T
+        buffers = sorted(set(versions.firsts()))
+        self._buffer, self._first_of_buffer, self._buffer_rows = np.array(buffers, dtype=np.int64).reshape(-1, 3).T
         self._matrix_rows = np.array([matrix.num_rows for matrix in computation.matrices], dtype=np.int64)
         based = sorted(self.rows.base)
         self._based = np.array(based, dtype=np.int64)
@@ -121,13 +121,13 @@ class RaggedProgram:
 
     def _number_slots(self, items: list[Command | RaggedLoop]) -> None:
         """Give a number to each sub-matrix common to programs for all lengths: slots outside of loops, then columns."""
-        template = self.template
+        full = self.full
         plain = [(item, command) for item, command in enumerate(items) if not isinstance(command, RaggedLoop)]
         loops = [item for item in items if isinstance(item, RaggedLoop)]
         slots = [(item, slot) for item, command in plain for slot in command.form.operands(command)]
         self._owner, self._slot_of_owner = np.array(slots, dtype=np.int64).reshape(-1, 2).T
-        named = [0, *(o.submatrix for o in template.outside)]
-        named += [number for io in (*template.inputs, *template.outputs) for number in (io.value, io.deriv)]
+        named = [0, *(o.submatrix for o in full.outside)]
+        named += [number for io in (*full.inputs, *full.outputs) for number in (io.value, io.deriv)]
         named += [slot for loop in loops for operands in loop.operands for slot in operands if slot >= 0]
         named += [slot for table in self.tables if isinstance(table.other, Mapping) for slot in table.other]
         used = np.unique(np.concatenate([self._slot_of_owner, np.array(named, dtype=np.int64)]))
@@ -154,11 +154,11 @@ class RaggedProgram:
         self.has_forms = all(table.kind == "index_tables" for table in self.tables)
         #: By what is equal for programs with the same commands: what was derived for all of them.
         self.forms: dict[Hashable, dict[str, Any]] = {}
-        self.template = replace(
-            template,
-            outside=[OutsideMatrix(o.name, number[o.submatrix], o.writable) for o in template.outside],
-            inputs=[IoInfo(io.name, number[io.value], number[io.deriv]) for io in template.inputs],
-            outputs=[IoInfo(io.name, number[io.value], number[io.deriv]) for io in template.outputs],
+        self.full = replace(
+            full,
+            outside=[OutsideMatrix(o.name, number[o.submatrix], o.writable) for o in full.outside],
+            inputs=[IoInfo(io.name, number[io.value], number[io.deriv]) for io in full.inputs],
+            outputs=[IoInfo(io.name, number[io.value], number[io.deriv]) for io in full.outputs],
         )
 
     def is_special(self, command: cmd.Propagate | cmd.Backprop) -> bool:
@@ -223,17 +223,17 @@ class RaggedProgram:
     def _restricted(
         self,
         of_command: int,
-        places: Any,
+        starts: Any,
         slots: DeclaredSlots,
         tables: dict[str, list[np.ndarray]],
     ) -> list[Command]:
-        command, versions, (operands, of_table) = self.computation.commands[of_command], self.operands.versions, places
+        command, versions, (operands, of_table) = self.computation.commands[of_command], self.operands.versions, starts
         numbers = command.form.operands(command)
         if isinstance(command, cmd.AllocMatrix | cmd.DeallocMatrix | cmd.CompressMatrix | cmd.DecompressMatrix):
             return [with_operands(command, [slots.whole(numbers[0])])]
         if isinstance(command, cmd.SetConst) and isinstance(operands[0], tuple) and self._is_of_all_rows(numbers[0]):
             return [with_operands(command, [slots.whole(numbers[0])])]
-        at = [versions.place(place) for place in operands]
+        at = [versions.start(start) for start in operands]
         if isinstance(command, cmd.MatrixCopy | cmd.MatrixAdd) and max(at) >= 0:
             return self._moved(of_command, command, at[0], at[1], slots, tables)
         if isinstance(command, cmd.CopyRows | cmd.AddRows) and of_command in self._in_iterations and min(at) >= 0:
@@ -242,7 +242,7 @@ class RaggedProgram:
             if moved is not None:
                 return moved
         self._check_rows(command, at)
-        plain = [slots.plain(number, place) for number, place in zip(numbers, at, strict=True)]
+        plain = [slots.plain(number, start) for number, start in zip(numbers, at, strict=True)]
         if of_command in self.operands.added:
             some = slots.limited(numbers[-1], at[-1], self.operands.added[of_command])
             copies = [cmd.MatrixCopy(plain[-1], plain[1])] if plain[-1] != plain[1] else []
@@ -258,9 +258,9 @@ class RaggedProgram:
             own, count = at[0], self.computation.submatrices[numbers[0]].num_rows
             other: int | dict[int, int] = at[-1]
             if kind == "multi_tables":
-                places_of = {number: versions.place(place) for number, place in of_table.items()}
-                slot_of = {number: slots.plain(number, place) for number, place in places_of.items()}
-                other = {slot_of[number]: place for number, place in places_of.items()}
+                starts_of = {number: versions.start(start) for number, start in of_table.items()}
+                slot_of = {number: slots.plain(number, start) for number, start in starts_of.items()}
+                other = {slot_of[number]: start for number, start in starts_of.items()}
                 mapped = np.array([slot_of.get(number, -1) for number in table[:, 0].tolist()], dtype=np.int32)
                 table = np.stack([mapped, table[:, 1]], axis=1)
             restricted = with_values(restricted, **{name: self._add_table(tables, kind, table, own, count, other)})
@@ -272,7 +272,7 @@ class RaggedProgram:
             return
         numbers = command.form.operands(command)
         rows = [(at_, self.computation.submatrices[n].num_rows) for at_, n in zip(at, numbers, strict=True) if at_ >= 0]
-        if any(count != rows[0][1] or not self.rows.same(rows[0][0], place, count) for place, count in rows[1:]):
+        if any(count != rows[0][1] or not self.rows.same(rows[0][0], start, count) for start, count in rows[1:]):
             raise NotRaggedError(
                 f"command {type(command).__name__} works on rows of several times: only MatrixCopy, MatrixAdd and "
                 "commands with tables move rows between times"
@@ -322,12 +322,12 @@ class RaggedProgram:
         inputs = SideRows(-1, made_of.inputs) if has_own else outputs
         return RaggedEntry(command.node, made_of.runs_backward, orders_rows, inputs, outputs)
 
-    def place_entries(self, rules: KernelRules) -> None:
+    def locate_entries(self, rules: KernelRules) -> None:
         """Say whose rows kernels look for that may want them in another order."""
         for number, entry in enumerate(self.entries):
             if entry is not None and entry.orders_rows:
                 info = MatrixInfo(rules.operand(entry.node), False, entry.inputs.indexes)
-                inputs = entry.inputs._replace(place=self.rows.place_of(info))
+                inputs = entry.inputs._replace(start=self.rows.start_of(info))
                 self.entries[number] = replace(entry, inputs=inputs)
 
     # ---- for given lengths ----
@@ -344,7 +344,7 @@ class RaggedProgram:
     def existing_rows(self, shorter: Sequence[int]) -> dict[tuple[str, bool], np.ndarray]:
         """Returns a mask of the remaining rows of each input and output, (rows,); by name, and True for derivatives."""
         exists = self._exists(shorter)
-        return {key: exists[place : place + block.num_rows] for key, (block, place) in self._ios.items() if place >= 0}
+        return {key: exists[start : start + block.num_rows] for key, (block, start) in self._ios.items() if start >= 0}
 
     def counted(self, shorter: Sequence[int]) -> RowCounts:
         """Returns the rows that remain if sequences are so many frames shorter, the longest first."""
@@ -353,9 +353,9 @@ class RaggedProgram:
         np.cumsum(exists, out=count[1:])
         matrix_rows = self._matrix_rows.copy()
         matrix_rows[self._based] = count[self._base + matrix_rows[self._based]] - count[self._base]
-        in_rooms = count[self._first_of_room + self._room_rows] - count[self._first_of_room]
-        matrix_rows[self._room] = 0
-        np.maximum.at(matrix_rows, self._room, in_rooms)
+        in_buffers = count[self._first_of_buffer + self._buffer_rows] - count[self._first_of_buffer]
+        matrix_rows[self._buffer] = 0
+        np.maximum.at(matrix_rows, self._buffer, in_buffers)
         np.maximum(matrix_rows[1:], 1, out=matrix_rows[1:])  # one row that nobody uses where none exists
         slots = self.slots
         start = slots.start + count[slots.begin] - count[slots.origin]

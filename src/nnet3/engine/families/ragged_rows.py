@@ -1,4 +1,4 @@
-"""Rows of a program by how far before the end of their node they are, and the contents of rooms of one time step."""
+"""Rows of a program by how far before the end of their node they are, and the contents of buffers for one time step."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Distances = Callable[[MatrixInfo], np.ndarray]
 #: The rows of each step in which the kernel of a node computes, in their order.
 StepsOfNodes = Mapping[str, Sequence[IndexTable]]
 
-#: The place of an operand's first row in the list of all indexes: a number, or the number of a version and a distance
+#: The number of an operand's first row among all indexes, or the number of a version and a distance
 #: from its first row; None for operands without samples.
-Place = int | tuple[int, int] | None
+RowStart = int | tuple[int, int] | None
 
 
 class IndexRows:
@@ -38,17 +38,17 @@ class IndexRows:
 
     def __init__(self, computation: NnetComputation, distances: Distances, steps: StepsOfNodes) -> None:
         self.base: dict[int, int] = {}
-        self.rooms: set[int] = set()
+        self.buffers: set[int] = set()
         self._distances = distances
         self._known: dict[bytes, int] = {}
         self._new = [np.zeros((0, 2), np.int64)]
         self._size = 0
         self.of_entries = {
-            entry: self._place(MatrixInfo(rows.node, False, rows.outputs))
+            entry: self._start(MatrixInfo(rows.node, False, rows.outputs))
             for entry, rows in enumerate(computation.precomputed_rows, 1)
         }
         self.of_steps = {
-            node: [self._place(MatrixInfo(node, False, rows)) for rows in tables] for node, tables in steps.items()
+            node: [self._start(MatrixInfo(node, False, rows)) for rows in tables] for node, tables in steps.items()
         }
         for matrix in range(1, len(computation.matrices)):
             info = computation.matrix_info.get(matrix)
@@ -57,12 +57,12 @@ class IndexRows:
             if info is None or info.indexes is None:
                 raise NotRaggedError(f"the rows of matrix m{matrix} have no indexes")
             if (info.indexes[:, T] == NO_TIME).all():
-                self.rooms.add(matrix)
+                self.buffers.add(matrix)
             else:
-                self.base[matrix] = self._place(info)
+                self.base[matrix] = self._start(info)
         self.n, self.before_end = np.concatenate(self._new).T.copy()
 
-    def _place(self, info: MatrixInfo) -> int:
+    def _start(self, info: MatrixInfo) -> int:
         is_padding = info.indexes[:, T] == NO_TIME  # type: ignore[index]
         keys = np.stack([info.indexes[:, N], np.where(is_padding, PADDING, self._distances(info))], axis=1)  # type: ignore[index]
         name = keys.tobytes()
@@ -72,16 +72,16 @@ class IndexRows:
             self._size += len(keys)
         return self._known[name]
 
-    def place_of(self, info: MatrixInfo) -> int:
-        """Returns the place of the rows of a node, which may have no matrix."""
-        size, place = self._size, self._place(info)
+    def start_of(self, info: MatrixInfo) -> int:
+        """Returns the start of the rows of a node, which may have no matrix."""
+        size, start = self._size, self._start(info)
         if self._size > size:
             n, before_end = self._new[-1].T
             self.n, self.before_end = np.append(self.n, n), np.append(self.before_end, before_end)
-        return place
+        return start
 
     def steps_of_commands(self, commands: Sequence[Command]) -> dict[int, int]:
-        """Returns the places of the rows on which kernels work in the steps of recurrences, by number of the command.
+        """Returns the starts of the rows on which kernels work in the steps of recurrences, by number of the command.
 
         Backward, steps come in the opposite order; whoever learns of all rows together does so after the last one.
         """
@@ -92,9 +92,9 @@ class IndexRows:
                 if isinstance(command, kind) and command.node in self.of_steps:
                     of_node.setdefault(command.node, {}).setdefault(command.kernel, []).append(number)
             for node, numbers in ((node, each) for node, of_kernel in of_node.items() for each in of_kernel.values()):
-                places = self.of_steps[node][::direction]
-                if len(numbers) == len(places) or (kind is Backprop and len(numbers) == len(places) + 1):
-                    found.update(zip(numbers, places, strict=False))
+                starts = self.of_steps[node][::direction]
+                if len(numbers) == len(starts) or (kind is Backprop and len(numbers) == len(starts) + 1):
+                    found.update(zip(numbers, starts, strict=False))
         return found
 
     def same(self, one: int, other: int, count: int) -> bool:
@@ -105,19 +105,19 @@ class IndexRows:
         )
 
     def begin_alike(self, one: int, other: int, count: int) -> bool:
-        """True if the existing rows at place `one` are always the first of the existing rows at place `other`."""
+        """True if the existing rows from `one` on are always the first of the existing rows from `other` on."""
         times = self.single_time(one, count), self.single_time(other, count)
         if None in times or not np.array_equal(self.n[one : one + count], self.n[other : other + count]):
             return False
         return times[0] <= times[1]  # type: ignore[operator]
 
-    def times_alike(self, place: int, others: np.ndarray) -> np.ndarray | None:
+    def times_alike(self, start: int, others: np.ndarray) -> np.ndarray | None:
         """Returns the beginnings of runs of adjacent rows, each run of one time, and the number of rows.
 
-        `others`: the place of the partner of each row from `place` on, -1 for none. None if rows of several
+        `others`: the index of the partner of each row from `start` on, -1 for none. None if rows of several
         sequences meet. The existing rows come first in a run, and so do the existing rows' partners.
         """
-        own, is_none = np.arange(place, place + len(others)), others < 0
+        own, is_none = np.arange(start, start + len(others)), others < 0
         others = np.where(is_none, own, others)
         if not np.array_equal(self.n[own], self.n[others]):
             return None
@@ -132,27 +132,28 @@ class IndexRows:
         return int(times[0]) if (times == times[0]).all() and (n[1:] >= n[:-1]).all() else None
 
 
-class RoomVersions:
-    """The contents of rooms: each write makes a new version, with the times of its users."""
+class BufferVersions:
+    """The contents of step buffers: each write makes a new version, with the times of its users."""
 
     def __init__(self, computation: NnetComputation, rows: IndexRows) -> None:
         self._computation, self._rows = computation, rows
         blocks = np.array(computation.submatrices, dtype=np.int64).reshape(len(computation.submatrices), -1)
-        used = rows.rooms.intersection(blocks[:, 0].tolist())
-        rooms = {room: blocks[blocks[:, 0] == room] for room in sorted(used)}
-        #: By room where its blocks begin and end, as rows and as columns, and the version of each cell between these.
+        used = rows.buffers.intersection(blocks[:, 0].tolist())
+        buffers = {buffer: blocks[blocks[:, 0] == buffer] for buffer in sorted(used)}
+        #: By buffer where its blocks begin and end, as rows and as columns, and the version of each cell between these.
         self._cuts = {
-            room: [np.unique([own[:, i], own[:, i] + own[:, i + 1]]) for i in (1, 3)] for room, own in rooms.items()
+            buffer: [np.unique([own[:, i], own[:, i] + own[:, i + 1]]) for i in (1, 3)]
+            for buffer, own in buffers.items()
         }
-        self._now = {room: np.full([len(cut) - 1 for cut in cuts], -1) for room, cuts in self._cuts.items()}
+        self._now = {buffer: np.full([len(cut) - 1 for cut in cuts], -1) for buffer, cuts in self._cuts.items()}
         self._known_cells: dict[int, np.ndarray] = {}
         self._parent: list[int] = []
-        self._first: list[int] = []  # the place of row 0 of the room, -1 as long as it is not known
+        self._first: list[int] = []  # the index of row 0 of the buffer, -1 as long as it is not known
         self._size: list[int] = []  # of so many rows
-        self.rooms: list[int] = []
+        self.buffers: list[int] = []
 
-    def read(self, number: int) -> Place:
-        """Returns the place of a sub-matrix that is read or updated."""
+    def read(self, number: int) -> RowStart:
+        """Returns the start of a sub-matrix that is read or updated."""
         block = self._computation.submatrices[number]
         if block.matrix in self._rows.base:
             return self._rows.base[block.matrix] + block.row_offset
@@ -167,8 +168,8 @@ class RoomVersions:
             self._join(version, other)
         return version, block.row_offset
 
-    def write(self, number: int) -> Place:
-        """Returns the place of a sub-matrix that is overwritten."""
+    def write(self, number: int) -> RowStart:
+        """Returns the start of a sub-matrix that is overwritten."""
         block = self._computation.submatrices[number]
         if block.matrix not in self._now:
             return self.read(number)
@@ -176,27 +177,27 @@ class RoomVersions:
         self._parent.append(len(self._parent))
         self._first.append(-1)
         self._size.append(0)
-        self.rooms.append(block.matrix)
+        self.buffers.append(block.matrix)
         return len(self._parent) - 1, block.row_offset
 
     def _cells(self, number: int) -> np.ndarray:
-        """Returns the versions of the cells of a sub-matrix of a room, (rows, columns), which may be written to."""
+        """Returns the versions of the cells of a sub-matrix of a buffer, (rows, columns), which may be written to."""
         if number not in self._known_cells:
-            room, *block = self._computation.submatrices[number][:5]
+            buffer, *block = self._computation.submatrices[number][:5]
             cells = [
                 slice(*cut.searchsorted([at, at + n]))
-                for cut, at, n in zip(self._cuts[room], block[::2], block[1::2], strict=True)
+                for cut, at, n in zip(self._cuts[buffer], block[::2], block[1::2], strict=True)
             ]
-            self._known_cells[number] = self._now[room][tuple(cells)]
+            self._known_cells[number] = self._now[buffer][tuple(cells)]
         return self._known_cells[number]
 
-    def unify(self, one: Place, other: Place, count: int) -> None:
+    def unify(self, one: RowStart, other: RowStart, count: int) -> None:
         """Note that two operands of `count` rows have equal indexes."""
         if one is None or other is None:
             raise NotRaggedError("rows with and without samples meet")
         if isinstance(one, tuple) and isinstance(other, tuple):
             if one[1] != other[1]:
-                raise NotRaggedError("rows of two rooms meet at different places")
+                raise NotRaggedError("rows of two buffers meet at different offsets")
             self._join(one[0], other[0])
         elif isinstance(one, tuple):
             self._settle(one[0], other - one[1], one[1] + count)  # type: ignore[operator]
@@ -205,29 +206,29 @@ class RoomVersions:
         elif not self._rows.same(one, other, count):
             raise NotRaggedError("a command that works row by row has operands of different times")
 
-    def place(self, place: Place) -> int:
-        """Returns the place as a number, once all is known; -1 for operands without samples."""
-        if not isinstance(place, tuple):
-            return -1 if place is None else place
-        root = self._root(place[0])
+    def start(self, start: RowStart) -> int:
+        """Returns the start as a number, once all is known; -1 for operands without samples."""
+        if not isinstance(start, tuple):
+            return -1 if start is None else start
+        root = self._root(start[0])
         first = self._first[root]
-        if first < 0 or place[1] >= self._size[root]:
-            raise NotRaggedError(f"nothing says which times rows of matrix m{self.rooms[place[0]]} have")
-        return first + place[1]
+        if first < 0 or start[1] >= self._size[root]:
+            raise NotRaggedError(f"nothing says which times rows of matrix m{self.buffers[start[0]]} have")
+        return first + start[1]
 
-    def known(self, place: Place) -> Place:
-        """Returns the place as a number, if it is known."""
-        return self.place(place) if isinstance(place, tuple) and self.is_known(place) else place
+    def known(self, start: RowStart) -> RowStart:
+        """Returns the start as a number, if it is known."""
+        return self.start(start) if isinstance(start, tuple) and self.is_known(start) else start
 
-    def is_known(self, place: Place) -> bool:
-        return not isinstance(place, tuple) or self._first[self._root(place[0])] >= 0
+    def is_known(self, start: RowStart) -> bool:
+        return not isinstance(start, tuple) or self._first[self._root(start[0])] >= 0
 
     def firsts(self) -> Iterator[tuple[int, int, int]]:
-        """Yields rooms, with the place of row 0 at some time, and the number of rows then."""
-        for version, room in enumerate(self.rooms):
+        """Yields buffers, with the index of row 0 at some time, and the number of rows then."""
+        for version, buffer in enumerate(self.buffers):
             root = self._root(version)
             if self._first[root] >= 0:
-                yield room, self._first[root], self._size[root]
+                yield buffer, self._first[root], self._size[root]
 
     def _root(self, version: int) -> int:
         while self._parent[version] != version:
@@ -238,7 +239,7 @@ class RoomVersions:
         root = self._root(version)
         known = self._first[root]
         if first < 0 or (known >= 0 and not self._rows.same(known, first, min(size, self._size[root]))):
-            raise NotRaggedError(f"rows of matrix m{self.rooms[root]} are of two times at once")
+            raise NotRaggedError(f"rows of matrix m{self.buffers[root]} are of two times at once")
         if size > self._size[root]:
             self._first[root], self._size[root] = first, size
 

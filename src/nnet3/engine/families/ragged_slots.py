@@ -60,18 +60,18 @@ class DeclaredSlots:
         self.blocks: list[SubMatrix] = []
         self.plain(0, -1)
 
-    def plain(self, number: int, place: int) -> int:
-        """Returns the slot of a sub-matrix with its first row at `place`, -1 for a sub-matrix without samples."""
+    def plain(self, number: int, start: int) -> int:
+        """Returns the slot of a sub-matrix with its first row at index `start`, -1 for a sub-matrix without samples."""
         block = self._computation.submatrices[number]
-        if place < 0:
+        if start < 0:
             return self._add(number, block.row_offset, block.num_rows, 0, 0, 0, 0)
-        return self.limited(number, place, place)
+        return self.limited(number, start, start)
 
-    def limited(self, number: int, place: int, to: int, part: range | None = None) -> int:
-        """Returns as many rows from the beginning of a part as remain of those at place `to`, by default of all."""
+    def limited(self, number: int, start: int, to: int, part: range | None = None) -> int:
+        """Returns as many rows from the beginning of a part as remain of those from `to` on, by default of all."""
         block = self._computation.submatrices[number]
         part = part or range(block.num_rows)
-        return self._add(number, 0, 0, place + part.start, place - block.row_offset, to, to + len(part))
+        return self._add(number, 0, 0, start + part.start, start - block.row_offset, to, to + len(part))
 
     def whole(self, number: int) -> int:
         return self._add(number, 0, 0, 0, 0, 0, 0, whole=1)
@@ -92,19 +92,19 @@ class DeclaredSlots:
 
 
 class SideRows(NamedTuple):
-    """Rows of one side of a kernel: the place of the first row and the indexes of all."""
+    """Rows of one side of a kernel: the start among all indexes and the indexes."""
 
-    place: int
+    start: int
     indexes: IndexTable
 
 
 class UnlikeOperand(NamedTuple):
-    """The place of an operand, and the place of equally many rows, at unequal times, of its kernel's output.
+    """The start of an operand, and the start of equally many rows, at unequal times, of its kernel's output.
 
     `may_lack`: where the operand has no row, the kernel computes as if the row were zero.
     """
 
-    place: int
+    start: int
     output: int
     num_rows: int
     may_lack: bool
@@ -123,9 +123,9 @@ class RaggedEntry:
 
 @dataclass(frozen=True, eq=False)
 class SideTable:
-    """A side table of a command and the places of its rows.
+    """A side table of a command and the starts of its rows.
 
-    `own`: the place of the first row of the operand with a row for each entry, -1 without samples.
+    `own`: the start of the operand with a row for each entry, -1 without samples.
     """
 
     kind: str
@@ -163,10 +163,10 @@ def loop_of(repeat: cmd.Repeat, iterations: Sequence[Sequence[Command]]) -> Ragg
     arrays: list[np.ndarray] = []
     body: list[Command] = []
     of_body: list[tuple[int, ...]] = []
-    places = [iterations[place :: repeat.length] for place in range(repeat.length)]
-    if any(len(made) != len(of_iterations[0]) for of_iterations in places for made in of_iterations):
+    alike = [iterations[position :: repeat.length] for position in range(repeat.length)]
+    if any(len(made) != len(of_iterations[0]) for of_iterations in alike for made in of_iterations):
         return None
-    for each in chain.from_iterable(zip(*of_iterations, strict=True) for of_iterations in places):
+    for each in chain.from_iterable(zip(*of_iterations, strict=True) for of_iterations in alike):
         first = each[0]
         if first.form.table_fields or any(type(command) is not type(first) for command in each):
             return None

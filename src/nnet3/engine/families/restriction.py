@@ -89,8 +89,8 @@ class Restriction:
             kept = ragged.forms[key] = {}
             program = self._program()
             return replace(program, row_numbers=self._row_numbers(tables, precomputed, kept))
-        rows, template = self._row_numbers(tables, precomputed, kept), ragged.template
-        return lazy_like(template, again, rows, inputs=template.inputs, outputs=template.outputs)
+        rows, full = self._row_numbers(tables, precomputed, kept), ragged.full
+        return lazy_like(full, again, rows, inputs=full.inputs, outputs=full.outputs)
 
     def _row_numbers(
         self, tables: Sequence[np.ndarray], precomputed: Sequence[Entry], kept: dict[str, Any]
@@ -106,17 +106,17 @@ class Restriction:
         return self._entries
 
     def _program(self) -> NnetComputation:
-        template = self.ragged.template
+        full = self.ragged.full
         precomputed, commands, tables = self._precomputed(), self._commands(), self._tables()
-        blocks, counts, first = self._blocks(), self.matrix_rows.tolist(), len(template.matrices)
-        matrices = [Matrix(rows, *matrix[1:]) for rows, matrix in zip(counts, template.matrices, strict=True)]
-        infos = {matrix: self._info(matrix, info) for matrix, info in template.matrix_info.items()}
-        for number, (place, matrix, info) in enumerate(self._ordered, first):
-            blocks[place, 0] = number
+        blocks, counts, first = self._blocks(), self.matrix_rows.tolist(), len(full.matrices)
+        matrices = [Matrix(rows, *matrix[1:]) for rows, matrix in zip(counts, full.matrices, strict=True)]
+        infos = {matrix: self._info(matrix, info) for matrix, info in full.matrix_info.items()}
+        for number, (submatrix, matrix, info) in enumerate(self._ordered, first):
+            blocks[submatrix, 0] = number
             matrices.append(matrix)
             infos[number] = info
         return replace(
-            template,
+            full,
             matrices=matrices,
             submatrices=list(starmap(SubMatrix, blocks.tolist())),
             iterations=self._iterations,
@@ -133,8 +133,8 @@ class Restriction:
         columns = slots.matrix, self.start, self.rows, slots.column, slots.columns
         blocks = np.stack([column[chosen] for column in columns], axis=1)
         blocks[(blocks[:, 2] == 0) & (blocks[:, 0] > 0), 1:3] = 0, 1  # nobody uses them
-        for place, matrix, _ in self._ordered:
-            blocks[place] = 0, 0, matrix.num_rows, 0, matrix.num_cols
+        for submatrix, matrix, _ in self._ordered:
+            blocks[submatrix] = 0, 0, matrix.num_rows, 0, matrix.num_cols
         return blocks
 
     def _form_key(self, tables: Sequence[np.ndarray]) -> Hashable:
@@ -192,7 +192,7 @@ class Restriction:
             yield from self._iteration(loop, iteration)
 
     def _cut(self, loop: RaggedLoop) -> tuple[int, int]:
-        """Returns the iterations [first, end) of the Repeat, and notes the places of its sub-matrices in these
+        """Returns the iterations [first, end) of the Repeat, and notes the positions of its sub-matrices in these
         iterations."""
         if id(loop) in self._cuts:
             return self._cuts[id(loop)]
@@ -237,10 +237,10 @@ class Restriction:
 
     def _new_ordered(self, node: str, slot: int, order: RowOrder) -> int:
         """Returns the sub-matrix of a new matrix for the rows of a slot in this order."""
-        template = self.ragged.template
+        full = self.ragged.full
         base, columns = int(self.ragged.slots.matrix[slot]), int(self.ragged.slots.columns[slot])
-        is_deriv = base in template.matrix_info and template.matrix_info[base].is_deriv
-        matrix = Matrix(len(order.indexes), columns, template.matrices[base].dtype)
+        is_deriv = base in full.matrix_info and full.matrix_info[base].is_deriv
+        matrix = Matrix(len(order.indexes), columns, full.matrices[base].dtype)
         self._ordered.append(
             (len(self._chosen), matrix, MatrixInfo(node, is_deriv, self.orders.renumbered(order.indexes)))
         )
@@ -293,7 +293,7 @@ class Restriction:
         """Returns the side tables, with rows that exist."""
         result: dict[str, Any] = {"index_tables": [], "multi_tables": [], "range_tables": []}
         for table in self.ragged.tables:
-            values = getattr(self.ragged.template, table.kind)[table.number]
+            values = getattr(self.ragged.full, table.kind)[table.number]
             if table.own >= 0:
                 values = values[self.exists[table.own : table.own + table.count]]
             result[table.kind].append(self._table(table, values).astype(np.int32))
@@ -307,11 +307,11 @@ class Restriction:
         assert isinstance(other, int)
         if other < 0:
             return values
-        places = other + values.astype(np.int64)
+        indexes = other + values.astype(np.int64)
         if table.kind == "range_tables":
-            return self.count[places] - self.count[other]
-        found = (values >= 0) & self.exists[np.maximum(places, 0)]
-        return np.where(found, self.count[places] - self.count[other], -1)
+            return self.count[indexes] - self.count[other]
+        found = (values >= 0) & self.exists[np.maximum(indexes, 0)]
+        return np.where(found, self.count[indexes] - self.count[other], -1)
 
     def _multi_table(self, table: SideTable, values: np.ndarray) -> np.ndarray:
         assert not isinstance(table.other, int)
@@ -319,8 +319,8 @@ class Restriction:
         which = which.reshape(-1)
         first = np.array([table.other.get(slot, -1) for slot in slots.tolist()], dtype=np.int64)[which]
         row = values[:, 1].astype(np.int64)
-        places = np.maximum(first + row, 0)
-        found = (values[:, 0] >= 0) & ((first < 0) | self.exists[places])
-        row = np.where(first < 0, row, self.count[places] - self.count[np.maximum(first, 0)])
+        indexes = np.maximum(first + row, 0)
+        found = (values[:, 0] >= 0) & ((first < 0) | self.exists[indexes])
+        row = np.where(first < 0, row, self.count[indexes] - self.count[np.maximum(first, 0)])
         number = np.array([self._number(max(slot, 0)) for slot in slots.tolist()], dtype=np.int64)[which]
         return np.where(found[:, None], np.stack([number, row], axis=1), -1)

@@ -14,8 +14,8 @@ from nnet3.engine.ir.declarations import REFERS_TO_NONE, Command, with_values
 
 
 @dataclass(frozen=True)
-class Template:
-    """Commands that differ in numbers only: a sample command, and the places of numbers in a row of the table.
+class CommandPattern:
+    """Commands that differ in numbers only: a sample command, and the positions of numbers in a row of the table.
 
     Each operand has two numbers, first row and rows; each further field has one, behind the numbers of all operands.
     """
@@ -28,7 +28,9 @@ class Template:
 class RolledCommands:
     """The commands of a family as functions of k. The numbers of their sub-matrices are the same for all k."""
 
-    def __init__(self, pieces: Iterable[TablePiece], templates: Sequence[Template], numbers: type = np.int64) -> None:
+    def __init__(
+        self, pieces: Iterable[TablePiece], patterns: Sequence[CommandPattern], numbers: type = np.int64
+    ) -> None:
         """Raises NotAffineError if a number moves on from iteration to iteration in a way that a Repeat cannot say.
 
         `numbers`: the type of the pieces' numbers; `object` where they depend on parameters.
@@ -37,7 +39,7 @@ class RolledCommands:
         self._changing: list[tuple[int, str, int, int]] = []  # command, field, and its number: base + k * slope
         self._numbers: dict[tuple[int, ...], int] = {}  # of blocks, see `blocks_at`
         for piece in pieces:
-            self._add(piece, templates)
+            self._add(piece, patterns)
         blocks = list(self._numbers)
         self._blocks: np.ndarray = np.array(blocks, dtype=numbers).reshape(-1, 8)
 
@@ -53,7 +55,7 @@ class RolledCommands:
             commands[position] = with_values(commands[position], **{name: base + k * slope})
         return commands
 
-    def _add(self, piece: TablePiece, templates: Sequence[Template]) -> None:
+    def _add(self, piece: TablePiece, patterns: Sequence[CommandPattern]) -> None:
         header = len(self._commands)
         if piece.more_iterations:
             self._commands.append(Repeat(piece.iterations, len(piece.kinds)))
@@ -61,7 +63,7 @@ class RolledCommands:
         steps: dict[str, set[int]] = {name: set() for name in REFERS_TO_NONE}
         rows = (piece.base.tolist(), piece.slope.tolist(), piece.step.tolist())
         for kind, *numbers in zip(piece.kinds.tolist(), *rows, strict=True):
-            self._write(templates[kind], numbers, steps)
+            self._write(patterns[kind], numbers, steps)
         if any(len(found) > 1 for found in steps.values()):
             raise NotAffineError("commands: memos of one iteration do not move on alike")
         if piece.more_iterations:
@@ -69,20 +71,20 @@ class RolledCommands:
             repeat = self._commands[header]
             self._commands[header] = with_values(repeat, memo_step=memo_step, precomputed_step=precomputed_step)
 
-    def _write(self, template: Template, numbers: Sequence[Sequence[int]], steps: dict[str, set[int]]) -> None:
+    def _write(self, pattern: CommandPattern, numbers: Sequence[Sequence[int]], steps: dict[str, set[int]]) -> None:
         """Add a command, and by how much its references move on; `numbers` are base, slope and step of its row."""
         base, slope, step = numbers
-        form, end = template.command.form, 2 * len(template.blocks)
+        form, end = pattern.command.form, 2 * len(pattern.blocks)
         if any(step[1:end:2]):
             raise NotAffineError("commands: a block has other rows in each iteration")
         operands = [
             self._number((matrix, *base[i : i + 2], column, columns, step[i], *slope[i : i + 2])) if matrix else 0
-            for i, (matrix, column, columns) in zip(range(0, end, 2), template.blocks, strict=True)
+            for i, (matrix, column, columns) in zip(range(0, end, 2), pattern.blocks, strict=True)
         ]
-        others = dict(zip(template.others, base[end:], strict=False))
-        command = with_values(template.command, **dict(form.values_of_operands(template.command, operands)), **others)
+        others = dict(zip(pattern.others, base[end:], strict=False))
+        command = with_values(pattern.command, **dict(form.values_of_operands(pattern.command, operands)), **others)
         references = dict(form.references(command))
-        for name, change, move in zip(template.others, slope[end:], step[end:], strict=False):
+        for name, change, move in zip(pattern.others, slope[end:], step[end:], strict=False):
             if name in references:
                 steps[references[name]].add(move)
             elif move:

@@ -17,7 +17,7 @@ from nnet3.engine.families.continued import Continued, ContinuedTwice, NotAffine
 from nnet3.engine.families.family import ProgramFamily, ShapeFamily
 from nnet3.engine.families.rolled import RolledCommands
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.nests import Loop, Nest, Part
+from nnet3.engine.ir.nests import Loop, Nest, NestItem
 from nnet3.engine.ir.program_tables import Matrix, MatrixInfo, OutsideMatrix, SubMatrix
 
 _MIXED = "its rows are neither those of one time after the other nor those of one sequence after the other"
@@ -46,7 +46,7 @@ def symbolic(family: ProgramFamily, k: Any, shapes: ShapeFamily | None = None, n
         },
         kernels=first.kernels,
     )
-    program = RolledCommands(made["commands"].pieces(), family.templates, object)
+    program = RolledCommands(made["commands"].pieces(), family.patterns, object)
     result.add_submatrices(program.blocks_at(k))
     result.commands = program.commands_at(k)
     result.outside = [
@@ -66,21 +66,21 @@ def _rows_of_matrices(result: NnetComputation, nest: Nest) -> Nest:
     def pair(row: Any) -> Any:
         if isinstance(row, Loop):
             return Loop(row.count, row.fewest, lambda iteration: list(map(pair, row.iteration(iteration))))
-        matrix, offset, _, column, columns, place = row
+        matrix, offset, _, column, columns, position = row
         if matrix < 0:
             return -1, -1
         whole = SubMatrix(matrix, 0, result.matrices[matrix].num_rows, column, columns)
-        return result.find_or_add(whole), offset + place
+        return result.find_or_add(whole), offset + position
 
     return Nest(list(map(pair, nest.parts)))
 
 
 def _sheets(tables: Continued | ContinuedTwice, number: int) -> tuple[list[TablePiece], list[TablePiece]]:
     """Returns the pieces, repeated in n, of the two tables of a table for all k."""
-    place = 2 * tables.numbers[number]
+    position = 2 * tables.numbers[number]
     if isinstance(tables, ContinuedTwice):
-        return list(tables.sheets.pieces(place)), list(tables.sheets.pieces(place + 1))
-    one, other = map(_once, tables.tables[place : place + 2])
+        return list(tables.sheets.pieces(position)), list(tables.sheets.pieces(position + 1))
+    one, other = map(_once, tables.tables[position : position + 2])
     return [one], [other]
 
 
@@ -104,7 +104,7 @@ class _Piece:
     parts: list[tuple[Any, int, _Rows]]
 
     def loop(self, k: Any) -> Loop:
-        def rows_in_turn(rows: _Rows, i: Any) -> Callable[[Any], list[Part]]:
+        def rows_in_turn(rows: _Rows, i: Any) -> Callable[[Any], list[NestItem]]:
             return lambda j: [tuple((base + slope * k + step * i).tolist()) for base, slope, step in rows(j)]
 
         return Loop(
@@ -121,7 +121,7 @@ class _Table:
         """`pieces`, `rows`: the two tables that say a table for all k, as pieces repeated in n."""
         self._rows, self._n = rows, n
         #: The piece of `pieces`, its iteration and the row of each row for n = 0.
-        self._places = [
+        self._positions = [
             (piece, iteration, row)
             for piece in pieces
             for iteration in range(piece.iterations)
@@ -134,53 +134,53 @@ class _Table:
             raise NotAffineError("there are commands for each sequence")
         kinds = np.concatenate([piece.kinds for piece in self._rows])
         rows = [row for piece in self._rows for row in self._rows_of(piece)(0)]
-        for place, (first, end) in enumerate(pairwise([*np.flatnonzero(kinds & 1).tolist(), len(kinds)])):
-            own = self._piece(place)
+        for position, (first, end) in enumerate(pairwise([*np.flatnonzero(kinds & 1).tolist(), len(kinds)])):
+            own = self._piece(position)
             base, slope, step = np.stack(rows[first:end], axis=1)
             yield TablePiece(own.iterations, own.more_iterations, base, slope, step, kinds[first:end] >> 1)
 
-    def loops(self, k: Any) -> list[Part]:
+    def loops(self, k: Any) -> list[NestItem]:
         """Returns the pieces as loops in k, of loops in n or inside of them."""
-        found: list[Part] = []
-        place, own = 0, _Piece(0, 0, 0, [])
+        found: list[NestItem] = []
+        position, own = 0, _Piece(0, 0, 0, [])
         for piece in self._rows:
             begins = np.flatnonzero(piece.kinds & 1).tolist()
             rows, count = self._rows_of(piece), piece.iterations + self._n * piece.more_iterations
             if piece.more_iterations and begins:
-                found.append(Loop(count, piece.iterations, self._sequences(piece, begins, place, rows, k)))
-                place += len(begins) * piece.iterations
+                found.append(Loop(count, piece.iterations, self._sequences(piece, begins, position, rows, k)))
+                position += len(begins) * piece.iterations
             elif piece.more_iterations:
                 own.parts.append((count, piece.iterations, rows))
             else:
                 for first, end in pairwise(sorted({0, *begins, len(piece.kinds)})):
                     if first in begins:
-                        own = self._piece(place)
+                        own = self._piece(position)
                         found.append(own.loop(k))
-                        place += 1
+                        position += 1
                     own.parts.append(_alone(rows(0)[first:end]))
         return found
 
     def _sequences(
-        self, piece: TablePiece, begins: list[int], place: int, rows: _Rows, k: Any
-    ) -> Callable[[Any], list[Part]]:
+        self, piece: TablePiece, begins: list[int], position: int, rows: _Rows, k: Any
+    ) -> Callable[[Any], list[NestItem]]:
         """Returns the pieces of sequence j as loops in k."""
-        shape, iteration, row = self._places[place]
+        shape, iteration, row = self._positions[position]
         if begins[0] or len(begins) != len(shape.kinds) or row or shape.iterations - iteration != piece.iterations:
             raise NotAffineError(_MIXED)
 
-        def sequence(j: Any) -> list[Part]:
-            found: list[Part] = []
+        def sequence(j: Any) -> list[NestItem]:
+            found: list[NestItem] = []
             for number, (first, end) in enumerate(pairwise([*begins, len(piece.kinds)])):
-                own = self._piece(place + number, j)
+                own = self._piece(position + number, j)
                 own.parts.append(_alone(rows(j)[first:end]))
                 found.append(own.loop(k))
             return found
 
         return sequence
 
-    def _piece(self, place: int, j: Any = 0) -> _Piece:
+    def _piece(self, position: int, j: Any = 0) -> _Piece:
         """Returns the piece here, or j iterations later, without its parts."""
-        piece, iteration, row = self._places[place]
+        piece, iteration, row = self._positions[position]
         base, slope, step = (each[row].astype(object) for each in (piece.base, piece.slope, piece.step))
         _, iterations, more_iterations = (base + slope * self._n + step * (iteration + j)).tolist()
         return _Piece(iterations, more_iterations, (base + step * iteration)[1], [])

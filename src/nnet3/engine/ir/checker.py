@@ -138,8 +138,8 @@ def _check_memos(computation: NnetComputation, positions: Positions) -> None:
     makers = makers[np.lexsort((makers[:, 1], makers[:, 0]))]
     for i in np.flatnonzero(makers[1:, 0] == makers[:-1, 0])[:1]:
         _fail(computation, makers[i + 1, 2], f"memo {makers[i, 0]} is made by c{makers[i, 2]} already")
-    place = np.minimum(np.searchsorted(makers[:, 0], users[:, 0]), max(len(makers) - 1, 0))
-    found_makers = makers[place] if len(makers) else np.full_like(users, -1)
+    position = np.minimum(np.searchsorted(makers[:, 0], users[:, 0]), max(len(makers) - 1, 0))
+    found_makers = makers[position] if len(makers) else np.full_like(users, -1)
     is_made = (found_makers[:, 0] == users[:, 0]) & (found_makers[:, 1] < users[:, 1])
     for memo, _, number in users[~is_made][:1].tolist():
         _fail(computation, number, f"no command before it makes memo {memo}")
@@ -196,8 +196,8 @@ def _check_all_io(computation: NnetComputation) -> None:
     for verb, done, pairs in wanted:
         for name, number in pairs:
             if (name, number) not in done:
-                place = format_submatrix(computation, number)
-                raise ComputationCheckError(f"no command {verb} '{name}' in {place}, where it is declared")
+                shown = format_submatrix(computation, number)
+                raise ComputationCheckError(f"no command {verb} '{name}' in {shown}, where it is declared")
 
 
 # ---- lifetimes ----

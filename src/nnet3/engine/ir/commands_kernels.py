@@ -57,7 +57,7 @@ class Propagate(Command):
 
     def evaluate(self, machine: Machine) -> None:
         kernel = kernel_call(machine, self.kernel, self.node)
-        inputs = [kernel.value(place, number) for place, number in enumerate(self.inputs)]
+        inputs = [kernel.value(operand, number) for operand, number in enumerate(self.inputs)]
         kernel.link(self.inputs, self.output, self.precomputed)
         output, count = kernel.output(self.output, len(inputs)), machine.num_rows(self.output)
         if not kernel.part.is_whole:
@@ -79,7 +79,7 @@ class Propagate(Command):
 
     def columns(self, computation: ProgramTables) -> Iterator[tuple[int, Hashable, int]]:
         info, blocks = computation.kernels[self.kernel], computation.submatrices
-        spans = [input_span(info, place, blocks[number].num_cols) for place, number in enumerate(self.inputs)]
+        spans = [input_span(info, operand, blocks[number].num_cols) for operand, number in enumerate(self.inputs)]
         output = output_span(info, len(self.inputs), blocks[self.output].num_cols)
         yield from (
             (number, *span[:2]) for number, span in zip((*self.inputs, self.output), (*spans, output), strict=True)
@@ -112,7 +112,7 @@ class PropagateAgain(Propagate):
 
     def evaluate(self, machine: Machine) -> None:
         kernel = kernel_call(machine, self.kernel, self.node)
-        inputs = [kernel.value(place, number) for place, number in enumerate(self.inputs)]
+        inputs = [kernel.value(operand, number) for operand, number in enumerate(self.inputs)]
         kernel.link(self.inputs, self.output, self.precomputed)
         count = machine.num_rows(self.output)
         memo = machine.memo(self.memo, count)
@@ -177,27 +177,27 @@ class Backprop(Command):
         memo = machine.memo(self.memo, len(gradient)) if kernel.part.is_whole else None
         seen, needs_values = kernel.needed(self.inputs, self.output, memo, wanted, output, len(gradient))
         derivs = []
-        for place, number in enumerate(wanted):
+        for operand, number in enumerate(wanted):
             if number:
-                shown = kernel.value(place, number)
-                derivs.append((place, number, kernel.deriv(place, shown, gradient, output, seen, needs_values)))
+                shown = kernel.value(operand, number)
+                derivs.append((operand, number, kernel.deriv(operand, shown, gradient, output, seen, needs_values)))
         if self.update and info.learns:
             factor = kernel.hashed(reduced(seen.rows + seen.together), "learned") if needs_values else field.ONE
             change = field.total(field.product(factor, kernel.sent("learned", gradient, output)))
             if info.updatable or machine.randoms.looks_at is None:
                 change = machine.randoms.of_call(change, (kernel.name, "learned of"), len(gradient))
             machine.effect("update of kernel", info.name, change)
-        for place, number, deriv in derivs:
-            (machine.write if self.input_derivs[place] else machine.add)(number, deriv)
+        for operand, number, deriv in derivs:
+            (machine.write if self.input_derivs[operand] else machine.add)(number, deriv)
 
     def columns(self, computation: ProgramTables) -> Iterator[tuple[int, Hashable, int]]:
         info, blocks = computation.kernels[self.kernel], computation.submatrices
         output = output_span(info, len(self.inputs), blocks[self.output_deriv].num_cols)
         yield from ((number, *output[:2]) for number in (self.output, self.output_deriv) if number)
-        for place, numbers in enumerate(zip(self.inputs, self.input_derivs, self.added_derivs, strict=True)):
+        for operand, numbers in enumerate(zip(self.inputs, self.input_derivs, self.added_derivs, strict=True)):
             for number in numbers:
                 if number:
-                    yield number, *input_span(info, place, blocks[number].num_cols)[:2]
+                    yield number, *input_span(info, operand, blocks[number].num_cols)[:2]
 
     def in_place_pairs(self, computation: ProgramTables) -> list[tuple[int, int]]:
         if self.output_deriv == self.output or self.output_deriv in self.inputs:

@@ -71,7 +71,7 @@ class NnetComputation(ProgramTables):
     fingerprint: dict[str, str] = field(default_factory=dict)
     #: Things that others have derived from the finished program, such as plans; None if it may still change.
     attachments: MutableMapping[str, Any] | None = field(default=None, compare=False)
-    #: Its place in a family; None for a program that was made alone, or may have been changed.
+    #: Its position in a family; None for a program that was made alone, or may have been changed.
     member: FamilyMember | None = field(default=None, compare=False)
     #: Its numbers of rows, if other programs have the same commands; None for one that may have been changed.
     row_numbers: RowNumbers | None = field(default=None, compare=False)

@@ -1,4 +1,4 @@
-"""A place in a line of a program's text, and the readers of operands and side tables: `formatting` the other way."""
+"""A position in a line of a program, and the readers of operands and side tables: `formatting` the other way."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Unexpected(Exception):
 
 
 class Cursor:
-    """A place in one line; it remembers the last place where reading failed, and what was expected there.
+    """A position in one line; it remembers the last position where reading failed, and what was expected there.
 
     `submatrices`: the numbers of the sub-matrices by block and by first rows and numbers of rows in later iterations.
     """
@@ -42,26 +42,26 @@ class Cursor:
         self.computation, self.submatrices, self.span = computation, submatrices, span
         self.text, self.at = span.words, 0
         self._failed, self._expected = (0, False), list[str]()
-        self._read_here: dict[int, tuple[int, int]] = {}  # sub-matrices and their ends, by place
+        self._read_here: dict[int, tuple[int, int]] = {}  # sub-matrices and their ends, by position
 
     def fail(self, expected: str, at: int | None = None) -> Unexpected:
-        """Returns what to raise where `expected` does not stand, here or at another place of the line."""
+        """Returns what to raise where `expected` does not stand, here or at another position of the line."""
         return self._fail_at(expected, self.at if at is None else at, is_sure=False)
 
     def refuse(self, expected: str, at: int) -> Unexpected:
-        """Returns what to raise where something of the expected form stands at a place, which does not fit."""
+        """Returns what to raise where something of the expected form stands at a position, which does not fit."""
         return self._fail_at(expected, at, is_sure=True)
 
     def _fail_at(self, expected: str, at: int, *, is_sure: bool) -> Unexpected:
-        place = at, is_sure
-        if place > self._failed:
-            self._failed, self._expected = place, []
-        if place == self._failed and expected not in self._expected:
+        position = at, is_sure
+        if position > self._failed:
+            self._failed, self._expected = position, []
+        if position == self._failed and expected not in self._expected:
             self._expected.append(expected)
         return Unexpected()
 
     def error(self) -> ConfigError:
-        """Returns the error at the last place where reading failed."""
+        """Returns the error at the last position where reading failed."""
         at, _ = self._failed
         rest = self.text[at:]
         got = f"'{rest[:20]}'" if rest else "the end of the line"
@@ -125,11 +125,11 @@ class Cursor:
     def kernel(self, following: str) -> int:
         """Returns the number of a kernel with a line of its own: `affine`, or `affine#2` for the second of the name."""
         at = self.at
-        name, place = self.labelled(following)
+        name, position = self.labelled(following)
         found = [number for number, kernel in enumerate(self.computation.kernels) if kernel.name == name]
-        if place > len(found):
+        if position > len(found):
             raise self.refuse(f"a kernel with a line of its own above, such as 'kernel {name} [] of []'", at)
-        return found[place - 1]
+        return found[position - 1]
 
     def labelled(self, following: str) -> tuple[str, int]:
         """Returns a name, and 2 for a second kernel of this name."""

@@ -36,10 +36,10 @@ class Loop:
 
     count: Any
     fewest: int
-    iteration: Callable[[Any], Sequence[Part]]
+    iteration: Callable[[Any], Sequence[NestItem]]
 
 
-Part = Row | Loop
+NestItem = Row | Loop
 GoesOn = Callable[[Run, Run], bool]  # true if two runs that follow each other are one
 
 
@@ -47,7 +47,7 @@ GoesOn = Callable[[Run, Run], bool]  # true if two runs that follow each other a
 class Nest:
     """A table of rows and loops of rows; its runs hold for all parameters."""
 
-    parts: Sequence[Part]
+    parts: Sequence[NestItem]
 
     @property
     def num_rows(self) -> Any:
@@ -62,11 +62,11 @@ class Nest:
         return _runs(self.parts, goes_on)
 
 
-def _num_rows(parts: Sequence[Part]) -> Any:
+def _num_rows(parts: Sequence[NestItem]) -> Any:
     return sum([part.count * _num_rows(part.iteration(0)) if isinstance(part, Loop) else 1 for part in parts])
 
 
-def _rows(parts: Sequence[Part]) -> Iterator[Row]:
+def _rows(parts: Sequence[NestItem]) -> Iterator[Row]:
     for part in parts:
         if isinstance(part, Loop):
             yield from _rows(part.iteration(0))
@@ -74,7 +74,7 @@ def _rows(parts: Sequence[Part]) -> Iterator[Row]:
             yield part
 
 
-def _runs(parts: Sequence[Part], goes_on: GoesOn) -> tuple[list[Run], bool]:
+def _runs(parts: Sequence[NestItem], goes_on: GoesOn) -> tuple[list[Run], bool]:
     found: list[Run] = []
     for part in parts:
         runs, is_all = _runs_of_loop(part, goes_on) if isinstance(part, Loop) else ([Run(part, part, 1)], True)

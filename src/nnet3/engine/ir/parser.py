@@ -48,7 +48,7 @@ _MOST_MATRICES = 10**6
 def parse_computation(text: str, source: str = "program") -> NnetComputation:
     """Returns the computation of a text in the full printed form; nothing is checked but names and ranges of rows.
 
-    Raises ConfigError with the place in `source`, what was expected and what was got.
+    Raises ConfigError with the position in `source`, what was expected and what was got.
     """
     reader = _Reader()
     for number, line in enumerate(text.splitlines(), start=1):
@@ -138,7 +138,7 @@ class _Reader:
     def _kernel(self, cursor: Cursor) -> None:
         cursor.literal("kernel ")
         at = cursor.at
-        name, place = cursor.labelled(" ")
+        name, position = cursor.labelled(" ")
         cursor.literal(" ")
         flags = _flags(cursor, KernelInfo)
         cursor.literal(" of")
@@ -147,7 +147,7 @@ class _Reader:
             inputs.append(InputPromises(**_flags(cursor, InputPromises)))
         cursor.end()
         before = sum(kernel.name == name for kernel in self.computation.kernels)
-        if place != before + 1:
+        if position != before + 1:
             raise cursor.refuse(f"'{name}#{before + 1}'" if before else f"'{name}'", at)
         self.computation.kernels.append(KernelInfo(name, tuple(inputs), **flags))
 

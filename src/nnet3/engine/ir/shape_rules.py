@@ -82,11 +82,11 @@ def rows_of_submatrices(computation: ProgramTables, number: int, **operand: int)
     blocks = [computation.submatrices[s] for s in distinct.tolist()]
     num_rows, num_cols = np.array([(b.num_rows, b.num_cols) for b in blocks], dtype=np.int64).reshape(-1, 2)[inverse].T
     for i in np.flatnonzero(known & ((row < 0) | (row >= num_rows)))[:1]:
-        place = format_submatrix(computation, sub[i])
-        yield f"entry {i} of its row table is row {row[i]} of {place}, which has {num_rows[i]}"
+        shown = format_submatrix(computation, sub[i])
+        yield f"entry {i} of its row table is row {row[i]} of {shown}, which has {num_rows[i]}"
     for i in np.flatnonzero(known & (num_cols != cols))[:1]:
-        place = format_submatrix(computation, sub[i])
-        yield f"entry {i} of its row table is in {place} with {num_cols[i]} columns; its {name} has {cols}"
+        shown = format_submatrix(computation, sub[i])
+        yield f"entry {i} of its row table is in {shown} with {num_cols[i]} columns; its {name} has {cols}"
 
 
 def no_row_twice(computation: ProgramTables, number: int) -> Problems:

@@ -153,7 +153,7 @@ class _Numbering:
         table, used = self.ground.table(node), self.used[node]
         result = self._by_distance(node, table, rows)
         if result is None:
-            result = self._by_place(node, table, rows)
+            result = self._by_position(node, table, rows)
         if used is not None:
             uses = self._by_representative(node, used).reshape(-1, num_slots).take(rows - self.offset[node], axis=0)
             result = np.where(uses, result, np.int32(-1))
@@ -178,7 +178,7 @@ class _Numbering:
         in_order = np.array(distances)[np.argsort(slots)]
         return self.ids.take(rows[:, np.newaxis] + in_order, mode="clip")
 
-    def _by_place(self, node: int, table: SlotTable, rows: npt.NDArray[np.intp]) -> Ids:
+    def _by_position(self, node: int, table: SlotTable, rows: npt.NDArray[np.intp]) -> Ids:
         """Returns the cindexes of all slots, used or not, of any kind; -1 for none."""
         result = np.full((len(rows), table.num_slots), -1, np.int32)
         row, copy = np.divmod(rows - self.offset[node], self.copies(node))
@@ -189,11 +189,11 @@ class _Numbering:
             position = (t * self.ground.domain.grid(block.source).shape[1] + at) * self.copies(node) + copy
             result[:, block.slot] = self.ids.take(position + self.offset[block.source], mode="clip")
         for gather in table.gathers:
-            place = gather.position[row]
-            position = place
+            entry = gather.position[row]
+            position = entry
             if self.structure.has_samples[gather.source]:
-                position = place * self.copies(node) + copy[:, np.newaxis]
-            found = np.where(place >= 0, self.ids.take(position + self.offset[gather.source], mode="clip"), -1)
+                position = entry * self.copies(node) + copy[:, np.newaxis]
+            found = np.where(entry >= 0, self.ids.take(position + self.offset[gather.source], mode="clip"), -1)
             result[:, gather.slots] = np.maximum(result[:, gather.slots], found)
         for slot, source in table.singles:
             result[:, slot] = self.ids[self.offset[source]]

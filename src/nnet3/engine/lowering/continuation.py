@@ -69,7 +69,7 @@ def frames_missing(short: Case, long: Case, period: int) -> int | None:
 
 
 class _Zone(NamedTuple):
-    """The place where periods are inserted: nothing changes before `end`, what is from `first` on moves on."""
+    """The position where periods are inserted: nothing changes before `end`, what is from `first` on moves on."""
 
     first: int
     end: int
@@ -147,16 +147,16 @@ def _zone(short: _Line, long: _Line, period: int) -> _Zone:
 
 def _differ(short: _Line, long: _Line, times: npt.NDArray[np.int64], move: int) -> npt.NDArray[np.bool_]:
     """Returns for times t if the state of the short line differs from the long line's at t + move, (times,)."""
-    places = [_places(line.times, at) for line, at in ((short, times), (long, times + move))]
-    both = (places[0] >= 0) & (places[1] >= 0)
-    differs = (places[0] >= 0) != (places[1] >= 0)
-    differs[both] = (short.states[places[0][both]] != long.states[places[1][both]]).any(axis=1)
+    positions = [_positions(line.times, at) for line, at in ((short, times), (long, times + move))]
+    both = (positions[0] >= 0) & (positions[1] >= 0)
+    differs = (positions[0] >= 0) != (positions[1] >= 0)
+    differs[both] = (short.states[positions[0][both]] != long.states[positions[1][both]]).any(axis=1)
     return differs
 
 
-def _places(known: npt.NDArray[np.int64], times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    place = np.minimum(np.searchsorted(known, times), len(known) - 1)
-    return np.where(known[place] == times, place, -1)
+def _positions(known: npt.NDArray[np.int64], times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    position = np.minimum(np.searchsorted(known, times), len(known) - 1)
+    return np.where(known[position] == times, position, -1)
 
 
 def _zone_of_limits(short: tuple[int, int] | None, long: tuple[int, int] | None, period: int) -> _Zone:

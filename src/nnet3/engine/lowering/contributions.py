@@ -8,7 +8,7 @@ Of the five rows of x, step 5 sends to rows 0 and 1, step 3 to rows 0 to 3: step
 rows 0 and 1 and overwrites rows 2 and 3, and row 4 is cleared.
 
 >>> from tests.lowering.examples import splice
->>> found = Contributions(splice().schedule, [RowPlace(node) for node in range(4)])
+>>> found = Contributions(splice().schedule, [RowStorage(node) for node in range(4)])
 >>> late = found.add(0, np.arange(2), np.array(5), term=0)
 >>> early = found.add(0, np.arange(4), np.array(3), term=0)
 >>> settled, overwrites = found.settle()
@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nnet3.base.index import distinct
-from nnet3.engine.lowering.locations import RowPlace
+from nnet3.engine.lowering.locations import RowStorage
 from nnet3.engine.lowering.schedule import Schedule
 
 _MOST_TERMS = 1 << 24  # contributions of one step: more than there can be
@@ -55,7 +55,7 @@ class Contribution:
     """Rows of a node to which a user sends. `can_overwrite` (rows,): False where its command can only add."""
 
     node: int
-    rows: np.ndarray  # of the node's place, >= 0
+    rows: np.ndarray  # of the node's storage, >= 0
     turn: np.ndarray  # (rows,), see _turns
     can_overwrite: np.ndarray
     step_first: np.ndarray | None  # where the rows of each step begin, if a step overwrites all of them or none
@@ -94,7 +94,7 @@ class Contributions:
     """
 
     schedule: Schedule
-    places: Sequence[RowPlace]
+    storage: Sequence[RowStorage]
     unread: Mapping[int, np.ndarray] = field(default_factory=dict)
     contributions: list[Contribution] = field(default_factory=list)
 
@@ -117,7 +117,7 @@ class Contributions:
         """Returns the first writers by root, and for each contribution a mask of its overwriting rows, (rows,)."""
         by_root: dict[int, list[int]] = {}
         for number, each in enumerate(self.contributions):
-            by_root.setdefault(self.places[each.node].root, []).append(number)
+            by_root.setdefault(self.storage[each.node].root, []).append(number)
         overwrites = [np.zeros(0, bool)] * len(self.contributions)
         settled = {root: self._settle(root, numbers, overwrites) for root, numbers in by_root.items()}
         return settled, overwrites
@@ -130,7 +130,7 @@ class Contributions:
         rows_of = []
         for number, (low, high) in zip(numbers, spans, strict=True):
             each = self.contributions[number]
-            rows = each.rows + self.places[each.node].row_shift
+            rows = each.rows + self.storage[each.node].row_shift
             rows_of.append(rows)
             for segment in range(low, high):
                 np.maximum.at(earliest[:, segment], rows, each.turn)
@@ -148,5 +148,5 @@ class Contributions:
         return Settled(cuts, uncovered, earliest.max(axis=1) // _MOST_TERMS)
 
     def _columns(self, node: int) -> tuple[int, int]:
-        offset = self.places[node].col_offset
+        offset = self.storage[node].col_offset
         return offset, offset + self.schedule.nodes[node].num_cols

@@ -176,14 +176,14 @@ class _Reason:
         """Follows what is required and not computable, row by row, until it comes round; returns the reason."""
         time, x, which = (int(axis[0]) for axis in np.nonzero(self.failing))
         row: Row | None = (self.node, time * self.failing.shape[1] + x, which)
-        place: dict[Row, int] = {}
-        while row is not None and row not in place and len(place) < _LONGEST_WALK:
-            place[row] = len(place)
+        position: dict[Row, int] = {}
+        while row is not None and row not in position and len(position) < _LONGEST_WALK:
+            position[row] = len(position)
             row = self._lacks(row)
-        walked = list(place)
+        walked = list(position)
         if row is None:
             return f"needs {self._name(walked[-1])}, which cannot be computed{self._hint_at(walked[-1:])}"
-        cycle = walked[place[row] :] if row in place else walked[-_MOST_NAMES:]
+        cycle = walked[position[row] :] if row in position else walked[-_MOST_NAMES:]
         shown = " <- ".join(self._name(each) for each in cycle[:_MOST_NAMES])
         shown += " <- ..." if len(cycle) > _MOST_NAMES else f" <- {self._name(cycle[0])}"
         return f"depends on itself: a recurrence with no way to start, {shown}{self._hint_at(cycle)}"

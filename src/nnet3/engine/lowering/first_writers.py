@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nnet3.engine.lowering.contributions import Cells, Contributions, Settled
-from nnet3.engine.lowering.locations import RowPlace, find_places
+from nnet3.engine.lowering.locations import RowStorage, find_storage
 from nnet3.engine.lowering.needs import BackwardNeeds, LiveRows
 from nnet3.engine.lowering.reading import Reading, RowsOf
 from nnet3.engine.lowering.requested import output_block
@@ -39,15 +39,15 @@ class TakenRows(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FirstWriters:
-    """The places and the first writers of derivatives.
+    """The storage and the first writers of derivatives.
 
-    `places`: by node. `views`: by gathered node whose derivative lies in the matrix of its source's derivative.
+    `storage`: by node. `views`: by gathered node whose derivative lies in the matrix of its source's derivative.
     `settled`: by root. Masks are true for the first writer: `slots[gathered node][slot]` (rows,),
     `operands[kernel node, operand]` (steps,) and `outputs` (requested outputs,). A slot or operand without a mask sends
     nothing. `taken`: by requested output, see `_taken_rows`.
     """
 
-    places: list[RowPlace]
+    storage: list[RowStorage]
     views: Mapping[int, RowsOf] = field(default_factory=dict)
     settled: Mapping[int, Settled] = field(default_factory=dict)
     slots: Mapping[int, Mapping[int, np.ndarray]] = field(default_factory=dict)
@@ -65,12 +65,12 @@ class FirstWriters:
 
 
 def find_first_writers(task: LayoutTask, reading: Reading, needs: BackwardNeeds) -> FirstWriters:
-    """Returns the first writers. A gathered node in order shares the place of its source if it is the first writer."""
+    """Returns the first writers. A gathered node in order shares the storage of its source if it writes first."""
     schedule = task.schedule
-    places = find_places(schedule, {})
+    storage = find_storage(schedule, {})
     if not task.request.needs_backward:
-        return FirstWriters(places)
-    root = [place.root for place in places]
+        return FirstWriters(storage)
+    root = [own.root for own in storage]
     possible = {
         node: rows
         for node, rows in reading.in_order.items()
@@ -82,8 +82,8 @@ def find_first_writers(task: LayoutTask, reading: Reading, needs: BackwardNeeds)
     views = {node: rows for node, rows in possible.items() if writers[root[rows.node]] == 1}
     others = {node: rows for node, rows in possible.items() if node not in views}
     if others:
-        places = find_places(schedule, views)
-        tried = _collect(task, reading, needs, views, only={places[rows.node].root for rows in others.values()})
+        storage = find_storage(schedule, views)
+        tried = _collect(task, reading, needs, views, only={storage[rows.node].root for rows in others.values()})
         views |= {node: rows for node, rows in others.items() if tried.slots[node][0].all()}
     return _collect(task, reading, needs, views)
 
@@ -116,10 +116,10 @@ def _written_nodes(task: LayoutTask, reading: Reading, needs: BackwardNeeds) -> 
     return [node for node in written if needs.needed[node]]
 
 
-def _taken_rows(task: LayoutTask, needs: BackwardNeeds, io: RequestedRows, place: RowPlace) -> TakenRows | None:
+def _taken_rows(task: LayoutTask, needs: BackwardNeeds, io: RequestedRows, own: RowStorage) -> TakenRows | None:
     """Returns the rows of an output that take the derivative given by the user; None if no rows do.
 
-    `place`: of the node's derivative. A derivative given for unread rows does no harm.
+    `own`: the storage of the node's derivative. A derivative given for unread rows does no harm.
     """
     live = needs.live
     if not io.has_deriv or not needs.needed[io.node]:
@@ -128,9 +128,9 @@ def _taken_rows(task: LayoutTask, needs: BackwardNeeds, io: RequestedRows, place
     hull = live.hull(block)
     if hull is None or live.is_whole(block):
         return hull and TakenRows(hull, False)
-    if place.root in needs.unread:
-        first = block.first + place.row_shift
-        unread = needs.unread[place.root][first : first + block.num_rows]
+    if own.root in needs.unread:
+        first = block.first + own.row_shift
+        unread = needs.unread[own.root][first : first + block.num_rows]
         if (live.rows(io.node)[block.first : block.first + block.num_rows] | unread).all():
             return TakenRows(block, False)
     return TakenRows(hull, not live.is_whole(hull))
@@ -141,17 +141,17 @@ def _collect(
 ) -> FirstWriters:
     """Returns the first writers of all derivatives, or of those of the roots `only`, with these views."""
     schedule, needed = task.schedule, needs.needed
-    places = find_places(schedule, views)
-    contributions = Contributions(schedule, places, needs.unread)
+    storage = find_storage(schedule, views)
+    contributions = Contributions(schedule, storage, needs.unread)
     slots: list[SentSlot] = []
     operands: list[SentOperand] = []
     outputs: list[int | None] = []
-    taken = [_taken_rows(task, needs, io, places[io.node]) for io in task.request.outputs]
+    taken = [_taken_rows(task, needs, io, storage[io.node]) for io in task.request.outputs]
     for term, (io, rows_taken) in enumerate(zip(task.request.outputs, taken, strict=True)):
         outputs.append(None)
         if rows_taken is not None:
             _, first, count = rows_taken.rows
-            bound = schedule.nodes[places[io.node].root].adds_to_memory
+            bound = schedule.nodes[storage[io.node].root].adds_to_memory
             position, whole = np.array(len(schedule.steps)), np.zeros(1, np.int64)
             rows = np.arange(first, first + count)
             outputs[term] = contributions.add(io.node, rows, position, term, not bound, step_first=whole)
@@ -160,7 +160,7 @@ def _collect(
         if not needed[number] or len(positions) == 0 or number in views:
             continue
         targets = receivers(task, reading, needs, number)
-        if only is not None and not any(places[target].root in only for target in targets):
+        if only is not None and not any(storage[target].root in only for target in targets):
             continue
         if number in reading.gathered:
             slots += slot_contributions(schedule, needs, contributions, number, positions)
@@ -172,7 +172,7 @@ def _collect(
         of_node = by_slot.setdefault(number, {})
         of_node.setdefault(slot, np.zeros(schedule.num_rows(number), bool))[rows] = overwrites[contribution]
     return FirstWriters(
-        places,
+        storage,
         views,
         settled,
         by_slot,

@@ -25,7 +25,7 @@ import numpy as np
 from nnet3.engine.ir.commands import Command, MatrixAdd, MatrixCopy, SetConst
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.lowering.irregular import IrregularGather
-from nnet3.engine.lowering.locations import Storage
+from nnet3.engine.lowering.locations import NodeMatrices
 from nnet3.engine.lowering.reading import GatheredNode, SlotPattern
 from nnet3.engine.lowering.source import GatherPart
 
@@ -44,7 +44,7 @@ class _Term(NamedTuple):
 class GatherCode:
     """Writes the commands of one gathered node, step by step."""
 
-    def __init__(self, computation: NnetComputation, gathered: GatheredNode, values: Storage) -> None:
+    def __init__(self, computation: NnetComputation, gathered: GatheredNode, values: NodeMatrices) -> None:
         self.computation, self.gathered, self.values = computation, gathered, values
         self.irregular = IrregularGather(computation, gathered)
         self._parts: list[tuple[GatherPart, int, list[_SlotSteps]]] = []
@@ -90,7 +90,7 @@ class GatherCode:
             yield MatrixAdd(self._rows(target, term.first - first, term.num_rows), self._taken(term), term.scale)
 
     def _worth_copying(self, term: _Term, count: int) -> tuple[bool, bool]:
-        """Returns a key, larger for a better first term: a term that fills all rows, in a place fit for the sum."""
+        """Returns a key, larger for a better first term: a term that fills all rows, in a matrix fit for the sum."""
         schedule = self.values.schedule
         same_rows = schedule.num_rows(term.source) == schedule.num_rows(self.gathered.number)
         return term.num_rows == count, term.scale == 1.0 and same_rows
@@ -105,7 +105,7 @@ class GatherCode:
     # ---- backward ----
 
     def backward(
-        self, step: int, derivs: Storage, overwrites: Mapping[int, np.ndarray], needed: np.ndarray
+        self, step: int, derivs: NodeMatrices, overwrites: Mapping[int, np.ndarray], needed: np.ndarray
     ) -> Iterator[Command]:
         """Yields the commands that send the derivative of a step's rows back to the sources of the rows.
 
@@ -124,7 +124,9 @@ class GatherCode:
             else:
                 yield from self.irregular.backward(part, slots_of(sent), origin, derivs, first, count, needed)
 
-    def _send(self, term: _Term, origin: int, first: int, derivs: Storage, overwrites: np.ndarray) -> Iterator[Command]:
+    def _send(
+        self, term: _Term, origin: int, first: int, derivs: NodeMatrices, overwrites: np.ndarray
+    ) -> Iterator[Command]:
         fresh = overwrites[term.first : term.first + term.num_rows]
         cuts = np.flatnonzero(fresh[1:] != fresh[:-1]) + 1 if term.num_rows > 1 else ()
         begin = 0

@@ -271,7 +271,7 @@ class _Generator:
 
     def _clear(self, node: int) -> Iterator[Command]:
         """Yields the commands that, before a derivative is first touched, set to zero what nobody overwrites."""
-        root = self.derivs.places[node].root
+        root = self.derivs.storage[node].root
         if root in self._cleared:
             return
         self._cleared.add(root)

@@ -118,7 +118,7 @@ def _format(indexes: IndexTable, max_items: int | None) -> str:
 
 
 def sorted_distinct(slots: Ids) -> tuple[Ids, npt.NDArray[np.bool_]]:
-    """Returns slots (rows, slots) sorted within each row, and the first place of each value but -1 in a row."""
+    """Returns slots (rows, slots) sorted within each row, and the first position of each value but -1 in a row."""
     ordered = np.sort(slots, axis=1)
     is_first = ordered >= 0
     is_first[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]

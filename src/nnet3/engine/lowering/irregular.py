@@ -50,7 +50,7 @@ from nnet3.engine.ir.commands import (
 )
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.program_tables import MatrixInfo
-from nnet3.engine.lowering.locations import Storage
+from nnet3.engine.lowering.locations import NodeMatrices
 from nnet3.engine.lowering.reading import GatheredNode, SlotPattern
 from nnet3.engine.lowering.schedule import Step
 from nnet3.engine.lowering.source import GatherPart
@@ -152,7 +152,7 @@ class IrregularGather:
         part: GatherPart,
         slots: list[SlotPattern],
         target: int,
-        values: Storage,
+        values: NodeMatrices,
         first: int,
         count: int,
     ) -> Iterator[Command]:
@@ -180,7 +180,7 @@ class IrregularGather:
         part: GatherPart,
         slots: list[SlotPattern],
         origin: int,
-        derivs: Storage,
+        derivs: NodeMatrices,
         first: int,
         count: int,
         needed: np.ndarray,
@@ -189,7 +189,7 @@ class IrregularGather:
         lists = [each for each in self._locations(slots, derivs, first, count) if needed[each.node]]
         scales = {each.node: part.scale_of_source.get(each.node, 1.0) for each in lists}
         packed = pack_locations(lists) if len(set(scales.values())) == 1 else None
-        root_of_node = np.array([place.root for place in derivs.places])
+        root_of_node = np.array([own.root for own in derivs.storage])
         if packed is not None and all(_no_row_twice(root_of_node, nodes, rows) for nodes, rows in packed):
             scale = next(iter(scales.values()))
             for nodes, rows in packed:
@@ -198,11 +198,13 @@ class IrregularGather:
         for each in lists:
             yield from self._scatter(origin, each, scales[each.node], derivs, Step(self.gathered.number, first, count))
 
-    def _locations(self, slots: list[SlotPattern], storage: Storage, first: int, count: int) -> list[LocationList]:
+    def _locations(
+        self, slots: list[SlotPattern], matrices: NodeMatrices, first: int, count: int
+    ) -> list[LocationList]:
         """Returns the source rows, in the matrices of the roots, taken by the rows of a step, members included."""
         if not slots:
             return []
-        m = storage.schedule.multiplicity(self.gathered.number)
+        m = matrices.schedule.multiplicity(self.gathered.number)
         nodes = np.empty((count * m, len(slots)), np.int64)
         rows = np.empty((count * m, len(slots)), np.int64)
         for number, slot in enumerate(slots):
@@ -211,11 +213,11 @@ class IrregularGather:
             rows[:, number] = -1
             for each in distinct(source[row >= 0]).tolist():
                 here = np.repeat(source == each, m)
-                rows[here, number] = storage.rows(each, np.where(source == each, row, -1))[here]
+                rows[here, number] = matrices.rows(each, np.where(source == each, row, -1))[here]
         return split_locations(nodes, rows)
 
     def _set_default(
-        self, part: GatherPart, slots: list[SlotPattern], target: int, values: Storage, first: int, count: int
+        self, part: GatherPart, slots: list[SlotPattern], target: int, values: NodeMatrices, first: int, count: int
     ) -> Iterator[Command]:
         """Yields the commands that set rows without a source row to the default."""
         unused = np.ones(count, bool)
@@ -229,7 +231,7 @@ class IrregularGather:
 
     # ---- forward ----
 
-    def _gather(self, target: int, each: LocationList, scale: float, values: Storage, *, add: bool) -> Command:
+    def _gather(self, target: int, each: LocationList, scale: float, values: NodeMatrices, *, add: bool) -> Command:
         """Returns the command that adds or copies the rows of one source; rows without a source row become zero."""
         computation, source = self.computation, values.columns(each.node)
         block = as_block(each.rows)
@@ -244,7 +246,7 @@ class IrregularGather:
         return AddRows(target, rows, table, scale) if add else CopyRows(target, rows, table, scale)
 
     def _gather_multi(
-        self, target: int, nodes: np.ndarray, rows: np.ndarray, scale: float, values: Storage, *, add: bool
+        self, target: int, nodes: np.ndarray, rows: np.ndarray, scale: float, values: NodeMatrices, *, add: bool
     ) -> Command:
         sources = distinct(nodes[nodes >= 0])
         if len(sources) == 1:
@@ -254,7 +256,9 @@ class IrregularGather:
 
     # ---- backward ----
 
-    def _scatter(self, origin: int, each: LocationList, scale: float, derivs: Storage, step: Step) -> Iterator[Command]:
+    def _scatter(
+        self, origin: int, each: LocationList, scale: float, derivs: NodeMatrices, step: Step
+    ) -> Iterator[Command]:
         """Yields the commands that add rows of `origin` to the derivative of one source, at the rows of `each`."""
         computation, deriv = self.computation, derivs.columns(each.node)
         block = as_block(each.rows)
@@ -300,13 +304,13 @@ class IrregularGather:
 
     # ---- side tables ----
 
-    def _multi_table(self, storage: Storage, nodes: np.ndarray, rows: np.ndarray) -> int:
+    def _multi_table(self, matrices: NodeMatrices, nodes: np.ndarray, rows: np.ndarray) -> int:
         """Returns a table of (sub-matrix, row); each sub-matrix is the stretch of a node's rows that are named."""
         table = np.full((len(rows), 2), -1, np.int32)
         for node in distinct(nodes[nodes >= 0]).tolist():
             here = nodes == node
             low, high = int(rows[here].min()), int(rows[here].max())
-            table[here, 0] = self.computation.new_submatrix(storage.columns(node), low, high - low + 1)
+            table[here, 0] = self.computation.new_submatrix(matrices.columns(node), low, high - low + 1)
             table[here, 1] = rows[here] - low
         return self.computation.new_multi_table(table)
 

@@ -1,6 +1,6 @@
 """The commands of kernel nodes: a Propagate and a Backprop for each step, whose updates may be made apart.
 
-Step 3 of the schedule is h(1), row 1 of m5. What Backprop sends to the sum goes to m4, the room for one row:
+Step 3 of the schedule is h(1), row 1 of m5. What Backprop sends to the sum goes to m4, the storage of one row:
 
 >>> from tests.lowering.examples import loop
 >>> each = loop()
@@ -140,7 +140,7 @@ class KernelCode:
                     written[number] = self._temporary_like(dest, step.node, number)
                     sums.append(self._add_live(taken, written[number]))
                 continue
-            # Two derivatives overlap where a kernel uses a value twice: they cannot lie in one place.
+            # Two derivatives overlap where a kernel uses a value twice: they cannot share storage.
             is_apart = not any(overlap(blocks[dest], blocks[other]) for other in (*written, *added))
             if is_apart and self._overwrites(position, number):
                 written[number] = dest

@@ -15,14 +15,14 @@ derivative of node 1: 0 rows to clear
 >>> sorted(layout.values.matrix), sorted(layout.derivs.matrix)  # the nodes that have matrices of their own
 ([0, 1, 2], [0, 1, 2])
 
-The rows of a step may share a place with the rows of the next step if all readers have run before the next step of the
+The rows of a step may share storage with the rows of the next step if all readers have run before the next step of the
 node begins. So values that live within a time step share; a value read by a later time step, the backward pass or the
 user has rows for all steps.
 
 The sums (node 1) of h(t) = W (x(t) + h(t-1)) + b are such values, unless the backward pass needs them to learn W:
 
 >>> for each in loop(backward=False), loop():
-...     print(shared_values(each.task, each.reading, each.needs, each.layout.values.places))
+...     print(shared_values(each.task, each.reading, each.needs, each.layout.values.storage))
 [1]
 []
 """
@@ -38,35 +38,35 @@ import numpy as np
 
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.lowering.first_writers import FirstWriters, find_first_writers, receivers
-from nnet3.engine.lowering.locations import RowPlace, Storage, find_places
+from nnet3.engine.lowering.locations import NodeMatrices, RowStorage, find_storage
 from nnet3.engine.lowering.needs import BackwardNeeds, find_needs
 from nnet3.engine.lowering.reading import Reading, find_reading
 from nnet3.engine.lowering.schedule import LayoutTask, Schedule
 from nnet3.engine.lowering.source import NodeKind, Use
 
 
-def shared_values(task: LayoutTask, reading: Reading, needs: BackwardNeeds, places: list[RowPlace]) -> list[int]:
-    """Returns the nodes whose values need room for a single step."""
+def shared_values(task: LayoutTask, reading: Reading, needs: BackwardNeeds, storage: list[RowStorage]) -> list[int]:
+    """Returns the nodes whose values need rows for a single step."""
     schedule = task.schedule
-    candidates = _candidates(schedule, places)
-    candidates = candidates and candidates - _kept_values(task, needs, places)
+    candidates = _candidates(schedule, storage)
+    candidates = candidates and candidates - _kept_values(task, needs, storage)
     if not candidates:
         return []
     last_read = {root: np.full(schedule.num_rows(root), -1, np.int64) for root in candidates}
-    for read in _reads(schedule, reading, places, candidates):
+    for read in _reads(schedule, reading, storage, candidates):
         position = schedule.position_of_row(read.user)[read.rows]
-        place = places[read.source]
-        np.maximum.at(last_read[place.root], read.source_rows + place.row_shift, position)
+        source = storage[read.source]
+        np.maximum.at(last_read[source.root], read.source_rows + source.row_shift, position)
     return [root for root in candidates if _ends_before_next(schedule, root, last_read[root])]
 
 
 def shared_derivs(task: LayoutTask, needs: BackwardNeeds, writers: FirstWriters) -> list[int]:
-    """Returns the nodes whose derivatives need room for a single step."""
-    schedule, places = task.schedule, writers.places
-    kept = {places[node].root for node in needs.merged}
-    kept |= {places[io.node].root for io in (*task.request.inputs, *task.request.outputs)}
+    """Returns the nodes whose derivatives need rows for a single step."""
+    schedule, storage = task.schedule, writers.storage
+    kept = {storage[node].root for node in needs.merged}
+    kept |= {storage[io.node].root for io in (*task.request.inputs, *task.request.outputs)}
     result = []
-    for root in _candidates(schedule, places) - kept:
+    for root in _candidates(schedule, storage) - kept:
         settled = writers.settled.get(root)
         if not needs.needed[root] or settled is None or settled.uncovered.any():
             continue
@@ -88,52 +88,52 @@ class _Read(NamedTuple):
     source_rows: np.ndarray
 
 
-def _candidates(schedule: Schedule, places: list[RowPlace]) -> set[int]:
+def _candidates(schedule: Schedule, storage: list[RowStorage]) -> set[int]:
     """Returns the roots with several steps, all of whose rows are computed."""
     return {
         root
-        for root in {place.root for place in places}
+        for root in {own.root for own in storage}
         if len(schedule.steps_of_node[root]) > 1
         and schedule.num_given[root] == 0
         and schedule.nodes[root].kind in (NodeKind.KERNEL, NodeKind.GATHERED)
     }
 
 
-def _kept_values(task: LayoutTask, needs: BackwardNeeds, places: list[RowPlace]) -> set[int]:
+def _kept_values(task: LayoutTask, needs: BackwardNeeds, storage: list[RowStorage]) -> set[int]:
     """Returns the roots whose values somebody needs after the forward pass, or all at once."""
     schedule = task.schedule
-    kept = {places[io.node].root for io in (*task.request.inputs, *task.request.outputs)}
+    kept = {storage[io.node].root for io in (*task.request.inputs, *task.request.outputs)}
     for number, node in enumerate(schedule.nodes):
         if node.kind is not NodeKind.KERNEL:
             continue
         info = task.source.kernel(number)
         for operand, promises in zip(node.operands, info.inputs, strict=True):
             if operand.use in (Use.ALL_SAMPLES, Use.WHOLE) or (needs.needed[number] and promises.backprop_needs_value):
-                kept.add(places[operand.node].root)
+                kept.add(storage[operand.node].root)
         if needs.needed[number] and info.backprop_needs_output:
-            kept.add(places[number].root)
+            kept.add(storage[number].root)
     return kept
 
 
-def _reads(schedule: Schedule, reading: Reading, places: list[RowPlace], roots: set[int]) -> Iterator[_Read]:
+def _reads(schedule: Schedule, reading: Reading, storage: list[RowStorage], roots: set[int]) -> Iterator[_Read]:
     """Yields all reads of the roots."""
     for number, gathered in reading.gathered.items():
         if number in reading.views:
             continue
         for slot in gathered.slots:
             for source in slot.sources:
-                if places[source].root not in roots:
+                if storage[source].root not in roots:
                     continue
                 rows = np.flatnonzero((slot.source_node == source) & slot.used)
                 yield _Read(number, source, rows - schedule.num_given[number], slot.source_row[rows])
     for number, node in enumerate(schedule.nodes):
         if node.kind is not NodeKind.KERNEL or not schedule.steps_of_node[number]:
             continue
-        for place, operand in enumerate(node.operands):
-            if places[operand.node].root not in roots:
+        for index, operand in enumerate(node.operands):
+            if storage[operand.node].root not in roots:
                 continue
             if operand.use is Use.ROW and schedule.nodes[operand.node].num_rows is None:
-                read = schedule.operand_rows(number, place)[schedule.num_given[number] :]
+                read = schedule.operand_rows(number, index)[schedule.num_given[number] :]
                 yield _Read(number, operand.node, np.arange(len(read)), read)
             elif operand.use is Use.INDEXED:
                 yield from _indexed_reads(schedule, number, operand.node)
@@ -160,7 +160,7 @@ def _ends_before_next(schedule: Schedule, root: int, last_read: np.ndarray) -> b
 class Layout:
     """The results of the stages, all printable values.
 
-    `reading`: the sources of values. `needs`: the existing derivatives. `writers`: their places and first writers.
+    `reading`: the sources of values. `needs`: the existing derivatives. `writers`: their storage and first writers.
     `values`, `derivs`: the matrices, declared in the computation.
     """
 
@@ -168,8 +168,8 @@ class Layout:
     reading: Reading
     needs: BackwardNeeds
     writers: FirstWriters
-    values: Storage
-    derivs: Storage
+    values: NodeMatrices
+    derivs: NodeMatrices
 
     @cached_property
     def step_numbers(self) -> list[int]:
@@ -191,15 +191,15 @@ def lay_out(task: LayoutTask, computation: NnetComputation) -> Layout:
     reading = find_reading(task.schedule)
     needs = find_needs(task, reading)
     writers = find_first_writers(task, reading, needs)
-    places = find_places(task.schedule, reading.views)
-    shared = shared_values(task, reading, needs, places)
-    values = Storage(task.schedule, computation, False, places, shared)
-    derivs = Storage(task.schedule, computation, True, writers.places, shared_derivs(task, needs, writers))
+    storage = find_storage(task.schedule, reading.views)
+    shared = shared_values(task, reading, needs, storage)
+    values = NodeMatrices(task.schedule, computation, False, storage, shared)
+    derivs = NodeMatrices(task.schedule, computation, True, writers.storage, shared_derivs(task, needs, writers))
     _declare(task, needs, values, derivs)
     return Layout(task, reading, needs, writers, values, derivs)
 
 
-def _declare(task: LayoutTask, needs: BackwardNeeds, values: Storage, derivs: Storage) -> None:
+def _declare(task: LayoutTask, needs: BackwardNeeds, values: NodeMatrices, derivs: NodeMatrices) -> None:
     """Declare a matrix for each root with rows, and for the root's derivative if needed."""
     schedule = task.schedule
     for number, node in enumerate(schedule.nodes):
@@ -210,7 +210,7 @@ def _declare(task: LayoutTask, needs: BackwardNeeds, values: Storage, derivs: St
             if needs.needed[number]:
                 derivs.bind(number, node.gradient)
             continue
-        if values.places[number].root == number:
+        if values.storage[number].root == number:
             values.declare(number)
-        if needs.needed[number] and derivs.places[number].root == number:
+        if needs.needed[number] and derivs.storage[number].root == number:
             derivs.declare(number)

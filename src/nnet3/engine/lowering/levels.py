@@ -35,13 +35,13 @@ Levels = npt.NDArray[np.int64]
 
 _FIRST_ROUNDS, _LAST_ROUNDS = 32, 256
 _CHECKS = 12
-_MAX_PERIOD = 48  # rows of one place after which the pattern of levels repeats
+_MAX_PERIOD = 48  # rows of one group after which the pattern of levels repeats
 
 
-def levels_of(needs: np.ndarray, places: list[np.ndarray]) -> Levels:
+def levels_of(needs: np.ndarray, groups: list[np.ndarray]) -> Levels:
     """Returns the level of every item, (items,).
 
-    `needs` (items, slots): the items that an item needs; the number of items stands for none. `places`: groups of items
+    `needs` (items, slots): the items that an item needs; the number of items stands for none. `groups`: groups of items
     in the order of time, along which levels may be regular. Raises CycleError.
     """
     num_items = len(needs)
@@ -53,7 +53,7 @@ def levels_of(needs: np.ndarray, places: list[np.ndarray]) -> Levels:
         if _iterate(level, columns, rounds - done):
             return level[:-1]
         guess = level.copy()
-        for items in places:
+        for items in groups:
             guess[items] = _continued(level[items], rounds)
         if _iterate(guess, columns, _CHECKS):
             return guess[:-1]
@@ -98,9 +98,9 @@ def _extended(level: Levels, count: int) -> Levels:
         rise = regular[period:] - regular[:-period]
         if (rise == rise[0]).all():
             beyond = np.arange(len(level) - count)
-            times, place = np.divmod(beyond, period)
+            times, position = np.divmod(beyond, period)
             result = level.copy()
-            result[count:] = known[count - period + place] + rise[0] * (times + 1)
+            result[count:] = known[count - period + position] + rise[0] * (times + 1)
             return result
     return level
 
@@ -149,11 +149,11 @@ def _follow_in_pairs(items: np.ndarray, table: IndexTable, ordered: IndexTable) 
     first, second = ordered[0::2], ordered[1::2]
     if len(ordered) % 2 or (first[:, T] != second[:, T]).any():
         raise NotInBlocks
-    place = find_rows(table, ordered)
-    real = place[0::2] >= 0
-    if (place[1::2][real] != place[0::2][real] + 1).any() or (place[0::2][real] % 2).any():
+    position = find_rows(table, ordered)
+    real = position[0::2] >= 0
+    if (position[1::2][real] != position[0::2][real] + 1).any() or (position[0::2][real] % 2).any():
         raise NotInBlocks
-    return np.where(real, items[place[0::2] // 2], NO_ITEM).astype(np.int32)
+    return np.where(real, items[position[0::2] // 2], NO_ITEM).astype(np.int32)
 
 
 def _follow(items: np.ndarray, table: IndexTable, ordered: IndexTable) -> np.ndarray:

@@ -1,15 +1,15 @@
-"""Places of values and derivatives: a matrix, rows and columns.
+"""Storage of values and derivatives: rows and columns of a matrix.
 
 A node has a matrix of its own unless the node is a view, or a gathered node made only of rows of one source in order.
-In a recurrent epoch, rows that nobody needs once the next step of the node begins share a place with the next step.
+In a recurrent epoch, rows that nobody needs once the next step of the node begins share storage with the next step.
 
 In h(t) = W (x(t) + h(t-1)) + b the output (node 3) consists of the rows of h (node 2). Without a backward pass the four
 sums (node 1) share one row:
 
 >>> from tests.lowering.examples import loop
 >>> values = loop(backward=False).layout.values
->>> values.places[3]
-RowPlace(root=2, row_shift=0, col_offset=0)
+>>> values.storage[3]
+RowStorage(root=2, row_shift=0, col_offset=0)
 >>> values.physical_row[1].tolist()
 [0, 0, 0, 0]
 """
@@ -30,7 +30,7 @@ from nnet3.engine.lowering.schedule import Schedule
 from nnet3.engine.lowering.source import NodeKind
 
 
-class RowPlace(NamedTuple):
+class RowStorage(NamedTuple):
     """Row r of a node is row r + row_shift of the node `root`, from column `col_offset` on."""
 
     root: int
@@ -38,30 +38,30 @@ class RowPlace(NamedTuple):
     col_offset: int = 0
 
 
-def find_places(schedule: Schedule, views: Mapping[int, RowsOf]) -> list[RowPlace]:
-    """Returns the place of each node. `views`: gathered nodes that lie in another node's matrix."""
-    places: dict[int, RowPlace] = {}
+def find_storage(schedule: Schedule, views: Mapping[int, RowsOf]) -> list[RowStorage]:
+    """Returns the storage of each node. `views`: gathered nodes that lie in another node's matrix."""
+    known: dict[int, RowStorage] = {}
 
-    def place(node: int) -> RowPlace:
-        if node not in places:
-            places[node] = RowPlace(node)  # stands if nodes see nothing but each other
-            places[node] = found(node)
-        return places[node]
+    def storage_of(node: int) -> RowStorage:
+        if node not in known:
+            known[node] = RowStorage(node)  # stands if nodes see nothing but each other
+            known[node] = found(node)
+        return known[node]
 
-    def found(node: int) -> RowPlace:
+    def found(node: int) -> RowStorage:
         if schedule.nodes[node].kind is NodeKind.VIEW:
-            seen = place(schedule.nodes[node].operands[0].node)
-            return RowPlace(seen.root, seen.row_shift, seen.col_offset + schedule.nodes[node].col_offset)
+            seen = storage_of(schedule.nodes[node].operands[0].node)
+            return RowStorage(seen.root, seen.row_shift, seen.col_offset + schedule.nodes[node].col_offset)
         if node in views:
-            seen = place(views[node].node)
-            return RowPlace(seen.root, seen.row_shift + views[node].first, seen.col_offset)
-        return RowPlace(node)
+            seen = storage_of(views[node].node)
+            return RowStorage(seen.root, seen.row_shift + views[node].first, seen.col_offset)
+        return RowStorage(node)
 
-    return [place(node) for node in range(len(schedule.nodes))]
+    return [storage_of(node) for node in range(len(schedule.nodes))]
 
 
 @dataclass(eq=False)
-class Storage:
+class NodeMatrices:
     """The matrices of values, or of derivatives. `matrix[root]` is a sub-matrix as large as its matrix.
 
     `shared`: roots where all steps use one set of rows; `physical_row[root]` (rows,): the physical row of every row.
@@ -71,7 +71,7 @@ class Storage:
     schedule: Schedule
     computation: NnetComputation
     is_deriv: bool
-    places: list[RowPlace]
+    storage: list[RowStorage]
     shared: Collection[int] = ()
     matrix: dict[int, int] = field(default_factory=dict)
     physical_row: dict[int, np.ndarray] = field(default_factory=dict)
@@ -112,14 +112,14 @@ class Storage:
         """Returns the sub-matrix of rows [first, first + count) of a node; they must lie one after another."""
         key = (node, first, count)
         if key not in self._blocks:
-            place = self.places[node]
-            start = first + place.row_shift
-            if place.root in self.physical_row:
-                start = int(self.physical_row[place.root][start])
-            m = self.schedule.multiplicity(place.root)
+            own = self.storage[node]
+            start = first + own.row_shift
+            if own.root in self.physical_row:
+                start = int(self.physical_row[own.root][start])
+            m = self.schedule.multiplicity(own.root)
             cols = self.schedule.nodes[node].num_cols
-            whole = self.matrix[place.root]
-            self._blocks[key] = self.computation.new_submatrix(whole, start * m, count * m, place.col_offset, cols)
+            whole = self.matrix[own.root]
+            self._blocks[key] = self.computation.new_submatrix(whole, start * m, count * m, own.col_offset, cols)
         return self._blocks[key]
 
     def whole(self, node: int) -> int:
@@ -128,17 +128,17 @@ class Storage:
 
     def rows(self, node: int, rows: np.ndarray) -> np.ndarray:
         """Returns the root's rows for rows of a node, members included, (rows * multiplicity,); -1 stays."""
-        place = self.places[node]
-        shifted = rows + place.row_shift
-        if place.root in self.physical_row:
-            shifted = self.physical_row[place.root][shifted]
-        m = self.schedule.multiplicity(place.root)
+        own = self.storage[node]
+        shifted = rows + own.row_shift
+        if own.root in self.physical_row:
+            shifted = self.physical_row[own.root][shifted]
+        m = self.schedule.multiplicity(own.root)
         expanded = (shifted[:, np.newaxis] * m + np.arange(m)).reshape(-1)
         return np.where(np.repeat(rows >= 0, m), expanded, -1)
 
     def columns(self, node: int) -> int:
         """Returns the sub-matrix of all rows of the root's matrix, in the columns of this node."""
-        place = self.places[node]
+        own = self.storage[node]
         return self.computation.new_submatrix(
-            self.matrix[place.root], col_offset=place.col_offset, num_cols=self.schedule.nodes[node].num_cols
+            self.matrix[own.root], col_offset=own.col_offset, num_cols=self.schedule.nodes[node].num_cols
         )

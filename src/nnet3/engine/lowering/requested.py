@@ -29,7 +29,7 @@ def output_block(schedule: Schedule, io: RequestedRows) -> Step:
 
 
 def user_rows(schedule: Schedule, request: LoweringRequest, io: RequestedRows) -> np.ndarray | None:
-    """Returns the place of each of the user's rows in the output's stretch or among the input's rows, (rows,).
+    """Returns the position of each of the user's rows in the output's stretch or among the input's rows, (rows,).
 
     None if they are in order and complete.
     """
@@ -49,8 +49,8 @@ def _rows(schedule: Schedule, io: RequestedRows) -> np.ndarray:
         return schedule.row_of_item[graph.cindex_ids(io.node, io.indexes)].astype(np.int64)
     ns = graph.members.reshape(-1)
     order = np.argsort(ns)
-    place = order[np.searchsorted(ns, io.indexes[:, N], sorter=order)]
-    representative, member = np.divmod(place, graph.multiplicity)
+    position = order[np.searchsorted(ns, io.indexes[:, N], sorter=order)]
+    representative, member = np.divmod(position, graph.multiplicity)
     table = io.indexes.copy()
     table[:, N] = graph.members[representative, 0]
     first_member = member == 0

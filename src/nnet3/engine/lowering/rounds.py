@@ -2,7 +2,7 @@
 
 A sweep goes round the nodes of a recurrence until nothing is added any more. A value handed on from frame to frame
 would take a round per frame. So the added rows are compared: once additions repeat, moved by some frames every few
-rounds, the rounds to come are *guessed*, all at once, and a guessed row gets a *rank*, its place in the order of
+rounds, the rounds to come are *guessed*, all at once, and a guessed row gets a *rank*, its position in the order of
 additions. A guess counts only as far as it is proved: a row of rank k must follow from rows of lower rank. Rows added
 already have the lowest rank of all. So guesses save rounds and never change the result.
 

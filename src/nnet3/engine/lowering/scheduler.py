@@ -134,8 +134,8 @@ class _Scheduler:
             if all(operand.use is not Use.INDEXED for operand in self.nodes[node].operands):
                 self.items[node], self.row_of_item[first:end] = ids, self.numbers[: end - first]
                 return [Step(node, 0, len(ids))]
-            return self._place(node, ids[:0], [ids])
-        return self._place(node, ids[given], [ids[~given]] if not given.all() else [])
+            return self._laid_out(node, ids[:0], [ids])
+        return self._laid_out(node, ids[given], [ids[~given]] if not given.all() else [])
 
     def _recurrent_steps(self, nodes: list[int]) -> list[Step]:
         graph = self.graph
@@ -158,9 +158,9 @@ class _Scheduler:
             cuts = np.flatnonzero(np.diff(computed_level)) + 1
             pieces = np.split(computed, cuts) if len(computed) else []
             heights = computed_level[np.concatenate([[0], cuts])].tolist() if pieces else []
-            placed = self._place(node, own[given].astype(np.int32), pieces)
-            extra = len(placed) // len(pieces) if pieces else 1
-            for number, step in enumerate(placed):
+            laid_out = self._laid_out(node, own[given].astype(np.int32), pieces)
+            extra = len(laid_out) // len(pieces) if pieces else 1
+            for number, step in enumerate(laid_out):
                 keyed.append((heights[number // extra], node, step))
         keyed.sort(key=lambda entry: entry[:2])
         return [step for _, _, step in keyed]
@@ -171,21 +171,21 @@ class _Scheduler:
         local[ids] = np.arange(len(ids))
         width = max(1, *(graph.slots[node].shape[1] for node in nodes))
         needs = np.full((len(ids), width), len(ids), np.int32)
-        places: list[np.ndarray] = []
+        groups: list[np.ndarray] = []
         begin = 0
         for node in nodes:
             slots = graph.slots[node]
             if len(slots) == 0:
                 continue
             needs[begin : begin + len(slots), : slots.shape[1]] = local[slots]  # -1 finds the last entry: none
-            places += self._places(node, begin)
+            groups += self._groups(node, begin)
             begin += len(slots)
         try:
-            return levels_of(needs, places)
+            return levels_of(needs, groups)
         except CycleError as error:
             raise self._cycle_error(ids[np.array(error.items)]) from None
 
-    def _places(self, node: int, begin: int) -> list[np.ndarray]:
+    def _groups(self, node: int, begin: int) -> list[np.ndarray]:
         """Returns the rows of a node grouped by x and n, each group in the order of time."""
         table = self.graph.indexes[self.graph.first[node] : self.graph.first[node + 1]]
         if len(self.graph.members) == 1 and (table[:, X] == table[0, X]).all():
@@ -206,7 +206,7 @@ class _Scheduler:
 
     # ---- rows ----
 
-    def _place(self, node: int, given: np.ndarray, pieces: list[np.ndarray]) -> list[Step]:
+    def _laid_out(self, node: int, given: np.ndarray, pieces: list[np.ndarray]) -> list[Step]:
         """Lay out the rows of a node: provided rows, then a step per piece, after the step that gathers for it."""
         indexed = next((o.node for o in self.nodes[node].operands if o.use is Use.INDEXED), None)
         steps: list[Step] = []

@@ -5,7 +5,7 @@ only, the last two of the four steps of h(t) = W (x(t) + h(t-1)) + b send, each 
 
 >>> from tests.lowering.examples import loop
 >>> each = loop(deriv_times=(2, 3))
->>> found = Contributions(each.schedule, each.writers.places)
+>>> found = Contributions(each.schedule, each.writers.storage)
 >>> positions = np.array(each.schedule.steps_of_node[2])
 >>> [sent] = operand_contributions(each.schedule, each.needs, found, 2, positions)
 >>> sending = sent.sending
@@ -92,7 +92,7 @@ def slot_contributions(
             for source in slot.sources:
                 if not needed[source]:
                     continue
-                bound = schedule.nodes[contributions.places[source].root].adds_to_memory
+                bound = schedule.nodes[contributions.storage[source].root].adds_to_memory
                 used = slot.used & (slot.source_node == source)
                 begin = int(gathered.step_first[0])  # rows before belong to no step
                 rows = begin + np.flatnonzero(used[begin:] & np.repeat(regular, gathered.step_count))
@@ -124,12 +124,12 @@ def operand_contributions(
     rows_of_steps = [schedule.steps[position].num_rows for position in positions.tolist()]
     together = next((nodes for nodes in needs.updates.values() if number in nodes), None)
     found = []
-    for place, operand in enumerate(schedule.nodes[number].operands):
+    for index, operand in enumerate(schedule.nodes[number].operands):
         if not needs.needed[operand.node]:
             continue
-        where, term, counts = positions, place, rows_of_steps
+        where, term, counts = positions, index, rows_of_steps
         if operand.use is Use.ROW:
-            rows = schedule.operand_rows(number, place)[schedule.num_given[number] :]
+            rows = schedule.operand_rows(number, index)[schedule.num_given[number] :]
         elif operand.use is Use.INDEXED:
             reads = [schedule.steps[position - 1] for position in positions.tolist()]
             rows = np.concatenate([np.arange(step.first, step.first + step.num_rows) for step in reads])
@@ -141,7 +141,7 @@ def operand_contributions(
             if number != together[0]:
                 continue  # the update of them all is one contribution
             last = min(schedule.steps_of_node[node][0] for node in together)
-            rows, counts, where, term = np.zeros(1, int), [1], np.array([last]), _AFTER_OPERANDS + place
+            rows, counts, where, term = np.zeros(1, int), [1], np.array([last]), _AFTER_OPERANDS + index
         else:
             rows, counts = np.zeros(len(positions), int), [1] * len(positions)
         sending = _sending(counts, [(0, count, True) for count in counts])
@@ -149,12 +149,12 @@ def operand_contributions(
             steps = [schedule.steps[position] for position in positions.tolist()]
             sending = _live_rows_sent(needs.live, steps, operand.node, rows, counts)
         where = np.repeat(where, counts)[sending.rows]
-        bound = schedule.nodes[contributions.places[operand.node].root].adds_to_memory
+        bound = schedule.nodes[contributions.storage[operand.node].root].adds_to_memory
         may = sending.can_overwrite & (not bound)
         contribution = contributions.add(
             operand.node, rows[sending.rows], where, term, may, step_first=sending.step_first
         )
-        found.append(SentOperand(number, place, contribution, sending))
+        found.append(SentOperand(number, index, contribution, sending))
     return found
 
 

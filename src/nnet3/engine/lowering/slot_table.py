@@ -26,7 +26,7 @@ from nnet3.engine.lowering.grids import Grid
 from nnet3.engine.lowering.slot_shapes import Scattered, Shift
 
 Mask = npt.NDArray[np.bool_]
-Part = tuple[slice, slice]  # of times and of xs
+Region = tuple[slice, slice]  # of times and of xs
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class SlotBlock:
 
     slot: int
     source: int
-    own: Part
-    other: Part
+    own: Region
+    other: Region
     is_all: bool  # `own` is the user's whole grid
 
 
@@ -163,7 +163,7 @@ def _block(shift: Shift, grid: Grid, source: Grid) -> SlotBlock | None:
     return SlotBlock(shift.slot, shift.source, (times[0], xs[0]), (times[1], xs[1]), is_all)
 
 
-def _aligned_times(move: int, grid: Grid, source: Grid) -> Part | None:
+def _aligned_times(move: int, grid: Grid, source: Grid) -> Region | None:
     if move == 0 and grid.intervals == source.intervals:
         return slice(0, grid.shape[0]), slice(0, grid.shape[0])
     if not (grid.is_contiguous and source.is_contiguous):
@@ -175,7 +175,7 @@ def _aligned_times(move: int, grid: Grid, source: Grid) -> Part | None:
     return slice(low - move - own_first, high - move - own_first), slice(low - first, high - first)
 
 
-def _aligned_xs(move: int, grid: Grid, source: Grid) -> Part | None:
+def _aligned_xs(move: int, grid: Grid, source: Grid) -> Region | None:
     if move == 0 and grid.x_values == source.x_values:
         return slice(0, grid.shape[1]), slice(0, grid.shape[1])
     position = source.find_xs(grid.xs + move)

@@ -108,9 +108,12 @@ class Structure:
         shapes = {node: self.shape(node, _PROBE) for node in nodes}
         if any(some.source in shapes for shape in shapes.values() for some in shape.scattered):
             return 1
-        place = {node: number for number, node in enumerate(nodes)}
+        position = {node: number for number, node in enumerate(nodes)}
         moves = [
-            (place[user], place[s.source], s.dt) for user in nodes for s in shapes[user].shifts if s.source in place
+            (position[user], position[s.source], s.dt)
+            for user in nodes
+            for s in shapes[user].shifts
+            if s.source in position
         ]
         users, sources, times = np.array(moves, dtype=np.float64).reshape(-1, 3).T
         for sign in (-1, 1):  # looking back, or ahead

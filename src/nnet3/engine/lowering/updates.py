@@ -20,7 +20,7 @@ import numpy as np
 from nnet3.engine.ir.commands import AllocMatrix, Backprop, Command, DeallocMatrix, MatrixCopy
 from nnet3.engine.ir.program_tables import MatrixInfo
 from nnet3.engine.lowering.kernel_code import KernelCode
-from nnet3.engine.lowering.locations import Storage
+from nnet3.engine.lowering.locations import NodeMatrices
 from nnet3.engine.lowering.needs import computed_rows
 from nnet3.engine.lowering.schedule import Step
 from nnet3.engine.lowering.source import Use
@@ -85,15 +85,15 @@ class UpdateCode:
         operand = self.schedule.nodes[own.node].operands[number].node
         return [Step(operand, int(run[0]), len(run)) for run in np.split(rows, cuts)]
 
-    def _together(self, storage: Storage, pieces: list[Step], copies: list[Command]) -> int:
-        """Returns one sub-matrix of all pieces: the place of the pieces, or of their copies."""
+    def _together(self, matrices: NodeMatrices, pieces: list[Step], copies: list[Command]) -> int:
+        """Returns one sub-matrix of all pieces: the storage of the pieces, or of their copies."""
         if len(pieces) == 1:
-            return storage.block(*pieces[0])
-        blocks = [storage.block(*piece) for piece in pieces]
+            return matrices.block(*pieces[0])
+        blocks = [matrices.block(*piece) for piece in pieces]
         sizes = [self.computation.submatrices[block] for block in blocks]
         names = dict.fromkeys(self.schedule.nodes[piece.node].name for piece in pieces)
         tables = [self.schedule.step_indexes(piece) for piece in pieces]
-        info = MatrixInfo("+".join(names), storage.is_deriv, np.concatenate(tables))
+        info = MatrixInfo("+".join(names), matrices.is_deriv, np.concatenate(tables))
         whole = self.computation.new_matrix(sum(size.num_rows for size in sizes), sizes[0].num_cols, info)
         self._collected.append(whole)
         copies.append(AllocMatrix(whole, zeroed=False))

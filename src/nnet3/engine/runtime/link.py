@@ -16,7 +16,7 @@ from nnet3.engine.runtime.constants import Constants
 from nnet3.engine.runtime.kernels import Kernels
 from nnet3.engine.runtime.lanes import LANES
 from nnet3.engine.runtime.link_proof import LinkProof
-from nnet3.engine.runtime.linker import ONCE, BoundCall, Linker, Part, RunState
+from nnet3.engine.runtime.linker import ONCE, BoundCall, BoundRun, Linker, RunState
 from nnet3.engine.runtime.memory import Arena
 from nnet3.engine.runtime.native_parts import NativeParts
 from nnet3.engine.runtime.plan import Plan, SegmentPlan
@@ -155,7 +155,7 @@ class LinkedComputation:
         for _, _, each in self._parts(segment, together=True):
             yield chain.from_iterable(zip(*each, strict=True))
 
-    def _parts(self, segment: SegmentPlan, *, together: bool) -> Iterator[Part]:
+    def _parts(self, segment: SegmentPlan, *, together: bool) -> Iterator[BoundRun]:
         """Yields calls outside of loops, and those of loops; `together`: native code makes several at once."""
         call = segment.first_call
         while call < segment.end_call:
@@ -169,14 +169,14 @@ class LinkedComputation:
             yield from parts if self._proof is None else self._proof.proved(parts, calls, iterations, steps)
             call = calls.stop
 
-    def _straight(self, calls: range, together: bool) -> Part:
+    def _straight(self, calls: range, together: bool) -> BoundRun:
         """Returns calls that run once."""
         if self._native:
             return self._native.straight(calls, self._bound, together)
         runs = [(call, run) for call in calls for run in self._bound.get(call, ())]
         return ONCE, [call for call, _ in runs], [[run] for _, run in runs]
 
-    def _loop(self, calls: range, iterations: range, steps: tuple[int, int], together: bool) -> Iterator[Part]:
+    def _loop(self, calls: range, iterations: range, steps: tuple[int, int], together: bool) -> Iterator[BoundRun]:
         if self._native:
             return self._native.loop(calls, iterations, steps, together)
         return self.linker.bind_loop(calls, iterations, steps)

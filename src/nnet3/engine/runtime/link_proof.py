@@ -20,7 +20,7 @@ from nnet3.base.native.meaning import Meaning, meanings
 from nnet3.base.native.operations import ADDRESSES, STAYS
 from nnet3.base.native.ranges import Ranges, ReachableMemory
 from nnet3.engine.runtime.lanes import LANES
-from nnet3.engine.runtime.linker import BoundCall, Linker, Part
+from nnet3.engine.runtime.linker import BoundCall, BoundRun, Linker
 from nnet3.engine.runtime.native_runs import NativeRun, operations_of
 from nnet3.engine.runtime.plan import Plan
 from nnet3.errors import ExecutionError, ProofError
@@ -43,8 +43,8 @@ class LinkProof:
         self._constant = ReachableMemory([], constant)
 
     def proved(
-        self, parts: Iterable[Part], calls: range, iterations: range, steps: tuple[int, int] = (0, 0)
-    ) -> Iterator[Part]:
+        self, parts: Iterable[BoundRun], calls: range, iterations: range, steps: tuple[int, int] = (0, 0)
+    ) -> Iterator[BoundRun]:
         """Yields the bound calls of iterations, after each was found to do the work of the plan's calls.
 
         Raises ProofError before it yields a part with a wrong bound call.
@@ -95,7 +95,7 @@ class LinkProof:
         )
 
     def _bound(self, calls: range, iterations: range, steps: tuple[int, int]) -> Iterator[Bound]:
-        """Yields the calls of iterations, bound anew to tensors at the plan's places of their views."""
+        """Yields the calls of iterations, bound anew to tensors at the plan's addresses of their views."""
         linker = self._linker
         linker.used = set()
         for some, numbers, each in linker.bind_loop(calls, iterations, steps):
@@ -103,7 +103,7 @@ class LinkProof:
             for view in linker.used:
                 tensors = linker.tensors.of(view, some)
                 for iteration, tensor in zip(some, tensors, strict=True):
-                    if tensor.numel() and _place(tensor) != _place_in_plan(linker, view, iteration):
+                    if tensor.numel() and _layout(tensor) != _layout_in_plan(linker, view, iteration):
                         raise ProofError(
                             f"view {view} is bound to other memory in iteration {iteration} than the plan says. It is "
                             "not used. Please report it with the network and the request"
@@ -147,7 +147,7 @@ def _are_same(one: Any, other: Any) -> bool:
     if type(one) is not type(other):
         return False
     if isinstance(one, Tensor):
-        return _place(one) == _place(other)
+        return _layout(one) == _layout(other)
     if isinstance(one, list | tuple):
         return len(one) == len(other) and all(map(_are_same, one, other))
     if isinstance(one, partial):
@@ -164,12 +164,12 @@ def _are_same(one: Any, other: Any) -> bool:
     return one == other or one != one  # a NaN
 
 
-def _place(tensor: Tensor) -> tuple[Any, ...]:
+def _layout(tensor: Tensor) -> tuple[Any, ...]:
     return tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()
 
 
-def _place_in_plan(linker: Linker, view: int, iteration: int) -> tuple[Any, ...]:
-    """Returns `_place` of a view's tensor in an iteration, computed from the numbers of the plan."""
+def _layout_in_plan(linker: Linker, view: int, iteration: int) -> tuple[Any, ...]:
+    """Returns `_layout` of a view's tensor in an iteration, computed from the numbers of the plan."""
     plan: Plan = linker.plan
     lane, start, column, outer, inner, columns, outer_step, step, iteration_step, uneven = plan.views[view].tolist()
     begin = start + iteration * iteration_step
@@ -177,12 +177,12 @@ def _place_in_plan(linker: Linker, view: int, iteration: int) -> tuple[Any, ...]
         first, inner = plan.uneven[uneven - 1][iteration].tolist()
         outer, begin = 0, start + first * step
     if lane >= 0:
-        dtype, place, of_row, of_column = LANES[plan.lanes[lane]], linker.arena.storage.data_ptr(), 1, 1
+        dtype, address, of_row, of_column = LANES[plan.lanes[lane]], linker.arena.storage.data_ptr(), 1, 1
     else:
         memory = linker.outside[plan.outside[-1 - lane].name]
-        dtype, place, (of_row, of_column) = memory.dtype, memory.data_ptr(), memory.stride()
-    place += (begin * of_row + column * of_column) * dtype.itemsize
+        dtype, address, (of_row, of_column) = memory.dtype, memory.data_ptr(), memory.stride()
+    address += (begin * of_row + column * of_column) * dtype.itemsize
     shape, strides = torch.Size((inner, columns)), (step * of_row, of_column)
     if not outer:
-        return place, dtype, shape, strides
-    return place, dtype, torch.Size((outer, *shape)), (outer_step * of_row, *strides)
+        return address, dtype, shape, strides
+    return address, dtype, torch.Size((outer, *shape)), (outer_step * of_row, *strides)

@@ -31,7 +31,7 @@ CallKind = Callable[["Linker", Sequence[int], float], Iterable[BoundCall] | None
 ONCE = range(1)
 
 #: Some iterations, calls, and what runs for each of these in each iteration.
-Part: TypeAlias = tuple[range, list[int], list[Iterable[BoundCall]]]
+BoundRun: TypeAlias = tuple[range, list[int], list[Iterable[BoundCall]]]
 
 
 @dataclass
@@ -91,7 +91,7 @@ class Linker:
         )
 
     def move(self, plan: Plan, constants: Constants) -> bool:
-        """Move views to the places in a plan that differs in numbers alone; calls bound to views stay bound.
+        """Move views to the addresses in a plan that differs in numbers alone; calls bound to views stay bound.
 
         Returns False, and changes nothing, where moving is impossible. Calls bound from now on have the plan's tables.
         """
@@ -108,7 +108,7 @@ class Linker:
             self._begin(ONCE, (0, 0))
         return self._bind(call)
 
-    def bind_loop(self, calls: Iterable[int], iterations: range, steps: tuple[int, int]) -> Iterator[Part]:
+    def bind_loop(self, calls: Iterable[int], iterations: range, steps: tuple[int, int]) -> Iterator[BoundRun]:
         """Yields some iterations, the calls in them, and the bound calls for each iteration, until all iterations are
         bound.
 

@@ -11,12 +11,12 @@ from torch import Tensor
 
 from nnet3.base.native.ranges import ReachableMemory
 from nnet3.engine.ir.objects import many_objects
-from nnet3.engine.runtime.linker import ONCE, BoundCall, Linker, Part
+from nnet3.engine.runtime.linker import ONCE, BoundCall, BoundRun, Linker
 from nnet3.engine.runtime.native_runs import NativeRun, in_groups, native_kernels, operations_of
 from nnet3.engine.runtime.plan import Plan
 from nnet3.engine.runtime.replay import is_same_state, state_of
 from nnet3.engine.runtime.view_operations import ViewOperations, on_views
-from nnet3.engine.runtime.view_tensors import Places
+from nnet3.engine.runtime.view_tensors import ViewAddresses
 
 _MANY, _FEW = 4, 32  # times as many rows, but for so many, are looked at anew
 
@@ -24,7 +24,7 @@ _MANY, _FEW = 4, 32  # times as many rows, but for so many, are looked at anew
 class _Straight(NamedTuple):
     """Calls outside of loops, and the native runs for some; `views`: the views of the native runs."""
 
-    part: Part
+    part: BoundRun
     runs: list[NativeRun]
     views: set[int]
 
@@ -107,38 +107,38 @@ class NativeParts:
         for key, straight in list(self._straight.items()):
             moving = [run for run in straight.runs if not moved.isdisjoint(run.views)]
             is_gone = other & straight.views or any(call in key[0] for call in anew)
-            if is_gone or not all(run.move(1, self._linker.tensors.places) for run in moving):
+            if is_gone or not all(run.move(1, self._linker.tensors.addresses) for run in moving):
                 del self._straight[key]
                 continue
             for run in moving:
                 run.check(self.memory)
         self._loops = {first: loop for first, loop in self._loops.items() if not other & loop.views}
 
-    def straight(self, calls: range, bound: Mapping[int, Sequence[BoundCall]], together: bool) -> Part:
+    def straight(self, calls: range, bound: Mapping[int, Sequence[BoundCall]], together: bool) -> BoundRun:
         """Returns calls that run once."""
         known = self._straight.get((calls, together))
         if known is not None:
             return known.part
-        own, places = [call for call in calls if call in bound], self._linker.tensors.places
-        self._find_operations([call for call in own if not self._goes_on(call, places)], bound)
+        own, addresses = [call for call in calls if call in bound], self._linker.tensors.addresses
+        self._find_operations([call for call in own if not self._goes_on(call, addresses)], bound)
         numbers = [call for call in own for _ in bound[call]]
         runs = [run for call in own for run in bound[call]]
         found = [each for call in own for each in self._operations[call]]
-        groups = in_groups(runs, found, places, together=together)
+        groups = in_groups(runs, found, addresses, together=together)
         made = [runs[group.calls[0]] if group.run is None else partial(group.run, 0, 1) for group in groups]
-        part: Part = ONCE, [numbers[group.calls[0]] for group in groups], [[run] for run in made]
+        part: BoundRun = ONCE, [numbers[group.calls[0]] for group in groups], [[run] for run in made]
         native = [group for group in groups if group.run is not None]
         for group in native:
             assert group.run is not None
             group.run.check(self.memory)
-        views = set[int]().union(*(self._used[numbers[place]] for group in native for place in group.calls))
+        views = set[int]().union(*(self._used[numbers[position]] for group in native for position in group.calls))
         self._straight[calls, together] = _Straight(part, [g.run for g in native if g.run is not None], views)
         return part
 
-    def _goes_on(self, call: int, places: Places) -> bool:
-        """True if a call's operations are known, and can be placed at `places`."""
+    def _goes_on(self, call: int, addresses: ViewAddresses) -> bool:
+        """True if a call's operations are known, and can be bound to `addresses`."""
         known = self._operations.get(call)
-        return known is not None and all(each is None or each.placed(places) is not None for each in known)
+        return known is not None and all(each is None or each.bound_to(addresses) is not None for each in known)
 
     def _find_operations(self, calls: Iterable[int], bound: Mapping[int, Sequence[BoundCall]]) -> None:
         """Find the operations of calls outside of loops."""
@@ -153,11 +153,11 @@ class NativeParts:
         found = on_views(map(operations_of, made.values()), stand_ins)
         self._operations |= {call: [operations] for call, operations in zip(made, found, strict=True)}
 
-    def loop(self, calls: range, iterations: range, steps: tuple[int, int], together: bool) -> Iterator[Part]:
+    def loop(self, calls: range, iterations: range, steps: tuple[int, int], together: bool) -> Iterator[BoundRun]:
         """Yields what runs in a loop, as `Linker.bind_loop` does."""
         linker, whole = self._linker, self._loops.get(calls.start) if together else None
-        places = linker.tensors.places
-        if whole is not None and whole.run.move(len(iterations), places):
+        addresses = linker.tensors.addresses
+        if whole is not None and whole.run.move(len(iterations), addresses):
             whole.run.check(self.memory)
             yield _as_part(whole, iterations)
             return
@@ -166,7 +166,7 @@ class NativeParts:
             stand_ins, bound = linker.bind_stand_ins(calls, steps)
             operations = list(on_views(map(operations_of, bound.values()), stand_ins))
         numbers = list(bound)
-        groups = in_groups(list(bound.values()), operations, places, len(iterations), together=together)
+        groups = in_groups(list(bound.values()), operations, addresses, len(iterations), together=together)
         for group in groups:
             if group.run is not None:
                 group.run.check(self.memory)
@@ -187,5 +187,5 @@ class NativeParts:
             yield some, firsts, made
 
 
-def _as_part(whole: _WholeLoop, iterations: range) -> Part:
+def _as_part(whole: _WholeLoop, iterations: range) -> BoundRun:
     return ONCE, [whole.first], [[partial(whole.run, iterations.start, iterations.stop)]]

@@ -35,7 +35,7 @@ from nnet3.engine.runtime.kernels import Kernels
 from nnet3.engine.runtime.linker import BoundCall
 from nnet3.engine.runtime.plan import Plan
 from nnet3.engine.runtime.view_operations import ViewOperations, joined
-from nnet3.engine.runtime.view_tensors import NO_PLACES, Places
+from nnet3.engine.runtime.view_tensors import NO_ADDRESSES, ViewAddresses
 from nnet3.errors import ProofError
 
 #: What calls do that work on views alone.
@@ -53,17 +53,19 @@ _FEWEST_TURNS = 8  # for which weights are packed
 class NativeRun:
     """Operations that run in order in each of some iterations. Weights are packed before the first iteration."""
 
-    def __init__(self, operations: ViewOperations, num_iterations: int = 1, places: Places = NO_PLACES) -> None:
-        """`places`: the plan's places. Raises ValueError for operations not continued by their tables."""
-        found, placed = library(), operations.placed(places)
+    def __init__(
+        self, operations: ViewOperations, num_iterations: int = 1, addresses: ViewAddresses = NO_ADDRESSES
+    ) -> None:
+        """`addresses`: those of the plan's views. Raises ValueError for operations not continued by their tables."""
+        found, bound = library(), operations.bound_to(addresses)
         assert found is not None
-        if placed is None:
+        if bound is None:
             raise ValueError("rows differ that were equally many")
         self._operations, self.views = operations, set(operations.matrices[:, 2].tolist())
         packing: dict[Row, tuple[int, int]] = {}  # operation, and where its panels begin
         order, scratch = list[int](), list[int]()
         self._num_floats, width, panels = 0, found.nnet3_columns_of_panel(), 0
-        for number, row in enumerate(map(tuple, placed[0].tolist())):
+        for number, row in enumerate(map(tuple, bound[0].tolist())):
             size = size_of_panels(row, width)
             if not size:
                 order.append(number)
@@ -73,24 +75,24 @@ class NativeRun:
             self._num_floats += size if panels == self._num_floats else 0
         before = [number for number, _ in packing.values()]
         self._order = np.array([*before, *order], np.int64)
-        self._scratch_of = np.array([*(place for _, place in packing.values()), *scratch], np.int64)
+        self._scratch_of = np.array([*(begin for _, begin in packing.values()), *scratch], np.int64)
         self._num_before, self._num_rows, self._num_iterations = len(before), len(self._order), num_iterations
-        rows, moves = (each[self._order] for each in placed)
+        rows, moves = (each[self._order] for each in bound)
         rows[:, SCRATCH] = self._scratch_of
-        pointers = np.array([table.ctypes.data for table in places.tables], np.int64)
-        self._arrays = [rows, moves, pointers, *places.tables]
+        pointers = np.array([table.ctypes.data for table in addresses.tables], np.int64)
+        self._arrays = [rows, moves, pointers, *addresses.tables]
         self._function = partial(found.nnet3_run, *(array.ctypes.data for array in self._arrays[:3]))
         self._scratch: Tensor | None = None
         self._ranges = Ranges(rows, moves)
         check_scratch(rows, moves, self._num_floats, width)
 
-    def move(self, num_iterations: int, places: Places) -> bool:
-        """Move to `places` and to `num_iterations` iterations; returns False, and changes nothing, where moving is
+    def move(self, num_iterations: int, addresses: ViewAddresses) -> bool:
+        """Move to `addresses` and to `num_iterations` iterations; returns False, and changes nothing, where moving is
         impossible."""
-        placed = self._operations.placed(places)
-        if placed is None:
+        bound = self._operations.bound_to(addresses)
+        if bound is None:
             return False
-        rows, moves = (each[self._order] for each in placed)
+        rows, moves = (each[self._order] for each in bound)
         rows[:, SCRATCH] = self._scratch_of
         differs = rows[:, SIZES] != self._arrays[0][:, SIZES]
         if differs[: self._num_before].any():
@@ -99,8 +101,8 @@ class NativeRun:
             self._ranges = Ranges(rows, moves)
         for array, own in zip(self._arrays, (rows, moves), strict=False):
             array[:] = own
-        self._arrays[2][:] = [table.ctypes.data for table in places.tables]
-        self._arrays[3:], self._num_iterations, self._scratch = places.tables, num_iterations, None
+        self._arrays[2][:] = [table.ctypes.data for table in addresses.tables]
+        self._arrays[3:], self._num_iterations, self._scratch = addresses.tables, num_iterations, None
         return True
 
     def check(self, memory: ReachableMemory) -> None:
@@ -119,9 +121,9 @@ class NativeRun:
         The packing of weights stands before each product with packed weights; panels begin at 0. Raises ProofError for
         tables shorter, or lying elsewhere, than native code expects.
         """
-        rows, moves, places, *tables = self._arrays
+        rows, moves, pointers, *tables = self._arrays
         used = [each for each in np.unique(moves[:, TABLE.start :]).tolist() if each >= 0]
-        are_theirs = places.tolist() == [table.ctypes.data for table in tables]
+        are_theirs = pointers.tolist() == [table.ctypes.data for table in tables]
         if not are_theirs or any(len(tables[each]) < iterations.stop for each in used):
             raise ProofError("native code would take rows from other tables than those of its loop")
         packing = {int(row[SCRATCH]): number for number, row in enumerate(self.packed)}
@@ -149,14 +151,14 @@ class NativeRun:
         if start == 0 or self._scratch is None:
             self._scratch = torch.empty(self._num_floats, dtype=torch.float32, device="cpu")
             self._function(0, self._num_before, 0, 1, self._scratch.data_ptr(), 1)
-        place, threads = self._scratch.data_ptr(), torch.get_num_threads()
-        self._function(self._num_before, self._num_rows, start, stop, place, threads)
+        address, threads = self._scratch.data_ptr(), torch.get_num_threads()
+        self._function(self._num_before, self._num_rows, start, stop, address, threads)
         if stop == self._num_iterations:
             self._scratch = None
 
 
 class Group(NamedTuple):
-    """Consecutive calls, by place, and the native run that makes them all in an iteration; `run` is None for Python."""
+    """Consecutive calls, by position, and the native run that makes them all in an iteration; None for Python."""
 
     calls: list[int]
     run: NativeRun | None
@@ -174,7 +176,7 @@ def native_kernels(plan: Plan, kernels: Kernels) -> list[Any]:
 def in_groups(
     calls: Sequence[BoundCall],
     operations: Sequence[ViewOperations | None],
-    places: Places,
+    addresses: ViewAddresses,
     num_iterations: int = 1,
     *,
     together: bool,
@@ -184,26 +186,28 @@ def in_groups(
     Native code makes all calls with `operations`, if a kernel's call is among the calls. Weights are packed for many
     iterations in which nothing changes the weights.
     """
-    is_native = [_goes(each, places, num_iterations) for each in operations]
+    is_native = [_goes(each, addresses, num_iterations) for each in operations]
     groups: list[Group] = []
-    for are_native, places_of_group in groupby(range(len(calls)), lambda place: is_native[place]):
-        numbers = list(places_of_group)
+    for are_native, positions in groupby(range(len(calls)), lambda position: is_native[position]):
+        numbers = list(positions)
         if not are_native or all(_function(calls[number]) in _ON_VIEWS for number in numbers):
             groups += [Group([number], None) for number in numbers]
             continue
         for part in [numbers] if together else [[number] for number in numbers]:
             made = joined([each for number in part if (each := operations[number]) is not None])
-            groups.append(Group(part, NativeRun(made, num_iterations, places)))
+            groups.append(Group(part, NativeRun(made, num_iterations, addresses)))
     return groups
 
 
-def _goes(operations: ViewOperations | None, places: Places, num_iterations: int) -> bool:
+def _goes(operations: ViewOperations | None, addresses: ViewAddresses, num_iterations: int) -> bool:
     """True if there are operations that go on as their views do, and weights are packed well or not at all."""
-    if operations is None or operations.placed(places) is None:
+    if operations is None or operations.bound_to(addresses) is None:
         return False
     packed = operations.rows[:, 0] == Code.PACK
     return not packed.any() or (
-        num_iterations >= _FEWEST_TURNS and fastest().packed == "panels" and operations.packs_constant(packed, places)
+        num_iterations >= _FEWEST_TURNS
+        and fastest().packed == "panels"
+        and operations.packs_constant(packed, addresses)
     )
 
 

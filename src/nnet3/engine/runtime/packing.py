@@ -1,4 +1,4 @@
-"""Packing of blocks into one arena: blocks without a common part of their live ranges may share a place.
+"""Packing of blocks into one arena: blocks without a common part of their live ranges may share memory.
 
 A compressed matrix lends its memory to further matrices meanwhile.
 """
@@ -19,23 +19,23 @@ ALIGNMENT = 64  # bytes; a cache line, and what vector instructions like
 _GOOD_ENOUGH = 1.005  # times what is alive at once: no second attempt is made below this
 _MOST_TO_SEARCH = 300  # blocks for which a slower, tighter method is tried
 _MOST_MOVES = 20
-_SHIFT = 40  # a gap is one integer, size << _SHIFT | begin: they sort by size, then by place
+_SHIFT = 40  # a gap is one integer, size << _SHIFT | begin: they sort by size, then by offset
 _MASK = (1 << _SHIFT) - 1
 
 Span = tuple[int, int]  # first and last command, both included
 
-#: The form of a matrix whose span ends, and the one whose span begins: 1, compressed -1, or 0 for none.
+#: The representation of a matrix whose span ends, and the one whose span begins: 1, compressed -1, or 0 for none.
 _ENDS_AND_BEGINS = {Life.BEGINS: (0, 1), Life.ENDS: (1, 0), Life.COMPRESSES: (1, -1), Life.DECOMPRESSES: (-1, 1)}
 
 
 def matrix_spans(computation: NnetComputation) -> dict[int, list[Span]]:
-    """Returns the live range of each matrix as increasing spans; key -m is the compressed form of matrix m."""
+    """Returns the live range of each matrix as increasing spans; key -m is matrix m compressed."""
     begun: dict[int, int] = {}
     spans: dict[int, list[Span]] = defaultdict(list)
     for number, command in enumerate(computation.commands):
         for name, life in command.form.lives:
             matrix = computation.submatrices[getattr(command, name)].matrix
-            ends, begins = (form * matrix for form in _ENDS_AND_BEGINS[life])
+            ends, begins = (representation * matrix for representation in _ENDS_AND_BEGINS[life])
             if ends in begun:
                 spans[ends].append((begun.pop(ends), number))
             if begins:
@@ -53,17 +53,17 @@ def pack(sizes: ArrayLike, first: ArrayLike, last: ArrayLike) -> tuple[list[int]
     (matrices that grow along the program leave gaps too small for their successors in one direction only). The better
     result wins.
     """
-    units = -(-np.asarray(sizes, dtype=np.int64).reshape(-1) // ALIGNMENT)
+    cells = -(-np.asarray(sizes, dtype=np.int64).reshape(-1) // ALIGNMENT)
     spans = np.stack([np.asarray(first, dtype=np.int64), np.asarray(last, dtype=np.int64)], axis=-1).reshape(-1, 2)
-    filled = np.flatnonzero(units)
-    offsets = np.zeros(len(units), dtype=np.int64)
+    filled = np.flatnonzero(cells)
+    offsets = np.zeros(len(cells), dtype=np.int64)
     if len(filled) == 0:
         return offsets.tolist(), 0
-    units, spans = units[filled], spans[filled]
+    cells, spans = cells[filled], spans[filled]
     keys, group = np.unique(spans[:, 0] << 32 | spans[:, 1], return_inverse=True)
     order = np.argsort(group.reshape(-1), kind="stable")
-    group_size = np.bincount(group.reshape(-1), weights=units).astype(np.int64)
-    before = np.cumsum(units[order]) - units[order]
+    group_size = np.bincount(group.reshape(-1), weights=cells).astype(np.int64)
+    before = np.cumsum(cells[order]) - cells[order]
     within = before - np.repeat(np.cumsum(group_size) - group_size, np.bincount(group.reshape(-1)))
     placed, total = _pack_groups(group_size, keys >> 32, keys & 0xFFFFFFFF)
     offsets[filled[order]] = (np.asarray(placed)[group.reshape(-1)[order]] + within) * ALIGNMENT
@@ -101,10 +101,10 @@ class Stacking:
 
     def packed(self, sizes: np.ndarray) -> tuple[np.ndarray, int]:
         """Returns the byte offsets of blocks of these sizes, multiples of ALIGNMENT, and the total size."""
-        units, ends = (-(-sizes // ALIGNMENT)).tolist(), [0] * len(sizes)
+        cells, ends = (-(-sizes // ALIGNMENT)).tolist(), [0] * len(sizes)
         for block, below in zip(self._order, self._below, strict=True):
-            ends[block] = max([ends[other] for other in below], default=0) + units[block]
-        return (np.array(ends, dtype=np.int64) - units) * ALIGNMENT, max(ends, default=0) * ALIGNMENT
+            ends[block] = max([ends[other] for other in below], default=0) + cells[block]
+        return (np.array(ends, dtype=np.int64) - cells) * ALIGNMENT, max(ends, default=0) * ALIGNMENT
 
 
 def _pack_groups(sizes: np.ndarray, first: np.ndarray, last: np.ndarray) -> tuple[Sequence[int], int]:
@@ -130,13 +130,13 @@ def _play(sizes: np.ndarray, first: np.ndarray, last: np.ndarray) -> tuple[list[
     for event in events.tolist():
         if event >= count:
             size = size_of[event - count]
-            place = bisect_left(gaps, size << _SHIFT)
-            if place == len(gaps):
+            position = bisect_left(gaps, size << _SHIFT)
+            if position == len(gaps):
                 offsets[event - count] = top
                 top += size
                 total = max(total, top)
                 continue
-            gap = gaps.pop(place)
+            gap = gaps.pop(position)
             begin, left_over = gap & _MASK, (gap >> _SHIFT) - size
             offsets[event - count] = begin
             end = end_of.pop(begin)
@@ -167,7 +167,7 @@ def _play(sizes: np.ndarray, first: np.ndarray, last: np.ndarray) -> tuple[list[
 
 
 def _search(sizes: np.ndarray, first: np.ndarray, last: np.ndarray, enough: float) -> tuple[list[int], int]:
-    """Place blocks, in turn, at the lowest place free during their lives; try several orders.
+    """Place blocks, in turn, at the lowest offset free during their lives; try several orders.
 
     Begins with the large blocks, and with the long-lived blocks; then, as long as the packing gets better, the block
     reaching highest comes earlier in the order.
@@ -176,37 +176,37 @@ def _search(sizes: np.ndarray, first: np.ndarray, last: np.ndarray, enough: floa
     np.fill_diagonal(meet, False)
     neighbours, size_of = [np.flatnonzero(row).tolist() for row in meet], sizes.tolist()
     orders = [np.lexsort((first - last, -sizes)).tolist(), np.lexsort((-sizes, first - last)).tolist()]
-    tried = [(*_place(size_of, neighbours, order), order) for order in orders]
+    tried = [(*_offsets_in_order(size_of, neighbours, order), order) for order in orders]
     best = now = min(tried, key=lambda result: result[1])
     for _ in range(_MOST_MOVES):
         offsets, total, order = now
-        highest = next(place for place, block in enumerate(order) if offsets[block] + size_of[block] == total)
+        highest = next(position for position, block in enumerate(order) if offsets[block] + size_of[block] == total)
         if total <= enough or highest == 0:
             break
         order = order.copy()
         order.insert(highest // 2, order.pop(highest))
-        now = (*_place(size_of, neighbours, order), order)
+        now = (*_offsets_in_order(size_of, neighbours, order), order)
         best = min(best, now, key=lambda result: result[1])
     return best[:2]
 
 
-def _place(sizes: list[int], neighbours: list[list[int]], order: list[int]) -> tuple[list[int], int]:
-    """Place blocks at the lowest free place, in the given order; `neighbours` have overlapping lives."""
+def _offsets_in_order(sizes: list[int], neighbours: list[list[int]], order: list[int]) -> tuple[list[int], int]:
+    """Place blocks at the lowest free offset, in the given order; `neighbours` have overlapping lives."""
     offsets, total = [-1] * len(sizes), 0
     for block in order:
         taken = sorted([(offsets[other], sizes[other]) for other in neighbours[block] if offsets[other] >= 0])
-        place, size = 0, sizes[block]
+        offset, size = 0, sizes[block]
         for begin, length in taken:
-            if begin - place >= size:
+            if begin - offset >= size:
                 break
-            place = max(place, begin + length)
-        offsets[block] = place
-        total = max(total, place + size)
+            offset = max(offset, begin + length)
+        offsets[block] = offset
+        total = max(total, offset + size)
     return offsets, total
 
 
 def lowest_gap(begins: np.ndarray, ends: np.ndarray, size: int) -> int:
-    """Returns the lowest place for `size` units between intervals, which may overlap, or behind all intervals."""
+    """Returns the lowest begin for `size` cells between intervals, which may overlap, or behind all intervals."""
     by_begin = np.argsort(begins)
     reached = np.maximum.accumulate(np.concatenate([[0], ends[by_begin]]))
     fits = np.flatnonzero(begins[by_begin] - reached[:-1] >= size)

@@ -1,4 +1,4 @@
-"""Plan: the place of each matrix and the calls of each command, as plain data for saving."""
+"""Plan: the offset of each matrix and the calls of each command, as plain data for saving."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ class Plan:
       higher,
       and precomputed entries r * precomputed step.
     * `indexes`: row numbers, int64. `precomputed`: the kernels' arrays derived from indexes.
-    * `places` (places, 4): matrix (negative: its compressed form), first and last command, byte offset.
-    * `are_views_apart`: views in one place need not share a place in other plans with these calls.
+    * `places` (places, 4): matrix (negative: compressed), first and last command, byte offset.
+    * `are_views_apart`: views that share storage need not share it in other plans with these calls.
     """
 
     dtype: str
@@ -159,7 +159,7 @@ class Plan:
         return len(own) == len(others) and all(map(is_, own, others))
 
     def byte_offset(self, matrix: int, command: int) -> int:
-        """Returns the place of a matrix in the arena at a command. Raises ExecutionError if it is not in memory."""
+        """Returns the offset of a matrix in the arena at a command. Raises ExecutionError if it is not in memory."""
         for offset in self.places[self._is_at(matrix, command), 3].tolist():
             return int(offset)
         form = "compressed" if matrix < 0 else "in memory"

@@ -61,11 +61,11 @@ class PlanFamily:
 
 
 class _Stack:
-    """The places of blocks in memory for every k rounded up to one size.
+    """The offsets of blocks in memory for every k rounded up to one size.
 
-    The order of stacked blocks is found for this size. Places for the size and for the smallest k are computed;
-    places between are on a straight line, as sizes of blocks are, so stacked blocks stay stacked. A unit more for
-    each block makes up for places rounded down to whole units.
+    The order of stacked blocks is found for this size. Offsets for the size and for the smallest k are computed;
+    offsets between are on a straight line, as sizes of blocks are, so stacked blocks stay stacked. A cell more for
+    each block makes up for offsets rounded down to whole cells.
     """
 
     def __init__(self, unplaced_plans: _UnplacedPlanFamily, size: int) -> None:
@@ -75,12 +75,12 @@ class _Stack:
         sizes = [unplaced_plans.at(k).num_bytes for k in (first, size)]
         ends = [np.append(*stacking.packed(each + ALIGNMENT * (each > 0))) // ALIGNMENT for each in sizes]
         self._first, self._steps = first, max(size - first, 1)
-        self._places, self._more = ends[0], ends[1] - ends[0]
+        self._offsets, self._more = ends[0], ends[1] - ends[0]
 
     def at(self, k: int) -> tuple[np.ndarray, int]:
         """Returns the byte offsets of the blocks, multiples of ALIGNMENT, and the total size."""
-        places = (self._places + self._more * (k - self._first) // self._steps) * ALIGNMENT
-        return places[:-1], int(places[-1])
+        offsets = (self._offsets + self._more * (k - self._first) // self._steps) * ALIGNMENT
+        return offsets[:-1], int(offsets[-1])
 
 
 class _UnplacedPlanFamily:

@@ -125,7 +125,7 @@ class PlannedProgram:
         return [view for view in VIEWS[kind](args) if view >= 0 and self.plan.views[view, 5]]
 
     def _block(self, view: int, command: int) -> SubMatrix:
-        """Returns the columns of the matrix in whose place a view begins at a command."""
+        """Returns the columns of the matrix in whose storage a view begins at a command."""
         lane, start, col, _, inner, cols = self.plan.views[view, :6].tolist()
         if lane < 0:
             bound = self.computation.outside[-1 - lane]
@@ -133,9 +133,9 @@ class PlannedProgram:
         size = LANES[self.plan.lanes[lane]].itemsize
         _, first, last, _ = self.plan.places.T
         is_there = (first <= command) & (command <= last) & (self._starts <= start * size) & (start * size < self._ends)
-        for place in np.flatnonzero(is_there).tolist():
-            matrix = abs(int(self.plan.places[place, 0]))
-            col = (start - int(self._starts[place]) // size) % self.computation.matrices[matrix].num_cols
+        for number in np.flatnonzero(is_there).tolist():
+            matrix = abs(int(self.plan.places[number, 0]))
+            col = (start - int(self._starts[number]) // size) % self.computation.matrices[matrix].num_cols
             return SubMatrix(matrix, 0, inner, col, cols)
         return SubMatrix(-1 - start - (command << 40), 0, inner, 0, cols)
 

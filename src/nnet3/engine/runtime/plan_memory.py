@@ -166,16 +166,16 @@ class PlanMemory:
         """Tells whether two views have a cell in common."""
         if not (one.first.size and other.first.size) or one.end <= other.begin or other.end <= one.begin:
             return False
-        places = one.all
-        self._flags[places] = True
+        elements = one.all
+        self._flags[elements] = True
         found = bool(self._flags[other.all].any())
-        self._flags[places] = False
+        self._flags[elements] = False
         return found
 
     def overlaps_itself(self, cells: ViewCells) -> bool:
         """Tells whether two blocks of a view have a cell in common."""
-        places, within = cells.all, self._flags[cells.begin : cells.end]
-        self._flags[places] = True
+        elements, within = cells.all, self._flags[cells.begin : cells.end]
+        self._flags[elements] = True
         count = np.count_nonzero(within)
         within[:] = False
-        return count != len(places)
+        return count != len(elements)

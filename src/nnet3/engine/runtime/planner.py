@@ -104,7 +104,7 @@ class Planner:
         if known is not None and known[1] <= self.command <= known[2]:
             return known[0]
         block = self.block(submatrix)
-        space, start, step = self.place(submatrix)
+        space, start, step = self.address(submatrix)
         iterations = self.computation.iterations.get(submatrix)
         if iterations is None:
             number = self.rows_view(space, start, block.num_rows, step, block.num_cols)
@@ -120,7 +120,7 @@ class Planner:
         self._known_views[submatrix] = number, first, last
         return number
 
-    def place(self, submatrix: int) -> tuple[Space, int, int]:
+    def address(self, submatrix: int) -> tuple[Space, int, int]:
         """Returns the space of a sub-matrix, the address of its first row there, the distance of rows.
 
         Addresses count elements from the beginning of a block, and rows in outside memory.
@@ -145,11 +145,11 @@ class Planner:
         return self.views.add((memory, lane, start, col, outer, rows, cols, outer_step, step, moves, 0))
 
     def block_views(
-        self, spaces: Iterable[Space], start: int, unit: int, num_cols: int, blocks: RowBlocks, column: int
+        self, spaces: Iterable[Space], start: int, stride: int, num_cols: int, blocks: RowBlocks, column: int
     ) -> list[int]:
-        """Returns views of blocks, (inner, columns) or (outer, inner, columns), which count in `unit` from `start`.
+        """Returns views of blocks, (inner, columns) or (outer, inner, columns), from `start` on.
 
-        `spaces`: the space of each block.
+        `spaces`: the space of each block. `stride`: the distance of rows.
         """
         columns = (
             *(blocks.start[:, column], blocks.outer, blocks.outer_step[:, column]),
@@ -157,8 +157,8 @@ class Planner:
         )
         views: list[int] = []
         for space, first, outer, by, rows, step in zip(spaces, *(each.tolist() for each in columns), strict=False):
-            stacked = (outer, by * unit) if outer > 1 else ()
-            views.append(self.rows_view(space, start + first * unit, rows, step * unit, num_cols, *stacked))
+            stacked = (outer, by * stride) if outer > 1 else ()
+            views.append(self.rows_view(space, start + first * stride, rows, step * stride, num_cols, *stacked))
         return views
 
     def compressed(self, submatrix: int) -> int:

@@ -1,6 +1,6 @@
 """Planning: every command becomes calls on views of matrices, and matrices are laid out in one arena.
 
-The calls come first, in an `UnplacedPlan`: views begin relative to a block of memory without a place yet.
+The calls come first, in an `UnplacedPlan`: views begin relative to a block of memory without an offset yet.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """prove_plan: a plan computes the values of its program, shown over a finite field, in the plan's memory.
 
-The calls of the plan run on elements at the places of its views, so that matrices with shared memory, rows
+The calls of the plan run on elements at the addresses of its views, so that matrices with shared memory, rows
 moved by strides or by an index, and numbers found by arithmetic are proved together. The meanings of calls are
 given here; a kind of calls without a meaning is an error. Not shown: the work of PyTorch and native code in a call.
 """

@@ -125,13 +125,13 @@ def _can_join(blocks: RowBlocks) -> bool:
 
 def _views(planner: Planner, submatrix: int, blocks: RowBlocks, column: int) -> list[int]:
     """Returns views of the blocks of rows of a sub-matrix."""
-    space, start, step = planner.place(submatrix)
+    space, start, step = planner.address(submatrix)
     return planner.block_views(repeat(space), start, step, planner.block(submatrix).num_cols, blocks, column)
 
 
 def _slice(planner: Planner, submatrix: int, rows: np.ndarray) -> int:
     """Returns consecutive rows of a sub-matrix as one view."""
-    space, start, step = planner.place(submatrix)
+    space, start, step = planner.address(submatrix)
     first = int(rows[0])
     return planner.rows_view(space, start + first * step, len(rows), step, planner.block(submatrix).num_cols)
 
@@ -146,7 +146,7 @@ def _by_space(planner: Planner, moves: RowMoves) -> Iterator[RowMoves]:
 
     def space_of(submatrices: np.ndarray) -> np.ndarray:
         numbers, which = np.unique(submatrices, return_inverse=True)
-        return np.array([planner.place(number)[0][:2] for number in numbers.tolist()])[which.reshape(-1)].T
+        return np.array([planner.address(number)[0][:2] for number in numbers.tolist()])[which.reshape(-1)].T
 
     columns = np.concatenate([space_of(moves.dest), space_of(moves.source)])
     if (columns == columns[:, :1]).all():
@@ -164,10 +164,10 @@ def _blocks_of_addresses(
     addresses, spaces, most = [], [], 1
     for submatrices, rows in ((moves.dest, moves.dest_row), (moves.source, moves.source_row)):
         numbers, which = np.unique(submatrices, return_inverse=True)
-        places = [planner.place(number) for number in numbers.tolist()]
-        starts, steps = np.array([place[1:] for place in places], dtype=np.int64).T
+        found = [planner.address(number) for number in numbers.tolist()]
+        starts, steps = np.array([each[1:] for each in found], dtype=np.int64).T
         addresses.append(starts[which.reshape(-1)] + rows * steps[which.reshape(-1)])
-        spaces.append(np.array([place[0] for place in places])[which.reshape(-1)])
+        spaces.append(np.array([each[0] for each in found])[which.reshape(-1)])
         most = max(most, len(numbers))
     order, blocks = fewest_blocks(np.stack(addresses, axis=1), np.stack([space[:, 2] for space in spaces], axis=1))
     if len(blocks) > VIEWS_PER_GROUP * most + len(moves) // ROWS_PER_VIEW:
@@ -236,7 +236,7 @@ def _selected(planner: Planner, source: int, rows: np.ndarray, scale: float, lan
 
 
 def _is_contiguous(planner: Planner, submatrix: int) -> bool:
-    (lane, *_), _, step = planner.place(submatrix)
+    (lane, *_), _, step = planner.address(submatrix)
     return lane >= 0 and step == planner.block(submatrix).num_cols
 
 
@@ -246,7 +246,7 @@ def plan_add_ranges(planner: Planner, dest: int, source: int, ranges: np.ndarray
     first, length = ranges[rows, 0].astype(np.int64), np.diff(ranges[rows], axis=1).reshape(-1)
     if len(rows) == 0:
         return
-    (space, start, step), (source_space, source_start, source_step) = planner.place(dest), planner.place(source)
+    (space, start, step), (source_space, source_start, source_step) = planner.address(dest), planner.address(source)
     columns = np.stack([start + rows * step, source_start + first * source_step], axis=1)
     runs = find_runs(columns, length[1:] == length[:-1])
     if len(runs) > VIEWS_PER_GROUP + len(rows) // ROWS_PER_VIEW:

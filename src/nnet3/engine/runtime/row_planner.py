@@ -45,7 +45,7 @@ def parameters_of(rows: RowNumbers) -> np.ndarray:
 
 
 class TablePart(Enum):
-    """A part of an index table: the whole table, its rows but -1, the places of these rows, the places of -1."""
+    """A part of an index table: the whole table, its rows but -1, the positions of these rows, the positions of -1."""
 
     ALL = auto()
     SOURCE = auto()
@@ -84,7 +84,7 @@ def _by_table(command: cmd.CopyRows | cmd.AddRows, planner: Planner) -> None:
         planner.call("add" if scale == 1 else "scaled add", dest, selected, number=scale)
         return
     rows = planner.index_of(table, TablePart.DEST)
-    if adds and planner.place(command.dest)[2] == planner.block(command.dest).num_cols:
+    if adds and planner.address(command.dest)[2] == planner.block(command.dest).num_cols:
         planner.call("add to rows", dest, rows, selected, number=scale)
         return
     if adds:  # adding by index is slow where rows are apart

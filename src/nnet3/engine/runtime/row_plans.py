@@ -1,7 +1,7 @@
 """RowPlans: the plans of programs with equal commands on unequal rows, as programs for several sets of lengths.
 
 One program is planned with parameters in the place of row numbers. The resulting plan is affine in the parameters, and
-holds for all programs: each plan follows by arithmetic. Places have room for the largest matrices seen so far, so
+holds for all programs: each plan follows by arithmetic. Blocks have the size of the largest matrices seen so far, so
 views with equal first rows in a matrix do not move.
 """
 
@@ -62,7 +62,7 @@ class _UnplacedPlanOfRows:
         self._ends = np.cumsum([views.size, len(elements)])
         self._numbers = AffineNumbers([*views.ravel(), *elements, *ports])
         self._blocks = made.blocks.copy()
-        self._blocks[:, 3] = 0  # the elements for which there is room
+        self._blocks[:, 3] = 0  # the capacity, in elements
         self._blocks = self._blocks.astype(np.int64)
         self._offsets, self._num_bytes = np.zeros(len(elements), np.int64), 0
 

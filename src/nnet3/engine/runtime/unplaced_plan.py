@@ -1,4 +1,4 @@
-"""Outline: a plan whose blocks of memory have no places yet."""
+"""UnplacedPlan: a plan whose blocks of memory have no offsets yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nnet3.engine.runtime.plan import Plan
 
 @dataclass(frozen=True, eq=False)
 class UnplacedPlan:
-    """A plan without the places of matrices.
+    """A plan without the offsets of matrices.
 
     `blocks` (blocks, 6): matrix (negative: its compressed form; 0: scratch memory), first and last command, elements,
     bytes of each, iteration. Scratch blocks of one command share memory unless they are of one iteration. Views of
@@ -36,15 +36,15 @@ class UnplacedPlan:
         spans = self.blocks[matrices, 1:3]
         offsets = np.zeros(len(sizes), dtype=np.int64)
         offsets[matrices], num_bytes = pack(sizes[matrices], spans[:, 0], spans[:, 1])
-        begins, units, before, end = offsets[matrices] // ALIGNMENT, -(-sizes // ALIGNMENT), (-1, -1), 0
+        begins, cells, before, end = offsets[matrices] // ALIGNMENT, -(-sizes // ALIGNMENT), (-1, -1), 0
         for number in np.flatnonzero(self.blocks[:, 0] == 0).tolist():
             _, command, _, _, _, iteration = self.blocks[number].tolist()
             alive = (spans[:, 0] <= command) & (command <= spans[:, 1])
-            first, last = begins[alive], begins[alive] + units[matrices[alive]]
+            first, last = begins[alive], begins[alive] + cells[matrices[alive]]
             if before == (command, iteration):  # behind what this iteration has taken before
                 first, last = np.append(first, 0), np.append(last, end)
-            start = lowest_gap(first, last, int(units[number]))
-            before, end = (command, iteration), start + int(units[number])
+            start = lowest_gap(first, last, int(cells[number]))
+            before, end = (command, iteration), start + int(cells[number])
             offsets[number] = start * ALIGNMENT
             num_bytes = max(num_bytes, end * ALIGNMENT)
         return offsets, num_bytes
@@ -58,7 +58,7 @@ class UnplacedPlan:
         )
 
     def placed(self, offsets: np.ndarray, num_bytes: int) -> Plan:
-        """Returns the plan with the blocks at these places, in bytes."""
+        """Returns the plan with the blocks at these offsets, in bytes."""
         sizes = np.array([1, *(LANES[lane].itemsize for lane in self.plan.lanes)], dtype=np.int64)
         views, places = self.plan.views.copy(), self.plan.places.copy()
         # The offset of views outside of the arena is the last one, and their size the first.

@@ -1,7 +1,7 @@
-"""ViewOperations: operations of native code on the views of a plan, at any places and with any moves.
+"""ViewOperations: operations of native code on the views of a plan, at any addresses and with any moves.
 
 Calls are bound to stand-ins for views, each at a separate address. So the addresses in operations identify
-the view of each matrix, or of some of its columns. The plan tells the place of the view in each iteration of a loop,
+the view of each matrix, or of some of its columns. The plan tells the address of the view in each iteration of a loop,
 and the view's number of rows."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from nnet3.base.native.operations import (
     Row,
 )
 from nnet3.base.native.ranges import ROWS, forms_of
-from nnet3.engine.runtime.view_tensors import Places, StandIns
+from nnet3.engine.runtime.view_tensors import StandIns, ViewAddresses
 
 _NUM_SIZES = 3
 _WIDTH = STRIDES.stop  # of a row
@@ -51,35 +51,35 @@ class ViewOperations:
     rows: np.ndarray
     matrices: np.ndarray
 
-    def placed(self, places: Places) -> MovedOperations | None:
-        """Returns the operations on views that lie here; None if rows differ that were equally many."""
+    def bound_to(self, addresses: ViewAddresses) -> MovedOperations | None:
+        """Returns the operations on views that lie there; None if rows differ that were equally many."""
         operation, matrix, view, size, num_rows = self.matrices.T
         rows, moves = self.rows.copy(), np.tile(np.array(STAYS), (len(self.rows), 1))
-        rows[operation, matrix + ADDRESSES.start] += places.begin[view]
-        table, now = places.table[view], places.num_rows[view]
+        rows[operation, matrix + ADDRESSES.start] += addresses.begin[view]
+        table, now = addresses.table[view], addresses.num_rows[view]
         is_even, follows = table < 0, size > 0
         rows[operation[follows & is_even], size[follows & is_even]] = now[follows & is_even]
         expected = np.where(follows, rows[operation, size], num_rows)
         if (is_even & (now != expected)).any():
             return None
-        moves[operation, matrix + OF_TURN.start] = np.where(is_even, places.of_iteration[view], 0)
+        moves[operation, matrix + OF_TURN.start] = np.where(is_even, addresses.of_iteration[view], 0)
         if not is_even.all():
-            moves[operation, matrix + OF_ROW.start] = np.where(is_even, 0, places.of_row[view])
+            moves[operation, matrix + OF_ROW.start] = np.where(is_even, 0, addresses.of_row[view])
             moves[operation, matrix + TABLE.start] = table
             moves[operation[follows & ~is_even], size[follows & ~is_even] + (COUNTED.start - 1)] = table[
                 follows & ~is_even
             ]
             counted = np.where(follows, moves[operation, size + (COUNTED.start - 1)], -1)
-            counts = [each[:, 1] for each in places.tables]
+            counts = [each[:, 1] for each in addresses.tables]
             for own, other, number in set(zip(table.tolist(), counted.tolist(), num_rows.tolist(), strict=True)):
                 if own >= 0 and own != other and (counts[own] != (counts[other] if other >= 0 else number)).any():
                     return None
         return MovedOperations(rows, moves)
 
-    def packs_constant(self, packed: np.ndarray, places: Places) -> bool:
+    def packs_constant(self, packed: np.ndarray, addresses: ViewAddresses) -> bool:
         """True if all weights packed by the `packed` operations are in constant views."""
         operation, matrix, view = self.matrices.T[:3]
-        constant = set(operation[(matrix == 2) & places.is_constant[view]].tolist())
+        constant = set(operation[(matrix == 2) & addresses.is_constant[view]].tolist())
         return constant.issuperset(np.flatnonzero(packed).tolist())
 
 
@@ -89,8 +89,8 @@ def on_views(calls: Iterable[Operations | None], stand_ins: StandIns) -> Iterato
     rows = np.array([row for each in found for row in each or ()], np.int64).reshape(-1, _WIDTH)
     views, offsets = stand_ins.views_at(rows[:, ADDRESSES])
     operation, matrix = np.nonzero(views >= 0)
-    view, place = views[operation, matrix], (operation, matrix + ADDRESSES.start)
-    rows[place] = offsets[operation, matrix]
+    view, entry = views[operation, matrix], (operation, matrix + ADDRESSES.start)
+    rows[entry] = offsets[operation, matrix]
     num_rows, of_row = stand_ins.num_rows[view], stand_ins.of_row[view]
     dimensions, strides = (each[operation, matrix] for each in forms_of(rows))
     is_for_all = stand_ins.is_constant[view] & (num_rows == 1) & (dimensions[:, 0] == ROWS)

@@ -20,8 +20,8 @@ _Geometry = tuple[list[int], list[int], int]
 _APART = 64  # bytes; stand-ins begin at multiples
 
 
-class Places(NamedTuple):
-    """The places of the views of a plan, (views,) each, and their moves in loops.
+class ViewAddresses(NamedTuple):
+    """The addresses of the views of a plan, (views,) each, and their moves in loops.
 
     `begin`: the address of the first number in the first iteration; of an unevenly moving view, of row 0 of its table.
     `num_rows`: the rows of an evenly moving view. `of_iteration` and `of_row`: elements an iteration, and from row to
@@ -39,13 +39,13 @@ class Places(NamedTuple):
 
 _NONE = np.zeros(1, np.int64)
 #: Where there are no views.
-NO_PLACES = Places(_NONE, _NONE, _NONE, _NONE, _NONE - 1, _NONE > 0, [])
+NO_ADDRESSES = ViewAddresses(_NONE, _NONE, _NONE, _NONE, _NONE - 1, _NONE > 0, [])
 
 
 class ViewTensors:
     """The views of a plan, in an arena and in outside memory. `fixed`: views without moves in loops, else None.
 
-    Views with equal numbers, as of matrices taking turns in one place, are one tensor.
+    Views with equal numbers, as of matrices that share storage in turn, are one tensor.
     """
 
     def __init__(self, plan: Plan, arena: Arena, outside: Mapping[str, Tensor]) -> None:
@@ -57,16 +57,16 @@ class ViewTensors:
         #: Lane, iteration step, unevenness and geometry of each view that moves; found on demand.
         self._how: dict[int, tuple[list[int], _Geometry]] = {}
         numbers: dict[tuple[int, ...], int] = {}
-        places = list(range(len(plan.views)))
+        tensors = list(range(len(plan.views)))
         if not plan.are_views_apart:
-            places = [numbers.setdefault(row, len(numbers)) for row in map(tuple, plan.views.tolist())]
-        self._place_of_view = np.array(places, dtype=np.int64)
-        self._first = np.unique(self._place_of_view, return_index=True)[1]  # view of each place
+            tensors = [numbers.setdefault(row, len(numbers)) for row in map(tuple, plan.views.tolist())]
+        self._tensor_of_view = np.array(tensors, dtype=np.int64)
+        self._first = np.unique(self._tensor_of_view, return_index=True)[1]  # view of each tensor
         self._views = views = plan.views[self._first]
         self._moves = np.asarray(views[:, -2:].any(axis=1))
         geometries = zip(views[:, 0].tolist(), self._moves.tolist(), self._geometries(views), strict=True)
         made = [None if moves else self._flat(lane).as_strided(*geometry) for lane, moves, geometry in geometries]
-        self.fixed = [made[place] for place in places]
+        self.fixed = [made[tensor] for tensor in tensors]
         self.forget_iterations()
 
     def forget_iterations(self) -> None:
@@ -84,17 +84,17 @@ class ViewTensors:
         return self._moving[number]
 
     def move(self, plan: Plan) -> bool:
-        """Move tensors to the places of a plan that differs in numbers alone.
+        """Move tensors to the addresses of a plan that differs in numbers alone.
 
         Returns False, and changes nothing, if views of one tensor would part, or begin to move in loops.
         """
         views = plan.views[self._first]
         moves, differs = views[:, -2:].any(axis=1), views != self._views
-        if differs[:, 0].any() or (moves != self._moves).any() or (views[self._place_of_view] != plan.views).any():
+        if differs[:, 0].any() or (moves != self._moves).any() or (views[self._tensor_of_view] != plan.views).any():
             return False
         changed = differs.any(axis=1) & ~moves
         self._plan, self._how, self._views = plan, {}, views
-        vars(self).pop("places", None)
+        vars(self).pop("addresses", None)
         for number, geometry in zip(self._first[changed].tolist(), self._geometries(views[changed]), strict=True):
             self.fixed[number].as_strided_(*geometry)
         return True
@@ -104,8 +104,8 @@ class ViewTensors:
         return all(lane.is_cpu for lane in self._lanes)
 
     @cached_property
-    def places(self) -> Places:
-        """The places of all views."""
+    def addresses(self) -> ViewAddresses:
+        """The addresses of all views."""
         views = self._plan.views
         lane, iteration_step, uneven = views[:, [0, 8, 9]].T
         flats = [*self._lanes, *self._bound[::-1]]
@@ -115,7 +115,7 @@ class ViewTensors:
         )
         _, strides, start = self._elements(views)
         is_read_only = np.array([False] * len(self._lanes) + [not each.writable for each in self._plan.outside[::-1]])
-        return Places(
+        return ViewAddresses(
             begins + (start - before) * sizes,
             np.where(uneven > 0, 0, views[:, 4]),
             iteration_step * self._memory[lane, 0],
@@ -132,7 +132,7 @@ class ViewTensors:
         most = np.array([0, *(table[:, 1].max(initial=0) for table in self._plan.uneven)])
         shapes[:, 1] = np.where(views[:, 9] > 0, most[views[:, 9]], shapes[:, 1])
         dtypes = [flat.dtype for flat in (*self._lanes, *self._bound[::-1])]
-        return StandIns(shapes, strides, [dtypes[lane] for lane in views[:, 0].tolist()], self.places.is_constant)
+        return StandIns(shapes, strides, [dtypes[lane] for lane in views[:, 0].tolist()], self.addresses.is_constant)
 
     def _flat(self, lane: int) -> Tensor:
         return self._lanes[lane] if lane >= 0 else self._bound[-1 - lane]
@@ -140,9 +140,9 @@ class ViewTensors:
     def _elements(self, views: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns shapes (views, 3), strides (views, 3) and beginnings in iteration 0 of rows of `Plan.views`."""
         lane, start, col, outer, inner, cols, outer_step, step = views.T[:8]
-        scale, unit, origin = self._memory[lane].T
-        strides = np.stack([outer_step * scale, step * scale, unit], axis=1)
-        return np.stack([outer, inner, cols], axis=1), strides, origin + start * scale + col * unit
+        scale, column_stride, origin = self._memory[lane].T
+        strides = np.stack([outer_step * scale, step * scale, column_stride], axis=1)
+        return np.stack([outer, inner, cols], axis=1), strides, origin + start * scale + col * column_stride
 
     def _geometries(self, views: np.ndarray) -> Iterator[_Geometry]:
         """Yields shape, strides and beginning in iteration 0 of rows of `Plan.views`."""
@@ -174,8 +174,8 @@ class ViewTensors:
 
 
 def _of_matrix(outside: Tensor) -> tuple[int, int, int]:
-    row_stride, unit = outside.stride()
-    return row_stride, unit, int(outside.storage_offset())
+    row_stride, column_stride = outside.stride()
+    return row_stride, column_stride, int(outside.storage_offset())
 
 
 class StandIns:

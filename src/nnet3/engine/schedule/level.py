@@ -49,16 +49,16 @@ def _levels(num_items: int, needing: Integers, needed: Integers) -> npt.NDArray[
     indptr = np.concatenate([[0], np.cumsum(np.bincount(needed, minlength=num_items))])
     missing = np.bincount(needing, minlength=num_items)
     level = np.full(num_items, -1, dtype=np.int32)
-    slot = np.empty(num_items, dtype=np.int64)
+    cell = np.empty(num_items, dtype=np.int64)
     wave, wave_level = np.flatnonzero(missing == 0), 0
     while len(wave):
         level[wave] = wave_level
         reached = dependents[entries_of_rows(indptr, wave)]
         np.subtract.at(missing, reached, 1)
         ready = reached[missing[reached] == 0]
-        # An item that was reached several times keeps one of its places: the last to write its slot.
-        slot[ready] = np.arange(len(ready))
-        wave = ready[slot[ready] == np.arange(len(ready))]
+        # An item that was reached several times keeps one of its positions: the last to write its cell.
+        cell[ready] = np.arange(len(ready))
+        wave = ready[cell[ready] == np.arange(len(ready))]
         wave_level += 1
     return level
 
@@ -71,8 +71,8 @@ def _find_cycle(level: Integers, needing: Integers, needed: Integers) -> list[in
     stuck = (level[needing] < 0) & (level[needed] < 0)
     next_item = dict(zip(needing[stuck].tolist(), needed[stuck].tolist(), strict=True))
     item = min(next_item)
-    place: dict[int, int] = {}
-    while item not in place:
-        place[item] = len(place)
+    position: dict[int, int] = {}
+    while item not in position:
+        position[item] = len(position)
         item = next_item[item]
-    return list(place)[place[item] :]
+    return list(position)[position[item] :]

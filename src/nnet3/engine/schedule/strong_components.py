@@ -98,9 +98,9 @@ def _topological_ranks(graph: DirectedGraph, label: npt.NDArray[np.int32], num_l
     ready = [(first[component], component) for component in range(num_labels) if missing[component] == 0]
     heapq.heapify(ready)
     rank = np.zeros(num_labels, dtype=np.int32)
-    for place in range(num_labels):
+    for number in range(num_labels):
         _, component = heapq.heappop(ready)
-        rank[component] = place
+        rank[component] = number
         for target in successors[indptr[component] : indptr[component + 1]]:
             missing[target] -= 1
             if missing[target] == 0:

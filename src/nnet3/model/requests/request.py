@@ -379,15 +379,15 @@ class RequestForms:
             longer.append(replace(io, indexes=_of_all(cells, rounded_up(len(numbers)), by_time)))
         if not missing.any():
             raise NotRaggedError("outputs of all sequences end together, inputs do not")
-        unit = int(np.gcd.reduce(missing, initial=period))
+        granularity = int(np.gcd.reduce(missing, initial=period))
         inputs = len(self.request.inputs)
         of_all = replace(self.request, inputs=longer[:inputs], outputs=longer[inputs:])
         return RaggedForm(
             of_all.task(self.network, self.options),
             partial(of_all.task, self.network, rows_apart(self.options)),
             period,
-            unit,
-            ((missing[numbers] + more * period) // unit).tolist(),
+            granularity,
+            ((missing[numbers] + more * period) // granularity).tolist(),
             numbers.tolist(),
             {io.name: io.indexes for io in (*self.request.inputs, *self.request.outputs)},
             frozenset(lasting),

@@ -1,13 +1,13 @@
 """Derivatives of sums as copies: a derivative passed on unchanged needs no kernel.
 
-The derivative of a term is the derivative of the sum. A copy is visible to `share_copies`, which lays both
-derivatives into one place:
+The derivative of a term is the derivative of the sum. A copy is visible to `share_copies`, which lets both
+derivatives share storage:
 
     before                                            after
     plus.Backprop(([], []), [], m4, (&m5, += m6))     m5 = m4
                                                       m6 += m4
 
-Recurrences are left out: the derivatives of many steps share the room of a single step, and the copies would stay.
+Recurrences are left out: the derivatives of many steps share a buffer for a single step, and the copies would stay.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def _spelled_out(computation: NnetComputation, command: Backprop) -> Iterator[Co
     kernel = computation.kernels[command.kernel]
     written, added = list(command.input_derivs), list(command.added_derivs)
     copies: list[Command] = []
-    for place, promises in enumerate(kernel.inputs):
-        if promises.passes_deriv and written[place]:
-            copies.append(MatrixCopy(written[place], command.output_deriv))
-            written[place] = 0
-        elif promises.passes_deriv and added[place]:
-            copies.append(MatrixAdd(added[place], command.output_deriv))
-            added[place] = 0
+    for index, promises in enumerate(kernel.inputs):
+        if promises.passes_deriv and written[index]:
+            copies.append(MatrixCopy(written[index], command.output_deriv))
+            written[index] = 0
+        elif promises.passes_deriv and added[index]:
+            copies.append(MatrixAdd(added[index], command.output_deriv))
+            added[index] = 0
     learns = command.update and kernel.learns
     if not copies:
         yield command

@@ -1,4 +1,4 @@
-"""Candidates for one place: pairs offered by passes, and places decided by merging."""
+"""Candidates for shared storage: pairs offered by passes, and the coalesced matrices decided by merging."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Candidates:
     are_copies: bool
 
 
-class MatrixPlace(NamedTuple):
+class CoalescedMatrix(NamedTuple):
     """The position of one matrix in another."""
 
     matrix: int

@@ -1,4 +1,4 @@
-"""Coalescing: laying matrices into one place where they do not interfere.
+"""Coalescing: letting matrices share storage where they do not interfere.
 
 A pass offers candidates: pairs of matrices to unite for the sake of some commands.
 
@@ -23,7 +23,7 @@ from nnet3.engine.ir.analysis import READ, UPDATE, WRITE, Analysis, analyse
 from nnet3.engine.ir.commands import AllocMatrix, Command, DeallocMatrix, ProvideOutput
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import Life
-from nnet3.engine.ir.passes.merge_candidates import Candidates, MatrixPlace, Pair
+from nnet3.engine.ir.passes.merge_candidates import Candidates, CoalescedMatrix, Pair
 from nnet3.engine.ir.program_tables import SubMatrix
 from nnet3.engine.ir.variables import Integers, Variables, matrix_sizes
 
@@ -35,7 +35,7 @@ _TURN[[READ, COPY, UPDATE, WRITE]] = 0, 1, 2, 3
 class MergeConflicts:
     """All accesses to groups, as rows: arrays (rows,) of shared variable, command, kind and matrix."""
 
-    def __init__(self, analysis: Analysis, candidates: Candidates, groups: dict[int, MatrixPlace]) -> None:
+    def __init__(self, analysis: Analysis, candidates: Candidates, groups: dict[int, CoalescedMatrix]) -> None:
         self.analysis, self.candidates, self.groups = analysis, candidates, groups
         self.pairs = {pair: commands for pair, commands in candidates.commands.items() if self._agrees(pair)}
         accesses = analysis.accesses
@@ -159,33 +159,33 @@ def _latest(numbers: Integers) -> Integers:
 
 
 def merge_matrices(computation: NnetComputation, candidates: Candidates) -> NnetComputation:
-    """Lay the two matrices of every candidate pair into one place, where all reads still find their values."""
+    """Let the two matrices of every candidate pair share storage, where all reads still find their values."""
     analysis = analyse(computation)
     pairs = _possible(analysis, candidates.commands)
-    places: dict[int, MatrixPlace] = {}
+    coalesced: dict[int, CoalescedMatrix] = {}
     while pairs:
         groups = _groups(pairs, computation)
         conflicts = MergeConflicts(analysis, candidates, groups).found()
         failed = {groups[victim].matrix for victim, _ in conflicts}
-        places.update({m: place for m, place in groups.items() if place.matrix not in failed})
-        pairs = _without(pairs, conflicts, places)
-    return relocate(analysis, places, candidates) if places else computation
+        coalesced.update({m: own for m, own in groups.items() if own.matrix not in failed})
+        pairs = _without(pairs, conflicts, coalesced)
+    return relocate(analysis, coalesced, candidates) if coalesced else computation
 
 
 # ---- candidates ----
 
 
 def _possible(analysis: Analysis, pairs: Iterable[Pair]) -> list[Pair]:
-    """Returns the pairs of matrices free to share a place, at most one pair for any source and destination."""
+    """Returns the pairs of matrices free to share storage, at most one pair for any source and destination."""
     computation = analysis.computation
-    given, fixed, is_room = _given(computation), _fixed(analysis), cache(partial(_is_room, computation))
+    given, fixed, is_step_buffer = _given(computation), _fixed(analysis), cache(partial(_is_step_buffer, computation))
     chosen: dict[tuple[int, int], Pair] = {}
     for pair in pairs:
         source, dest = pair.source, pair.dest
         one, other = computation.matrices[source], computation.matrices[dest]
         if source == dest or one.dtype != other.dtype or source in fixed or dest in fixed:
             continue
-        if is_room(source) != is_room(dest):
+        if is_step_buffer(source) != is_step_buffer(dest):
             continue
         num_given = (source in given) + (dest in given)
         if num_given == 2 or (num_given == 1 and (one != other or pair[2:] != (0, 0))):
@@ -200,7 +200,7 @@ def _fixed(analysis: Analysis) -> set[int]:
     return {0, *analysis.computation.outside_by_matrix(), *compressed}
 
 
-def _is_room(computation: NnetComputation, matrix: int) -> bool:
+def _is_step_buffer(computation: NnetComputation, matrix: int) -> bool:
     """True for a matrix holding one time step after another, to keep out of rows with times of their own."""
     info = computation.matrix_info.get(matrix)
     return info is not None and info.indexes is not None and bool((info.indexes[:, T] == NO_TIME).all())
@@ -215,32 +215,32 @@ def _given(computation: NnetComputation) -> set[int]:
 # ---- groups ----
 
 
-def _groups(pairs: Sequence[Pair], computation: NnetComputation) -> dict[int, MatrixPlace]:
-    """Returns the places of the matrices of the pairs: in the largest connected matrix, if the matrix fits."""
+def _groups(pairs: Sequence[Pair], computation: NnetComputation) -> dict[int, CoalescedMatrix]:
+    """Returns where the matrices of the pairs lie: in the largest connected matrix, if the matrix fits."""
     neighbours: dict[int, list[Pair]] = defaultdict(list)
     for pair in pairs:
         neighbours[pair.source].append(pair)
         neighbours[pair.dest].append(Pair(pair.dest, pair.source, -pair.row_shift, -pair.col_shift))
     sizes = computation.matrices
-    places: dict[int, MatrixPlace] = {}
+    coalesced: dict[int, CoalescedMatrix] = {}
     for root in sorted(neighbours, key=lambda m: -sizes[m].num_rows * sizes[m].num_cols):
-        if root in places:
+        if root in coalesced:
             continue
-        places[root] = MatrixPlace(root, 0, 0)
+        coalesced[root] = CoalescedMatrix(root, 0, 0)
         waiting = [root]
         while waiting:
             matrix = waiting.pop()
             for _, other, row_shift, col_shift in neighbours[matrix]:
-                row, col = places[matrix].row + row_shift, places[matrix].col + col_shift
+                row, col = coalesced[matrix].row + row_shift, coalesced[matrix].col + col_shift
                 fits = 0 <= row <= sizes[root].num_rows - sizes[other].num_rows
-                if other not in places and fits and 0 <= col <= sizes[root].num_cols - sizes[other].num_cols:
-                    places[other] = MatrixPlace(root, row, col)
+                if other not in coalesced and fits and 0 <= col <= sizes[root].num_cols - sizes[other].num_cols:
+                    coalesced[other] = CoalescedMatrix(root, row, col)
                     waiting.append(other)
-    alone = {place.matrix for place in places.values()} - {p.matrix for m, p in places.items() if m != p.matrix}
-    return {matrix: place for matrix, place in places.items() if place.matrix not in alone}
+    alone = {own.matrix for own in coalesced.values()} - {p.matrix for m, p in coalesced.items() if m != p.matrix}
+    return {matrix: own for matrix, own in coalesced.items() if own.matrix not in alone}
 
 
-def _without(pairs: Sequence[Pair], conflicts: set[tuple[int, int]], done: dict[int, MatrixPlace]) -> list[Pair]:
+def _without(pairs: Sequence[Pair], conflicts: set[tuple[int, int]], done: dict[int, CoalescedMatrix]) -> list[Pair]:
     """Returns the pairs left to try, fewer than before: pairs of failed groups that are part of no conflict."""
     left = [pair for pair in pairs if pair.source not in done and pair.dest not in done]
     for victim, other in conflicts:
@@ -254,8 +254,8 @@ def _without(pairs: Sequence[Pair], conflicts: set[tuple[int, int]], done: dict[
 # ---- rewriting ----
 
 
-def relocate(analysis: Analysis, places: dict[int, MatrixPlace], candidates: Candidates) -> NnetComputation:
-    """Move all matrices to their places, and drop copies with equal source and destination.
+def relocate(analysis: Analysis, coalesced: dict[int, CoalescedMatrix], candidates: Candidates) -> NnetComputation:
+    """Move coalesced matrices into the storage of one, and drop copies with equal source and destination.
 
     Sub-matrices keep their numbers, and commands and tables stay unchanged. A matrix made of several matrices
     lives from the first allocation of a part to the last deallocation.
@@ -263,11 +263,11 @@ def relocate(analysis: Analysis, places: dict[int, MatrixPlace], candidates: Can
     computation = analysis.computation
     result = computation.copy()
     for number, block in enumerate(computation.submatrices):
-        place = places.get(block.matrix)
-        if place is not None and place.matrix != block.matrix:
-            row, col = block.row_offset + place.row, block.col_offset + place.col
-            result.submatrices[number] = SubMatrix(place.matrix, row, block.num_rows, col, block.num_cols)
-    dropped = _join_lives(analysis, result, places)
+        own = coalesced.get(block.matrix)
+        if own is not None and own.matrix != block.matrix:
+            row, col = block.row_offset + own.row, block.col_offset + own.col
+            result.submatrices[number] = SubMatrix(own.matrix, row, block.num_rows, col, block.num_cols)
+    dropped = _join_lives(analysis, result, coalesced)
     if candidates.are_copies:
         copies = {number for commands in candidates.commands.values() for number in commands}
         dropped |= {number for number in copies if _is_one_block(result, result.commands[number])}
@@ -280,11 +280,11 @@ def _is_one_block(result: NnetComputation, command: Command) -> bool:
     return one == other
 
 
-def _join_lives(analysis: Analysis, result: NnetComputation, places: dict[int, MatrixPlace]) -> set[int]:
-    """Leave a single allocation and at most one deallocation for a shared place; returns the commands to drop."""
+def _join_lives(analysis: Analysis, result: NnetComputation, coalesced: dict[int, CoalescedMatrix]) -> set[int]:
+    """Leave a single allocation and at most one deallocation for shared storage; returns the commands to drop."""
     members: dict[int, list[int]] = {}
-    for matrix, place in places.items():
-        members.setdefault(place.matrix, []).append(matrix)
+    for matrix, own in coalesced.items():
+        members.setdefault(own.matrix, []).append(matrix)
     dropped: set[int] = set()
     for root, matrices in members.items():
         allocation = analysis.computation.commands[analysis.alloc_command[root]]

@@ -7,7 +7,7 @@ import numpy as np
 from nnet3.engine.ir.analysis import analyse
 from nnet3.engine.ir.computation import NnetComputation
 
-_BEFORE, _AT, _AFTER = 0, 1, 2  # a command's order within the place it moves to
+_BEFORE, _AT, _AFTER = 0, 1, 2  # a command's order within the position it moves to
 
 
 def move_sizing(computation: NnetComputation) -> NnetComputation:
@@ -16,18 +16,18 @@ def move_sizing(computation: NnetComputation) -> NnetComputation:
     A matrix handed to the user is not deallocated earlier than before the pass. An unused matrix is never allocated.
     """
     analysis = analyse(computation)
-    place = np.arange(analysis.num_commands)
+    position = np.arange(analysis.num_commands)
     iteration = np.full(analysis.num_commands, _AT)
     kept = np.ones(analysis.num_commands, dtype=bool)
     unused = analysis.last_access == -1
     for number, matrix in analysis.accesses.allocations:
-        place[number], iteration[number] = analysis.first_access[matrix], _BEFORE
+        position[number], iteration[number] = analysis.first_access[matrix], _BEFORE
         kept[number] = not unused[matrix]
     for number, matrix in analysis.accesses.deallocations:
         kept[number] = not unused[matrix]
         if not analysis.is_provided[matrix]:
-            place[number], iteration[number] = analysis.last_access[matrix], _AFTER
-    order = np.lexsort((np.arange(analysis.num_commands), iteration, place))
+            position[number], iteration[number] = analysis.last_access[matrix], _AFTER
+    order = np.lexsort((np.arange(analysis.num_commands), iteration, position))
     order = order[kept[order]]
     if len(order) == analysis.num_commands and (order == np.arange(analysis.num_commands)).all():
         return computation

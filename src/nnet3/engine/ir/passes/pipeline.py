@@ -3,7 +3,7 @@
 Passes have levels, as a compiler's -O1 to -O4: level n runs all passes of level n or below.
 
 1. Passes only dropping, moving and shortening: fewer commands and less memory for little work.
-2. Passes laying several matrices into one place, to save copies and use memory again, and passes packing
+2. Passes letting several matrices share storage, to save copies and use memory again, and passes packing
    values.
 3. Passes computing otherwise: sums may be rounded otherwise, and new matrices may take memory. The default level.
 4. Passes taking time to save memory.
@@ -63,7 +63,7 @@ PIPELINE = (
     Pass("share_copies", share_copies, 2, joins_matrices=True),
     Pass("work_in_place", work_in_place, 2, joins_matrices=True),  # after copies are gone that keep a value alive
     Pass("compress_signs", compress_signs, 2),  # when it is settled what lies where
-    Pass("pack_weights", pack_weights, 3, adds_matrices=True),  # new matrices would change what may share a place
+    Pass("pack_weights", pack_weights, 3, adds_matrices=True),  # new matrices would change what may share storage
     Pass("remove_unneeded_zeroing", remove_unneeded_zeroing),
     Pass("move_sizing", move_sizing),
     Pass("rematerialize", rematerialize, 4),  # when it is settled what lives how long

@@ -33,7 +33,7 @@ class Rewriting:
         self.after: dict[int, list[Command]] = defaultdict(list)
 
     def finish(self) -> NnetComputation:
-        """Returns the computation, with the commands put into their places."""
+        """Returns the computation, with the commands put at their positions."""
         self.computation.commands = list(self._commands())
         return self.computation
 

@@ -135,7 +135,7 @@ class _Choice:
         while is_new:
             is_new = False
             for matrix in order:
-                tried = {} if matrix in chosen else self._places({matrix, *chosen})
+                tried = {} if matrix in chosen else self._positions({matrix, *chosen})
                 lower = self._peak(kept, tried, self._weights) if tried else peak
                 if lower < peak and self._moved[matrix] <= _MOST_MOVED * (peak - lower):
                     chosen, peak, is_new = tried, lower, True
@@ -143,26 +143,26 @@ class _Choice:
         is_lower = self._peak(kept, chosen, self._sizes) < self._peak(kept, {}, self._sizes)
         return chosen if is_lower else {}
 
-    def _places(self, chosen: Collection[int]) -> dict[int, int]:
+    def _positions(self, chosen: Collection[int]) -> dict[int, int]:
         """Returns the command before which each matrix is made again, for itself or another; none if one cannot be."""
-        places = {matrix: self._values[matrix].first_backward for matrix in chosen}
+        positions = {matrix: self._values[matrix].first_backward for matrix in chosen}
         for value in reversed(self._in_order):
             if value.matrix not in chosen:
                 continue
-            place = places[value.matrix]
+            position = positions[value.matrix]
             for submatrix, reader in value.sources:
                 source = int(self._analysis.table[submatrix, 0])
-                if self._analysis.dealloc_command[source] <= place and source not in self._outside:
+                if self._analysis.dealloc_command[source] <= position and source not in self._outside:
                     return {}
                 if source in chosen:
                     if self._values[source].writers[-1] > value.writers[-1]:  # other columns were written later
                         return {}
-                    places[source] = min(places[source], place)
+                    positions[source] = min(positions[source], position)
                 elif source in self._compressed:
                     return {}
-                if self._analysis.next_write(np.array([submatrix]), np.array([reader + 1]))[0] < place:
+                if self._analysis.next_write(np.array([submatrix]), np.array([reader + 1]))[0] < position:
                     return {}
-        return places
+        return positions
 
     def _changes(self, sizes: np.ndarray) -> np.ndarray:
         """Returns the additional memory kept from each command on, in quarters of `sizes`."""
@@ -172,12 +172,12 @@ class _Choice:
             np.add.at(changes, numbers, factor * sizes[matrices])
         return changes
 
-    def _peak(self, kept: np.ndarray, places: Mapping[int, int], sizes: np.ndarray) -> int:
+    def _peak(self, kept: np.ndarray, positions: Mapping[int, int], sizes: np.ndarray) -> int:
         """Returns the largest amount alive at once, in quarters."""
         changes = kept.copy()
-        for matrix, place in places.items():
+        for matrix, position in positions.items():
             changes[self._values[matrix].last_forward + 1] -= 4 * sizes[matrix]
-            changes[place] += 4 * sizes[matrix]
+            changes[position] += 4 * sizes[matrix]
         return int(changes.cumsum().max())
 
 
@@ -205,11 +205,11 @@ def _rates(indexes: np.ndarray) -> tuple[int, int]:
 
 
 def _rewritten(
-    analysis: Analysis, values: Mapping[int, _Value], places: Mapping[int, int], marker: int
+    analysis: Analysis, values: Mapping[int, _Value], positions: Mapping[int, int], marker: int
 ) -> NnetComputation:
     computation, result = analysis.computation, analysis.computation.copy()
     again: dict[int, int] = {}  # the matrix that takes the place of each in the backward pass
-    for matrix in sorted(places):
+    for matrix in sorted(positions):
         old = computation.matrices[matrix]
         new = result.new_matrix(old.num_rows, old.num_cols, computation.matrix_info.get(matrix), old.dtype)
         again[matrix] = result.submatrices[new].matrix
@@ -219,12 +219,12 @@ def _rewritten(
     ]
     before: dict[int, list[Command]] = defaultdict(list)
     after: dict[int, list[Command]] = defaultdict(list)
-    for value in sorted((values[matrix] for matrix in places), key=lambda value: value.writers[-1]):
+    for value in sorted((values[matrix] for matrix in positions), key=lambda value: value.writers[-1]):
         begin, end = (
             computation.commands[each[value.matrix]] for each in (analysis.alloc_command, analysis.dealloc_command)
         )
         made = (begin, *(_again(computation.commands[number]) for number in value.writers))
-        before[places[value.matrix]] += [substitute(command, others) for command in made]
+        before[positions[value.matrix]] += [substitute(command, others) for command in made]
         after[value.last_forward].append(end)
     result.commands = [
         each

@@ -1,6 +1,6 @@
 """Copy elimination: a matrix that only holds a copy gives way to the original.
 
-A copy is superfluous where copy and original can lie in one place: no command changes the place while either is read.
+A copy is superfluous where copy and original can share storage: no command changes it while either is read.
 Then every read finds the value it found before, in the program as it is.
 
 In a program restricted to shorter sequences, a copy between times does more than move rows: a row without a
@@ -33,7 +33,7 @@ _SEVERAL = 6  # frames: matrices that have them are compared by what they have f
 
 
 def share_copies(computation: NnetComputation) -> NnetComputation:
-    """Let copies share the place of their originals, where neither changes while copy or original is read."""
+    """Let copies share the storage of their originals, where neither changes while copy or original is read."""
     commands: dict[Pair, list[int]] = defaultdict(list)
     blocks = computation.submatrices
     sizes = [matrix.num_rows * matrix.num_cols for matrix in computation.matrices]

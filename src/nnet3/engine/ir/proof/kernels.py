@@ -25,7 +25,7 @@ from nnet3.engine.ir.proof.columns import ColumnSpan
 from nnet3.engine.ir.proof.field import Elements, reduced
 from nnet3.engine.ir.proof.linked import RowLinks, links_of
 from nnet3.engine.ir.proof.machine import Machine, Memo
-from nnet3.engine.ir.proof.randoms import Part, Randoms, input_span, output_span, part_of, signs
+from nnet3.engine.ir.proof.randoms import KernelSlice, Randoms, input_span, output_span, part_of, signs
 
 
 class KernelValue(NamedTuple):
@@ -45,7 +45,7 @@ class Seen(NamedTuple):
 
 
 def part_of_product(
-    randoms: Randoms, part: Part, inputs: list[KernelValue], output: ColumnSpan, count: int
+    randoms: Randoms, part: KernelSlice, inputs: list[KernelValue], output: ColumnSpan, count: int
 ) -> Elements:
     """Returns some columns of a product, with the bias or an addend instead of the bias; or packed weights."""
     if not inputs:
@@ -86,10 +86,10 @@ class KernelCall:
             blocks = [self.machine.at_iteration(number) for number in (shown[0], output)]
             self.links = links_of(self.machine.computation, self.randoms, looks_at, self.node, blocks, entry)
 
-    def value(self, place: int, number: int) -> KernelValue:
+    def value(self, operand: int, number: int) -> KernelValue:
         """Returns the contents of the sub-matrix of an input or derivative; number 0 is empty."""
         block = self.machine.computation.submatrices[number]
-        span = input_span(self.info, place, block.num_cols)
+        span = input_span(self.info, operand, block.num_cols)
         return KernelValue(self.machine.read(number), span, self.machine.computation.has_samples(block.matrix))
 
     def output(self, number: int, num_inputs: int) -> ColumnSpan:
@@ -124,12 +124,12 @@ class KernelCall:
         else:
             state = reduced(seen.rows + draws + (seen.together if together is None else together))
             result = self.randoms.hashed_for_blocks(state, (self.name, "value"), output)
-        for place in np.flatnonzero(linear).tolist():
-            added = inputs[place].elements
-            if not info.inputs[place].passes_deriv:
-                weights = self.randoms.of_blocks((self.name, "weights", place), inputs[place].span, output)
+        for operand in np.flatnonzero(linear).tolist():
+            added = inputs[operand].elements
+            if not info.inputs[operand].passes_deriv:
+                weights = self.randoms.of_blocks((self.name, "weights", operand), inputs[operand].span, output)
                 added = field.combined(added, weights)
-                added = added if all(linear) else field.product(added, self.hashed(state, "factor", place)[:, None])
+                added = added if all(linear) else field.product(added, self.hashed(state, "factor", operand)[:, None])
             result = reduced(result + added)
         if not (info.uses_memo or info.stores_stats):
             return result, Memo(seen.rows, seen.together, draws)
@@ -147,14 +147,14 @@ class KernelCall:
         info = self.info
         if not self.part.is_whole:
             return Seen(self.randoms.zeros(count), field.ZERO, {}), False
-        values = [self.value(place, number) for place, number in enumerate(inputs)]
+        values = [self.value(operand, number) for operand, number in enumerate(inputs)]
         used = [
             promises.backprop_needs_value and number != 0 for promises, number in zip(info.inputs, inputs, strict=True)
         ]
         value = self.machine.read(own) if own else None
         if info.backprop_takes_input and value is None and memo is not None and inputs[0]:
             value, _ = self.forward(values, output, count, memo.draws, memo.together)
-        counts = {place: self.machine.num_rows(number) for place, number in enumerate(wanted) if number}
+        counts = {operand: self.machine.num_rows(number) for operand, number in enumerate(wanted) if number}
         seen = self._seen("needed", values, count, used, counts)
         rows, together = seen.rows, seen.together
         if info.backprop_needs_output and value is not None:
@@ -169,14 +169,14 @@ class KernelCall:
         return Seen(rows, together, seen.of_input), needs_values
 
     def deriv(
-        self, place: int, shown: KernelValue, gradient: Elements, output: ColumnSpan, seen: Seen, needs_values: bool
+        self, operand: int, shown: KernelValue, gradient: Elements, output: ColumnSpan, seen: Seen, needs_values: bool
     ) -> Elements:
         """Returns the derivative of an input, (rows, blocks, 2); `shown` is where it goes."""
         info, span = self.info, shown.span
-        weights = self.randoms.of_blocks((self.name, "weights", place), span, output).swapaxes(0, 1)
+        weights = self.randoms.of_blocks((self.name, "weights", operand), span, output).swapaxes(0, 1)
         if not self.part.is_whole:
             return field.combined(gradient, weights)
-        if info.inputs[place].passes_deriv:
+        if info.inputs[operand].passes_deriv:
             return gradient.copy()
         is_row = info.row_by_row and shown.has_samples
         is_linear = info.rows_apart and info.backprop_rows_apart and all(promises.is_linear for promises in info.inputs)
@@ -186,24 +186,26 @@ class KernelCall:
         if is_row:
             result = field.combined(gradient, weights)
             if needs_values:
-                result = field.product(result, self.hashed(state, "backward", place)[:, None])
+                result = field.product(result, self.hashed(state, "backward", operand)[:, None])
         if self.links is not None:
-            sent = self.links.scattered(self.sent(place, gradient, output), state, self.randoms.key(self.name, place))
-            at = self.hashed(seen.of_input[place], "from others", place)
-            where = self.randoms.of_blocks((self.name, "where", place), span)
+            sent = self.links.scattered(
+                self.sent(operand, gradient, output), state, self.randoms.key(self.name, operand)
+            )
+            at = self.hashed(seen.of_input[operand], "from others", operand)
+            where = self.randoms.of_blocks((self.name, "where", operand), span)
             result = field.product(field.product(at, sent)[:, None], where)
         elif not (is_row and info.backprop_rows_apart):
-            factor = self.hashed(state, "to others", place) if needs_values else field.ONE
-            together = field.total(field.product(factor, self.sent(place, gradient, output)))
-            own = seen.rows if is_row else seen.of_input.get(place, field.ZERO)
-            at = self.hashed(reduced(own + self.randoms.zeros(len(result))), "from others", place)
+            factor = self.hashed(state, "to others", operand) if needs_values else field.ONE
+            together = field.total(field.product(factor, self.sent(operand, gradient, output)))
+            own = seen.rows if is_row else seen.of_input.get(operand, field.ZERO)
+            at = self.hashed(reduced(own + self.randoms.zeros(len(result))), "from others", operand)
             if not shown.has_samples:
-                at = field.product(at, self.randoms.of_rows((self.name, "at", place), len(result)))
-            where = self.randoms.of_blocks((self.name, "where", place), span)
+                at = field.product(at, self.randoms.of_rows((self.name, "at", operand), len(result)))
+            where = self.randoms.of_blocks((self.name, "where", operand), span)
             result = reduced(result + field.product(field.product(at[:, None], where), together))
         if info.backprop_is_linear:
             return result
-        return field.zero_or(result, self.hashed(result, "bent", place))
+        return field.zero_or(result, self.hashed(result, "bent", operand))
 
     def _seen(
         self, what: str, values: list[KernelValue], count: int, used: list[bool], counts: dict[int, int] | None = None
@@ -216,16 +218,16 @@ class KernelCall:
         info, name = self.info, self.name
         rows, together = self.randoms.zeros(count), field.ZERO
         beside: dict[int, Elements] = {}
-        for place, (value, is_used) in enumerate(zip(values, used, strict=True)):
+        for operand, (value, is_used) in enumerate(zip(values, used, strict=True)):
             if not is_used:
                 continue
             if info.row_by_row and value.has_samples:
-                rows = reduced(rows + self.randoms.digest((name, what, place), value.elements, value.span))
+                rows = reduced(rows + self.randoms.digest((name, what, operand), value.elements, value.span))
             elif info.row_by_row or not value.has_samples:
-                digest = self.randoms.digest_of_matrix((name, what, place), value.elements, value.span)
+                digest = self.randoms.digest_of_matrix((name, what, operand), value.elements, value.span)
                 together = reduced(together + digest)
             else:
-                digest = self.randoms.digest((name, what, place), value.elements, value.span)
+                digest = self.randoms.digest((name, what, operand), value.elements, value.span)
                 beside[len(digest)] = reduced(beside.get(len(digest), field.ZERO) + digest)
         if info.row_by_row:
             if not (info.backprop_rows_apart if what == "needed" else info.rows_apart):
@@ -243,5 +245,5 @@ class KernelCall:
                 joined = reduced(joined + self.randoms.numbers(size))
             if size in beside:
                 together = reduced(together + field.total(self.hashed(joined, what, "beside")))
-            of_input |= {place: joined for place, other in (counts or {}).items() if other == size}
+            of_input |= {operand: joined for operand, other in (counts or {}).items() if other == size}
         return Seen(self.randoms.numbers(count), together, of_input)

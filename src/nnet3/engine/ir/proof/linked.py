@@ -62,7 +62,7 @@ def links_of(
 ) -> RowLinks | None:
     """Returns the links of a kernel's command; None if the program does not say the indexes of the rows.
 
-    `blocks`: the places of the input, or of the input's derivative, and of the output.
+    `blocks`: those of the input, or of the input's derivative, and of the output.
     """
     if np.array_equal(looks_at(node, _PROBED), _PROBED[:, np.newaxis]):
         return _own_rows(computation, randoms, node, blocks[1].num_rows, entry)

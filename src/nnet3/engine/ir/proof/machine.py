@@ -72,7 +72,7 @@ class Machine:
         """Returns the contents of a sub-matrix, (rows, blocks, 2): not a copy. Number 0 is empty."""
         if not submatrix:
             return np.zeros((0, 0, 2), np.uint64)
-        matrix, rows, blocks = self._place(submatrix)
+        matrix, rows, blocks = self._block(submatrix)
         if matrix not in self._memory:
             raise ProofError(f"matrix m{matrix} is used before it begins")
         return self._memory[matrix][rows, blocks]
@@ -83,8 +83,8 @@ class Machine:
 
     def add(self, submatrix: int, values: Elements) -> None:
         """Add to the contents of a sub-matrix."""
-        place = self.read(submatrix)
-        place[...] = field.reduced(place + values)
+        target = self.read(submatrix)
+        target[...] = field.reduced(target + values)
 
     def num_rows(self, submatrix: int) -> int:
         return self.at_iteration(submatrix).num_rows
@@ -102,9 +102,9 @@ class Machine:
         """Add to the rows named by a multi table."""
         pairs, parts = self._entries(table)
         for number, entries in parts:
-            place, rows = self.read(number), pairs[entries, 1]
-            np.add.at(place, rows, values[entries])
-            place[...] = field.reduced(place)
+            target, rows = self.read(number), pairs[entries, 1]
+            np.add.at(target, rows, values[entries])
+            target[...] = field.reduced(target)
 
     def _entries(self, table: int) -> tuple[np.ndarray, list[tuple[int, np.ndarray]]]:
         """Returns a multi table, and the entries of its sub-matrices."""
@@ -112,18 +112,18 @@ class Machine:
         numbers = distinct(pairs[pairs[:, 0] >= 0, 0]).tolist()
         return pairs, [(number, np.flatnonzero(pairs[:, 0] == number)) for number in numbers]
 
-    def _place(self, submatrix: int) -> tuple[int, slice, slice]:
-        place = self._blocks.get(submatrix)
-        if place is None:
+    def _block(self, submatrix: int) -> tuple[int, slice, slice]:
+        found = self._blocks.get(submatrix)
+        if found is None:
             block = self.at_iteration(submatrix)
             if not 0 <= block.row_offset <= self.computation.matrices[block.matrix].num_rows - block.num_rows:
                 raise ProofError(f"rows of sub-matrix {submatrix} are none of matrix m{block.matrix}")
             span = ColumnSpan((self._number, block.matrix), block.col_offset, block.num_cols)
             rows = slice(block.row_offset, block.row_offset + block.num_rows)
-            place = block.matrix, rows, self._columns.blocks(span)
+            found = block.matrix, rows, self._columns.blocks(span)
             if submatrix not in self._moving:
-                self._blocks[submatrix] = place
-        return place
+                self._blocks[submatrix] = found
+        return found
 
     def _random(self, shape: tuple[int, ...]) -> Elements:
         return self._undefined.next(shape)

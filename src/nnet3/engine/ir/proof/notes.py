@@ -33,7 +33,7 @@ class CallTemplate(NamedTuple):
 
 
 class OwnTemplate(NamedTuple):
-    """The template of the commands of one kernel, the places of requested elements, and the kernel's learned sums."""
+    """The template of one kernel's commands, the addresses of requested elements, and the kernel's learned sums."""
 
     template: CallTemplate
     drawn: list[int]

@@ -17,7 +17,7 @@ from nnet3.engine.ir.proof.field import Elements, reduced
 ROW_NUMBERS = ("number of a row",)
 
 
-class Part(NamedTuple):
+class KernelSlice(NamedTuple):
     """The kernel named by a command: the whole kernel, or the part for the columns [first, end) of its input."""
 
     name: str
@@ -30,25 +30,25 @@ class Part(NamedTuple):
         return self.end < 0
 
 
-def part_of(info: KernelInfo) -> Part:
+def part_of(info: KernelInfo) -> KernelSlice:
     """Returns the kernel and the columns that `info` stands for."""
     return _named(info.name)
 
 
 @lru_cache(maxsize=10_000)
-def _named(name: str) -> Part:
+def _named(name: str) -> KernelSlice:
     found = named_part(name)
-    return Part(name) if found is None else Part(*found)
+    return KernelSlice(name) if found is None else KernelSlice(*found)
 
 
-def input_span(info: KernelInfo, place: int, width: int) -> ColumnSpan:
+def input_span(info: KernelInfo, operand: int, width: int) -> ColumnSpan:
     """Returns the columns of an input, as columns of the kernel's input or, where they are passed on, of its output."""
     part = part_of(info)
-    if (place == 1 and part.adds) or (part.is_whole and info.inputs[place].passes_deriv):
+    if (operand == 1 and part.adds) or (part.is_whole and info.inputs[operand].passes_deriv):
         return ColumnSpan(("output", part.name), 0, width)
-    if not part.is_whole and place > 0:
+    if not part.is_whole and operand > 0:
         return ColumnSpan(("packed", part.name), 0, width)
-    return ColumnSpan(("input", part.name, place), part.first, width)
+    return ColumnSpan(("input", part.name, operand), part.first, width)
 
 
 def output_span(info: KernelInfo, num_inputs: int, width: int) -> ColumnSpan:

@@ -30,15 +30,15 @@ class RandomRequest(NamedTuple):
 
     def renamed(self, old: str, new: str, node: str) -> RandomRequest:
         """Returns the request with another name of the kernel, and with another node if it is of a node."""
-        place = 1 if self.is_zero else 0
+        position = 1 if self.is_zero else 0
         spans = tuple([ColumnSpan(_renamed(span.space, 1, old, new), *span[1:]) for span in self.spans])
-        return RandomRequest(_renamed(self.what, place, old, new), spans, self.is_zero, self.of_node and (node,))
+        return RandomRequest(_renamed(self.what, position, old, new), spans, self.is_zero, self.of_node and (node,))
 
 
-def _renamed(parts: Any, place: int, old: str, new: str) -> Any:
-    if not isinstance(parts, tuple) or len(parts) <= place or parts[place] != old:
+def _renamed(parts: Any, position: int, old: str, new: str) -> Any:
+    if not isinstance(parts, tuple) or len(parts) <= position or parts[position] != old:
         return parts
-    return (*parts[:place], new, *parts[place + 1 :])
+    return (*parts[:position], new, *parts[position + 1 :])
 
 
 class RecordedRandoms(Randoms):
@@ -48,7 +48,7 @@ class RecordedRandoms(Randoms):
         super().__init__(columns, seed)
         self.recording = ElementRecording()
         self._name = KERNEL
-        self._places = 0
+        self._first_space = 0
         self._wanted: dict[RandomRequest, tuple[int, tuple[int, ...]]] = {}
         self._first: dict[RandomRequest, int] = {}
         self._bases, self._counts = list[int](), list[int]()
@@ -57,12 +57,12 @@ class RecordedRandoms(Randoms):
 
     # ---- the command that is noted ----
 
-    def begin(self, name: str, num_places: int) -> None:
-        """Begin to note a command of kernel `name`, "" for no kernel, with `num_places` places besides the requests."""
-        self._name, self._places, self._wanted = name, OPERANDS + num_places, {}
+    def begin(self, name: str, num_addresses: int) -> None:
+        """Begin to note a command of kernel `name`, "" for no kernel, with `num_addresses` besides the requests."""
+        self._name, self._first_space, self._wanted = name, OPERANDS + num_addresses, {}
 
     def wanted(self) -> dict[RandomRequest, tuple[int, ...]]:
-        """Returns the command's requests and lengths, in the order of their places, the last places of the command."""
+        """Returns the command's requests and lengths, in the order of their addresses, the last of the command."""
         return {request: lengths for request, (_, lengths) in self._wanted.items()}
 
     def first(self, request: RandomRequest) -> int:
@@ -79,13 +79,13 @@ class RecordedRandoms(Randoms):
         return found
 
     def asked(self, request: RandomRequest) -> Recorded:
-        """Returns the elements of a request; a kernel's own elements lie at a place of the noted command."""
+        """Returns the elements of a request; a kernel's own elements lie at an address of the noted command."""
         lengths = self.lengths(request)
         general = request.renamed(self._name, KERNEL, NODE)
         if general == request:
             return Recorded.whole(self.recording, DRAWN, self.first(request), lengths)
         number, _ = self._wanted.setdefault(general, (len(self._wanted), lengths))
-        return Recorded.whole(self.recording, self._places + number, 0, lengths)
+        return Recorded.whole(self.recording, self._first_space + number, 0, lengths)
 
     def lengths(self, request: RandomRequest) -> tuple[int, ...]:
         """Returns the number of blocks along each axis of a request."""

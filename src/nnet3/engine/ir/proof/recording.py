@@ -1,8 +1,8 @@
 """ElementRecording: the functions of `field` on elements yet to be computed, as native instructions.
 
-A machine evaluates the first command of a kind on `Recorded` elements, which know their future places. Operations on
+A machine evaluates the first command of a kind on `Recorded` elements, which know their future addresses. Operations on
 the elements become a template of instructions (`nnet3/native/elements.c`). Further commands of the kind, as at later
-steps of a recurrence, are calls of the template with new places:
+steps of a recurrence, are calls of the template with new addresses:
 
     m3 += m1 (4 rows of 2 blocks)        template 0: operand 0 = operand 0 + operand 1, 4 x 2;     call 0: m3, m1
     m7 += m5 (4 rows of 2 blocks)                                                                  call 0: m7, m5
@@ -40,18 +40,18 @@ Lengths = tuple[int, ...]
 
 
 class Recorded:
-    """Elements with known future places, along no axis, one or two; `shape` has an axis more, as arrays of elements."""
+    """Elements with known future addresses, of no axis, one or two; `shape` has an axis more, as arrays of elements."""
 
-    __slots__ = ("at", "lengths", "place", "recording", "steps")
+    __slots__ = ("at", "lengths", "recording", "space", "steps")
     __array_ufunc__ = None  # so that arrays leave sums to this class
 
-    def __init__(self, recording: ElementRecording, place: int, at: int, lengths: Lengths, steps: Lengths) -> None:
-        self.recording, self.place, self.at, self.lengths, self.steps = recording, place, at, lengths, steps
+    def __init__(self, recording: ElementRecording, space: int, at: int, lengths: Lengths, steps: Lengths) -> None:
+        self.recording, self.space, self.at, self.lengths, self.steps = recording, space, at, lengths, steps
 
     @classmethod
-    def whole(cls, recording: ElementRecording, place: int, at: int, lengths: Lengths) -> Recorded:
+    def whole(cls, recording: ElementRecording, space: int, at: int, lengths: Lengths) -> Recorded:
         """Returns elements that lie side by side."""
-        return cls(recording, place, at, lengths, _steps(lengths))
+        return cls(recording, space, at, lengths, _steps(lengths))
 
     @property
     def shape(self) -> Lengths:
@@ -70,38 +70,38 @@ class Recorded:
         lengths, steps = self.lengths[:1], self.steps[:1]
         if key[1] is None:
             lengths, steps = (*lengths, 1, *self.lengths[1:]), (*steps, 0, *self.steps[1:])
-        return Recorded(self.recording, self.place, self.at, lengths, steps)
+        return Recorded(self.recording, self.space, self.at, lengths, steps)
 
     def copy(self) -> Recorded:
         return self.recording.made(Instruction.COPY, self.lengths, self.where)
 
     def swapaxes(self, one: int, other: int) -> Recorded:
         """Returns the elements with exchanged axes."""
-        return Recorded(self.recording, self.place, self.at, self.lengths[::-1], self.steps[::-1])
+        return Recorded(self.recording, self.space, self.at, self.lengths[::-1], self.steps[::-1])
 
     def over(self, lengths: Lengths) -> Recorded:
         """Returns the same elements along more axes, and along those of length 1."""
         if lengths == self.lengths:
             return self
-        return Recorded(self.recording, self.place, self.at, lengths, _steps_over(self.lengths, self.steps, lengths))
+        return Recorded(self.recording, self.space, self.at, lengths, _steps_over(self.lengths, self.steps, lengths))
 
     @property
     def where(self) -> Lengths:
         """The space, the first element there, and how far the next row and the next block are."""
-        return self.place, self.at, *(*self.steps, 0, 0)[:2]
+        return self.space, self.at, *(*self.steps, 0, 0)[:2]
 
 
 class _Template(NamedTuple):
-    """The instructions [first, end) of a template, how many places a call names, how much scratch memory it takes."""
+    """The instructions [first, end) of a template, the number of a call's addresses, the scratch memory it takes."""
 
     first: int
     end: int
-    places: int
+    num_addresses: int
     scratch: int
 
 
 class NativeProgram(NamedTuple):
-    """The arrays for native code: constants, instructions of instances and where these begin, places, tables."""
+    """The arrays for native code: constants, instructions of instances and where these begin, addresses, tables."""
 
     constants: Words
     instructions: npt.NDArray[np.int64]
@@ -127,11 +127,11 @@ class ElementRecording:
         self._used = 0
         self._known: dict[int, tuple[Recorded, Any]] = {}
 
-    def finish(self, num_places: int) -> int:
-        """End a template that is called with `num_places` places; returns its number."""
+    def finish(self, num_addresses: int) -> int:
+        """End a template that is called with `num_addresses`; returns its number."""
         first = self._templates[-1].end if self._templates else 0
         self._write_at_once(first)
-        self._templates.append(_Template(first, len(self._instructions), num_places, self._used))
+        self._templates.append(_Template(first, len(self._instructions), num_addresses, self._used))
         self._used = 0
         return len(self._templates) - 1
 
@@ -176,9 +176,9 @@ class ElementRecording:
 
     # ---- elements ----
 
-    def memory(self, place: int, at: int, lengths: Lengths, of_row: int) -> Recorded:
+    def memory(self, space: int, at: int, lengths: Lengths, of_row: int) -> Recorded:
         """Returns the elements of a block of memory whose rows lie `of_row` apart."""
-        return Recorded(self, place, at, lengths, (of_row, 1)[: len(lengths)])
+        return Recorded(self, space, at, lengths, (of_row, 1)[: len(lengths)])
 
     def elements(self, values: Any) -> Recorded:
         """Returns elements; those of an array (..., 2) are known."""
@@ -228,17 +228,17 @@ class ElementRecording:
         lengths = _broadcast(one.lengths, other.lengths)
         return self.made(code, lengths, one.over(lengths).where, other.over(lengths).where)
 
-    def write(self, place: Recorded, values: Any) -> None:
-        """Write elements to a place."""
-        self._write(Instruction.COPY, place, self.elements(values).over(place.lengths).where)
+    def write(self, target: Recorded, values: Any) -> None:
+        """Write elements to a target."""
+        self._write(Instruction.COPY, target, self.elements(values).over(target.lengths).where)
 
-    def add(self, place: Recorded, values: Any) -> None:
-        """Add elements to the elements of a place."""
-        self._write(Instruction.ADD, place, place.where, self.elements(values).over(place.lengths).where)
+    def add(self, target: Recorded, values: Any) -> None:
+        """Add elements to those of a target."""
+        self._write(Instruction.ADD, target, target.where, self.elements(values).over(target.lengths).where)
 
-    def randomize(self, place: Recorded, counter: Recorded) -> None:
-        """Write random elements to a place: the next elements drawn with this counter."""
-        self._write(Instruction.RANDOM, place, counter.where)
+    def randomize(self, target: Recorded, counter: Recorded) -> None:
+        """Write random elements to a target: the next elements drawn with this counter."""
+        self._write(Instruction.RANDOM, target, counter.where)
 
     def draws(self, count: int, counter: Recorded) -> Recorded:
         """Returns the next random elements of a counter, (count, 2)."""
@@ -309,7 +309,7 @@ class ElementRecording:
 
     def signed(self, values: Recorded, keys: Words) -> Recorded:
         known = self._constant(keys, keys.shape)
-        return self.made(Instruction.SIGNS, values.lengths, values.where, (known.place, known.at, 0, 0))
+        return self.made(Instruction.SIGNS, values.lengths, values.where, (known.space, known.at, 0, 0))
 
 
 def _of_rows(noted: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -319,11 +319,11 @@ def _of_rows(noted: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> npt.N
     return np.where(rows[:, 0] == 0, noted, own + times[0] * rows[:, 0] + times[1] * rows[:, 1])
 
 
-def _is_overwritten(place: int, lengths: Lengths, instructions: list[list[int]]) -> bool:
-    """True if the first instruction with a place writes all of it, and reads none of it."""
+def _is_overwritten(space: int, lengths: Lengths, instructions: list[list[int]]) -> bool:
+    """True if the first instruction with this space writes all of it, and reads none of it."""
     for each in instructions:
-        if place in each[4:7]:
-            return _operand(each, 0)[:2] == [place, 0] and place not in each[5:7] and (*each[1:3],) == lengths
+        if space in each[4:7]:
+            return _operand(each, 0)[:2] == [space, 0] and space not in each[5:7] and (*each[1:3],) == lengths
     return False
 
 
@@ -335,7 +335,7 @@ def _operand(instruction: list[int], number: int) -> list[int]:
 def _is_zero(values: Any) -> bool:
     """True if elements are known to be zeros."""
     if isinstance(values, Recorded):
-        return (values.place, values.at) == (CONSTANTS, 0)
+        return (values.space, values.at) == (CONSTANTS, 0)
     return not np.count_nonzero(_one_of_equal(values, values.ndim))
 
 

@@ -2,7 +2,7 @@
 
 Commands of a kind have equal fields but for operands and memos. Operands and memos have equal numbers of blocks, and
 operands with equal numbers of rows in the first command have equal numbers in all. The first command of a kind is
-evaluated as by any machine, on `Recorded` elements; the rest call the noted template with new places and rows.
+evaluated as by any machine, on `Recorded` elements; the rest call the noted template with new addresses and rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _Effect = tuple[str, str, int]
 _UNDEFINED = RandomRequest(("undefined",))  # counts the random elements that stand for what nobody has written
 
 
-class _Place(NamedTuple):
+class _Address(NamedTuple):
     """The first element of a sub-matrix in memory, a number for its further sizes, its matrix, its rows and blocks."""
 
     first: int
@@ -71,7 +71,7 @@ class Tape(ProgramMachine):
         self._size = self._starts[-1]  # of memory, in elements
         self._begun = {0}
         self._unwritten = set[int]()  # matrices whose contents are random elements that are not in memory yet
-        self._places: dict[int, _Place] = {}
+        self._addresses: dict[int, _Address] = {}
         self._known_blocks: dict[tuple[int, int, int], tuple[int, int]] = {}
         self._memos: dict[int, tuple[int, int]] = {}  # where each memo lies, and its rows
         self._operands: Sequence[int] = ()  # of the command that is noted
@@ -122,8 +122,8 @@ class Tape(ProgramMachine):
         kind_of_command: Any = type(command)
         fields = _fields_of(kind_of_command)
         operands = command.form.operands(command)
-        places = [self._places.get(number) or self._place_of(number) for number in operands]
-        firsts, sizes, matrices, counts, _, whole = zip(*places, strict=True) if places else ((),) * 6
+        addresses = [self._addresses.get(number) or self._address_of(number) for number in operands]
+        firsts, sizes, matrices, counts, _, whole = zip(*addresses, strict=True) if addresses else ((),) * 6
         if fields.ends:
             return command.evaluate(self)
         if fields.begins:
@@ -168,9 +168,9 @@ class Tape(ProgramMachine):
 
     def _do(self, evaluate: Callable[[], None], *operands: int) -> None:
         """Note the operations of `evaluate` on sub-matrices, and call the template once."""
-        places = [self._place_of(number) for number in operands]
-        own = self._notes.own_of(self._note(evaluate, operands, [place.rows for place in places]))
-        self._call(own, [place.first for place in places], -1, AnyRows((), ()))
+        addresses = [self._address_of(number) for number in operands]
+        own = self._notes.own_of(self._note(evaluate, operands, [address.rows for address in addresses]))
+        self._call(own, [address.first for address in addresses], -1, AnyRows((), ()))
 
     def _note(
         self, evaluate: Callable[[], None], operands: Sequence[int], rows: Sequence[int], name: str = ""
@@ -183,12 +183,12 @@ class Tape(ProgramMachine):
         self.randoms.begin(name, len(operands) + 1)
         evaluate()
         requests = self.randoms.wanted()
-        lengths = [(count, self._place_of(each).blocks) for count, each in zip(rows, operands, strict=False)]
+        lengths = [(count, self._address_of(each).blocks) for count, each in zip(rows, operands, strict=False)]
         number = self._recording.finish(len(operands) + 1 + len(requests))
         return CallTemplate(number, self._memo_rows, requests, self._recording.overwritten(number, lengths))
 
     def _call(self, own: OwnTemplate, firsts: Sequence[int], memo: int, rows: AnyRows) -> None:
-        """Call a template: with the places of operands, of a memo and of what was drawn."""
+        """Call a template: with the addresses of operands, of a memo and of what was drawn."""
         number, memo_rows, _, _ = own.template
         if memo_rows >= 0:
             memo_rows = rows.of(memo_rows)
@@ -203,9 +203,9 @@ class Tape(ProgramMachine):
         blocks = self.computation.submatrices
         return {blocks[each.submatrix].matrix for each in command.accesses(self.computation)}
 
-    def _place_of(self, number: int) -> _Place:
-        place = self._places.get(number)
-        if place is None:
+    def _address_of(self, number: int) -> _Address:
+        address = self._addresses.get(number)
+        if address is None:
             matrix, first_row, rows, first_column, columns, _ = self.computation.submatrices[number]
             if first_row < 0 or first_row + rows > self.computation.matrices[matrix].num_rows:
                 raise ProofError(f"rows of sub-matrix {number} are none of matrix m{matrix}")
@@ -215,8 +215,8 @@ class Tape(ProgramMachine):
             sizes = self._notes.number((count, width, columns, self.computation.has_samples(matrix)))
             first = self._starts[matrix] + first_row * width + start
             is_whole = count == width and rows == self.computation.matrices[matrix].num_rows
-            place = self._places[number] = _Place(first, sizes, matrix, rows, count, is_whole)
-        return place
+            address = self._addresses[number] = _Address(first, sizes, matrix, rows, count, is_whole)
+        return address
 
     def _blocks_of(self, matrix: int, first_column: int, columns: int) -> tuple[int, int]:
         """Returns the first of the blocks of some columns, and their number."""
@@ -250,8 +250,8 @@ class Tape(ProgramMachine):
             rows = self._notes.any_rows((end - first,))
             own = self._notes.own.get(rows.noted)
             if own is None:
-                place = self._recording.memory(OPERANDS, 0, (*rows.noted, 1), 1)
-                template = self._note(partial(self._randomize, place), (0,), rows.noted)
+                target = self._recording.memory(OPERANDS, 0, (*rows.noted, 1), 1)
+                template = self._note(partial(self._randomize, target), (0,), rows.noted)
                 own = self._notes.own[rows.noted] = self._notes.own_of(template)
             self._call(own, [first], -1, rows)
 
@@ -261,7 +261,7 @@ class Tape(ProgramMachine):
         matrix = self.computation.submatrices[submatrix].matrix
         if matrix not in self._begun:
             raise ProofError(f"matrix m{matrix} is used before it begins")
-        first, _, matrix, rows, blocks, _ = self._place_of(submatrix)
+        first, _, matrix, rows, blocks, _ = self._address_of(submatrix)
         width = self._widths[matrix]
         if submatrix in self._operands:
             operand = self._operands.index(submatrix)
@@ -292,7 +292,7 @@ class Tape(ProgramMachine):
         where, all_blocks = np.full(len(pairs), -1, np.int64), {1}
         for number, entries in parts:
             self.read(number)
-            first, _, matrix, rows, blocks, _ = self._place_of(number)
+            first, _, matrix, rows, blocks, _ = self._address_of(number)
             wanted = pairs[entries, 1]
             if len(wanted) and not 0 <= wanted.min() <= wanted.max() < rows:
                 raise ProofError(f"multi table {table} names rows that sub-matrix {number} does not have")
@@ -304,7 +304,7 @@ class Tape(ProgramMachine):
         self._keep_result(("output", name, self._count("provided", name)), submatrix)
 
     def _keep_result(self, what: _Effect, submatrix: int) -> None:
-        rows, blocks = self._place_of(submatrix)[3:5]
+        rows, blocks = self._address_of(submatrix)[3:5]
         first = self._new(rows * blocks)
         self._recording.write(self._recording.memory(MEMORY, first, (rows, blocks), blocks), self.read(submatrix))
         self._results[what] = first, rows, blocks
@@ -312,15 +312,15 @@ class Tape(ProgramMachine):
     def _spoil(self, submatrix: int) -> None:
         self._randomize(self.read(submatrix))
 
-    def _randomize(self, place: Recorded) -> None:
-        self._recording.randomize(place, self.randoms.asked(_UNDEFINED))
+    def _randomize(self, target: Recorded) -> None:
+        self._recording.randomize(target, self.randoms.asked(_UNDEFINED))
 
     # ---- kernels ----
 
     def keep(self, number: int, memo: Memo) -> None:
         self._memo_rows = len(memo.rows)
-        for place, values in zip(self._parts(self._memo_rows), memo, strict=True):
-            self._recording.write(place, values)
+        for target, values in zip(self._parts(self._memo_rows), memo, strict=True):
+            self._recording.write(target, values)
 
     def memo(self, number: int, num_rows: int) -> Memo | None:
         if number in self._memos:
@@ -329,8 +329,8 @@ class Tape(ProgramMachine):
 
     def _parts(self, count: int) -> list[Any]:
         """Returns the parts of the memo of a command, in memory: of rows, of all together, random numbers of rows."""
-        place, memory = OPERANDS + len(self._operands), self._recording.memory
-        return [memory(place, 0, (count,), 1), memory(place, 2 * count, (), 0), memory(place, count, (count,), 1)]
+        space, memory = OPERANDS + len(self._operands), self._recording.memory
+        return [memory(space, 0, (count,), 1), memory(space, 2 * count, (), 0), memory(space, count, (count,), 1)]
 
     def effect(self, kind: str, name: str, change: Any) -> None:
         what = kind, name, 0
