@@ -24,25 +24,17 @@ from nnet3.engine.lowering.source import GraphSource, LoweringRequest, Use
 from nnet3.errors import ProofError
 
 #: The variable of the environment that says which programs are proved: "forms" are all that are compiled, "all" also
-#: those that are made of them for other lengths, plans and links; "some" are one in eight of all; "0" those alone
-#: whose options say so. Without it it is "forms" where native code makes proofs cheap, else "0".
+#: those that are made of them for other lengths, plans and links; "some" are forms, and one in eight of the others;
+#: "0" those alone whose options say so. Without it it is "forms" where native code makes proofs cheap, else "0".
 PROVE = "NNET3_PROVE"
 _ONE_IN = 8
 _MOST_COMMANDS = 20_000  # of a program that is proved because of "all"
 
 
-def proves_forms(options: CompileOptions, program: NnetComputation) -> bool:
-    """Tells whether a compiled program is to be proved; "some" chooses by `program`, the plain one."""
+def proves_forms(options: CompileOptions) -> bool:
+    """Tells whether a compiled program is to be proved."""
     asked = os.environ.get(PROVE)
-    if asked == "some":
-        return proves_all(options, mark_of(program))
-    return options.prove or asked in ("all", "forms") or (asked is None and library(warns=False) is not None)
-
-
-def mark_of(program: NnetComputation) -> tuple[int, ...]:
-    """Returns numbers that differ between most programs: of commands, sub-matrices, kernels and rows."""
-    rows = sum([matrix.num_rows for matrix in program.matrices])
-    return len(program.commands), len(program.submatrices), len(program.kernels), rows
+    return options.prove or asked in ("all", "some", "forms") or (asked is None and library(warns=False) is not None)
 
 
 def proves_all(options: CompileOptions | None = None, mark: object = None) -> bool:

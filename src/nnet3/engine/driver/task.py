@@ -139,7 +139,7 @@ def compile_task(task: CompileTask) -> NnetComputation:
     if options.check:
         check_computation(computation)
     if options.optimize:
-        prove = proves_forms(options, computation)
+        prove = proves_forms(options)
         computation = optimize(computation, options.disabled_passes, options.check, level=options.level, prove=prove)
     computation.fingerprint, computation.prove = dict(task.fingerprint), options.prove
     return computation
