@@ -63,7 +63,9 @@ def states(kind: type[NnetCase], *bugs: Mutant) -> dict[str, str]:
 
 
 ZEROES_NOTHING = bug(ZEROING, "and not needs_zeros[matrix]", "")
-MOVES_NO_ALLOCATION = bug(SIZING, "place[number], iteration[number] = analysis.first_access[matrix], _BEFORE", "pass")
+MOVES_NO_ALLOCATION = bug(
+    SIZING, "position[number], iteration[number] = analysis.first_access[matrix], _BEFORE", "pass"
+)
 
 
 def check_noticed(adds: Mutant, undefined: Mutant) -> None:
@@ -74,7 +76,7 @@ def check_noticed(adds: Mutant, undefined: Mutant) -> None:
 
 def test_bugs_of_a_pass_and_of_the_proof_are_noticed() -> None:
     check_noticed(
-        bug(MACHINE, "field.reduced(place + values)", "values"),
+        bug(MACHINE, "field.reduced(target + values)", "values"),
         bug(MACHINE, "self._undefined.next(shape)", "np.zeros(shape, np.uint64)"),
     )
 
@@ -84,7 +86,9 @@ def test_bugs_of_a_pass_and_of_the_proof_are_noticed() -> None:
 def test_bugs_of_the_proof_by_native_code_are_noticed() -> None:
     check_noticed(
         bug(TAPE, "_recording.add(self.read(submatrix), values)", "_recording.write(self.read(submatrix), values)"),
-        bug(TAPE, "_recording.randomize(place, self.randoms.asked(_UNDEFINED))", "_recording.write(place, field.ZERO)"),
+        bug(
+            TAPE, "_recording.randomize(target, self.randoms.asked(_UNDEFINED))", "_recording.write(target, field.ZERO)"
+        ),
     )
 
 
