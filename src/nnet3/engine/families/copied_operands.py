@@ -46,7 +46,7 @@ def _on_copies(
     computation: NnetComputation, command: Command, copied: Collection[int], copies: list[int]
 ) -> list[Command]:
     """Returns a kernel's command on new matrices for the operands `copied`, which are added to `copies`."""
-    numbers, before, after = list(command.form.operands(command)), list[Command](), list[Command]()
+    numbers, before, after = list(command.schema.operands(command)), list[Command](), list[Command]()
     names = names_of_operands(command)
     for i in copied:
         operand = numbers[i]

@@ -26,7 +26,7 @@ from nnet3.engine.families.precomputed import (
 )
 from nnet3.engine.families.rolled import CommandPattern, RolledCommands
 from nnet3.engine.ir.computation import FamilyMember, NnetComputation
-from nnet3.engine.ir.declarations import Command, FieldForm, OperandField, Reference, Table
+from nnet3.engine.ir.declarations import Command, FieldSchema, OperandField, Reference, Table
 from nnet3.engine.ir.program_tables import IoInfo, KernelRows, Matrix, MatrixInfo, OutsideMatrix, SubMatrix
 
 _COMPARED = 4  # members in which families are compared
@@ -109,8 +109,8 @@ class _Sheets:
         return NumberTable(values, kinds)
 
     def _split(self, command: Command) -> tuple[CommandPattern, list[int]]:
-        blocks = [self._block(number) for number in command.form.operands(command)]
-        others = tuple(field.name for field in command.form.fields if _is_number(field.declared))
+        blocks = [self._block(number) for number in command.schema.operands(command)]
+        others = tuple(field.name for field in command.schema.fields if _is_number(field.declared))
         numbers = [number for block in blocks for number in block[1:3]]
         numbers += [getattr(command, name) for name in others]
         return CommandPattern(command, tuple((b[0], b[3], b[4]) for b in blocks), others), numbers
@@ -123,13 +123,13 @@ def _is_number(declared: Any) -> bool:
 def _constants(command: Command) -> tuple[Any, ...]:
     """Returns all of a command that is no number of a sub-matrix, table, memo or precomputed entry."""
 
-    def constant(field: FieldForm) -> Any:
+    def constant(field: FieldSchema) -> Any:
         value = getattr(command, field.name)
         if field.several:
             return len(value)
         return None if isinstance(field.declared, OperandField) or _is_number(field.declared) else value
 
-    return tuple([constant(field) for field in command.form.fields])
+    return tuple([constant(field) for field in command.schema.fields])
 
 
 class ProgramFamily:

@@ -41,7 +41,7 @@ class OperandRows:
         if isinstance(command, cmd.Propagate | cmd.Backprop):
             return self._starts_of_kernel(of_command, command), {}
         starts, versions = list[RowStart](), self.versions
-        for name, declared, _ in command.form.operand_fields:
+        for name, declared, _ in command.schema.operand_fields:
             assert isinstance(declared, OperandField)
             number = getattr(command, name)
             if declared.access is AccessKind.WRITE or (declared.access is None and name == "matrix"):
@@ -59,7 +59,7 @@ class OperandRows:
         versions = self.versions
         fields = [
             (number, field.declared.access)  # type: ignore[union-attr]
-            for field in command.form.operand_fields
+            for field in command.schema.operand_fields
             for number in (getattr(command, field.name) if field.several else (getattr(command, field.name),))
         ]
         is_row_by_row = goes_row_by_row(self.computation.kernels[command.kernel])

@@ -124,7 +124,7 @@ class RaggedProgram:
         full = self.full
         plain = [(item, command) for item, command in enumerate(items) if not isinstance(command, RaggedLoop)]
         loops = [item for item in items if isinstance(item, RaggedLoop)]
-        slots = [(item, slot) for item, command in plain for slot in command.form.operands(command)]
+        slots = [(item, slot) for item, command in plain for slot in command.schema.operands(command)]
         self._owner, self._slot_of_owner = np.array(slots, dtype=np.int64).reshape(-1, 2).T
         named = [0, *(o.submatrix for o in full.outside)]
         named += [number for io in (*full.inputs, *full.outputs) for number in (io.value, io.deriv)]
@@ -143,7 +143,7 @@ class RaggedProgram:
                 refs = [[number[s] if s >= 0 else item.first_number - 1 - s for s in each] for _, each in pairs]
                 self.items.append((item, list(map(with_operands, item.body, refs))))
             else:
-                operands = item.form.operands(item)
+                operands = item.schema.operands(item)
                 self.items.append((item, with_operands(item, [number[s] for s in operands]) if operands else item))
         self.loops = [item for item, _ in self.items if isinstance(item, RaggedLoop)]
         kernels = cmd.Propagate | cmd.Backprop
@@ -201,7 +201,7 @@ class RaggedProgram:
                         made[number] = [with_values(made[number][0], zeroed=True)]
 
     def _block_of(self, command: int, operand: int) -> SubMatrix:
-        numbers = self.computation.commands[command].form.operands(self.computation.commands[command])
+        numbers = self.computation.commands[command].schema.operands(self.computation.commands[command])
         return self.computation.submatrices[numbers[operand]]
 
     def _rolled(self, made: list[list[Command]]) -> Iterator[Command | RaggedLoop]:
@@ -228,7 +228,7 @@ class RaggedProgram:
         tables: dict[str, list[np.ndarray]],
     ) -> list[Command]:
         command, versions, (operands, of_table) = self.computation.commands[of_command], self.operands.versions, starts
-        numbers = command.form.operands(command)
+        numbers = command.schema.operands(command)
         if isinstance(command, cmd.AllocMatrix | cmd.DeallocMatrix | cmd.CompressMatrix | cmd.DecompressMatrix):
             return [with_operands(command, [slots.whole(numbers[0])])]
         if isinstance(command, cmd.SetConst) and isinstance(operands[0], tuple) and self._is_of_all_rows(numbers[0]):
@@ -252,7 +252,7 @@ class RaggedProgram:
         restricted = with_operands(command, plain) if plain else command
         if of_command in self.operands.unlike:
             self.unlike_of[id(restricted)] = self.operands.unlike[of_command]
-        for name, declared, _ in command.form.table_fields:
+        for name, declared, _ in command.schema.table_fields:
             kind = declared.tables  # type: ignore[union-attr]
             table = getattr(self.computation, kind)[getattr(command, name)]
             own, count = at[0], self.computation.submatrices[numbers[0]].num_rows
@@ -268,9 +268,9 @@ class RaggedProgram:
 
     def _check_rows(self, command: Command, at: Sequence[int]) -> None:
         """Raise NotRaggedError for a command without kernel and table that has operands with rows of several times."""
-        if command.role is not cmd.Role.COMPUTE or command.form.kernel or command.form.table_fields:
+        if command.role is not cmd.Role.COMPUTE or command.schema.kernel or command.schema.table_fields:
             return
-        numbers = command.form.operands(command)
+        numbers = command.schema.operands(command)
         rows = [(at_, self.computation.submatrices[n].num_rows) for at_, n in zip(at, numbers, strict=True) if at_ >= 0]
         if any(count != rows[0][1] or not self.rows.same(rows[0][0], start, count) for start, count in rows[1:]):
             raise NotRaggedError(

@@ -21,7 +21,7 @@ def names_of_operands(command: Command) -> list[str]:
     """Returns the name of the field of each operand."""
     return [
         field.name
-        for field in command.form.operand_fields
+        for field in command.schema.operand_fields
         for _ in (getattr(command, field.name) if field.several else (None,))
     ]
 
@@ -168,9 +168,9 @@ def loop_of(repeat: cmd.Repeat, iterations: Sequence[Sequence[Command]]) -> Ragg
         return None
     for each in chain.from_iterable(zip(*of_iterations, strict=True) for of_iterations in alike):
         first = each[0]
-        if first.form.table_fields or any(type(command) is not type(first) for command in each):
+        if first.schema.table_fields or any(type(command) is not type(first) for command in each):
             return None
-        operands = np.array([command.form.operands(command) for command in each], dtype=np.int64)
+        operands = np.array([command.schema.operands(command) for command in each], dtype=np.int64)
         refs = []
         for column in operands.T:
             if (column == column[0]).all():

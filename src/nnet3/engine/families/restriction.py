@@ -222,7 +222,7 @@ class Restriction:
 
     def _command(self, command: Command) -> Iterator[Command]:
         """Yields a command with slots as a command with sub-matrices: nothing if there are no rows for it."""
-        slots = command.form.operands(command)
+        slots = command.schema.operands(command)
         if command.role is cmd.Role.COMPUTE:
             lost = [slot for slot in slots if slot and not self.rows[slot]]
             if isinstance(command, cmd.CopyRows) and lost == [command.source]:
@@ -253,7 +253,9 @@ class Restriction:
         sides = self.orders.wanted.get(command.precomputed)
         unlike = self.ragged.unlike_of.get(id(command), {})
         numbers = []
-        for i, (slot, name) in enumerate(zip(command.form.operands(command), names_of_operands(command), strict=True)):
+        for i, (slot, name) in enumerate(
+            zip(command.schema.operands(command), names_of_operands(command), strict=True)
+        ):
             number, order = self._number(slot), None
             is_moved = name == "input_derivs" or (name == "output" and isinstance(command, cmd.Propagate))
             if slot and sides is not None:

@@ -58,15 +58,15 @@ class Accesses:
         self.command, self.submatrix, self.kind = self.command[order], self.submatrix[order], self.kind[order]
 
     def _add_class(self, command_class: type[Command], numbers: list[int]) -> None:
-        form, all_commands = command_class.form, self._computation.commands
+        schema, all_commands = command_class.schema, self._computation.commands
         commands = [all_commands[number] for number in numbers]
-        self.memo_makers.update((memo, number) for number, memo in _memos(form.makes_memo, numbers, commands))
-        self.memo_uses += _memos(form.uses_memo, numbers, commands)
+        self.memo_makers.update((memo, number) for number, memo in _memos(schema.makes_memo, numbers, commands))
+        self.memo_uses += _memos(schema.uses_memo, numbers, commands)
         blocks, at = self._computation.submatrices, np.array(numbers, dtype=np.int64)
-        for name, life in form.lives:
+        for name, life in schema.lives:
             matrices = [blocks[getattr(command, name)].matrix for command in commands]
             self.lives[life] += zip(numbers, matrices, strict=True)
-        for name, declared, several in (*form.operand_fields, *form.table_fields):
+        for name, declared, several in (*schema.operand_fields, *schema.table_fields):
             assert isinstance(declared, OperandField | Table)
             if declared.access is None:
                 continue

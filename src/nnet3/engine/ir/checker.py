@@ -81,7 +81,7 @@ def _check_bodies(computation: NnetComputation) -> None:
             if computation.commands[number].role is not Role.COMPUTE:
                 _fail(computation, number, f"it stands in the body of c{body.start - 1}, where commands only compute")
     for number, command in enumerate(computation.commands if moving else ()):
-        operands = command.form.operands(command)
+        operands = command.schema.operands(command)
         named = {*operands, *(access.submatrix for access in command.accesses(computation))}
         for submatrix in sorted(named & moving):
             block = format_submatrix(computation, submatrix)
@@ -107,7 +107,7 @@ def _check_bodies(computation: NnetComputation) -> None:
 def _check_uneven(computation: NnetComputation, number: int, iterations: int) -> None:
     """The operands of a command agree in all iterations, for any numbers of rows."""
     command = computation.commands[number]
-    uneven = [submatrix for submatrix in command.form.operands(command) if submatrix in computation.iterations]
+    uneven = [submatrix for submatrix in command.schema.operands(command) if submatrix in computation.iterations]
     counts = np.stack([computation.iterations[submatrix][:iterations, 1] for submatrix in uneven], axis=1)
     for iteration in np.unique(counts, axis=0, return_index=True)[1].tolist():
         blocks = computation.submatrices.copy()
@@ -125,7 +125,7 @@ def _check_memos(computation: NnetComputation, positions: Positions) -> None:
     steps = {number: repeat.memo_step for repeat, body in computation.repeats() for number in body}
     made, used = ([_NO_MEMOS] for _ in range(2))  # rows of memo, position, command
     for number, command in enumerate(computation.commands):
-        for name, found in ((command.form.makes_memo, made), (command.form.uses_memo, used)):
+        for name, found in ((command.schema.makes_memo, made), (command.schema.uses_memo, used)):
             memo = getattr(command, name) if name else -1
             if memo >= 0:
                 iterations = np.arange(positions.iterations[number])

@@ -49,7 +49,7 @@ class Cursor:
         return self._fail_at(expected, self.at if at is None else at, is_sure=False)
 
     def refuse(self, expected: str, at: int) -> Unexpected:
-        """Returns what to raise where something of the expected form stands at a position, which does not fit."""
+        """Returns what to raise where something of the expected type stands at a position, which does not fit."""
         return self._fail_at(expected, at, is_sure=True)
 
     def _fail_at(self, expected: str, at: int, *, is_sure: bool) -> Unexpected:

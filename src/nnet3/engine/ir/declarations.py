@@ -21,7 +21,7 @@ from nnet3.engine.ir.declared_fields import (
     REFERS_TO_NONE as REFERS_TO_NONE,
     AccessKind as AccessKind,
     Declaration as Declaration,
-    FieldForm as FieldForm,
+    FieldSchema as FieldSchema,
     Life as Life,
     OperandField as OperandField,
     PlainValue as PlainValue,
@@ -78,13 +78,13 @@ Text = Annotated[str, PlainValue(str)]
 NodeName = Annotated[str, PlainValue(str, same_as="kernel")]
 
 
-class Form:
+class Schema:
     """The declared fields of one class of commands, grouped by use."""
 
     def __init__(self, command: type[Command]) -> None:
         hints = get_type_hints(command, include_extras=True)
         fields = {name: hint for name, hint in hints.items() if get_origin(hint) is not ClassVar}
-        self.fields = tuple(_field_form(command, name, hint) for name, hint in fields.items())
+        self.fields = tuple(_field_schema(command, name, hint) for name, hint in fields.items())
         self.names = tuple(field.name for field in self.fields)
         self.operand_fields = tuple(f for f in self.fields if isinstance(f.declared, OperandField))
         self.table_fields = tuple(f for f in self.fields if isinstance(f.declared, Table))
@@ -133,12 +133,12 @@ class Form:
         return iter(values)
 
 
-def _field_form(command: type, name: str, hint: Any) -> FieldForm:
+def _field_schema(command: type, name: str, hint: Any) -> FieldSchema:
     several = get_origin(hint) is tuple
     inner = get_args(hint)[0] if several else hint
     for declared in getattr(inner, "__metadata__", ()):
         if isinstance(declared, Declaration):
-            return FieldForm(name, declared, several)
+            return FieldSchema(name, declared, several)
     raise TypeError(
         f"field '{name}' of command {command.__name__} is not declared: annotate it with a name of "
         "nnet3.engine.ir.declarations such as Reads, Writes, IndexList, Real or Text"
@@ -153,8 +153,8 @@ COMMAND_CLASSES: dict[str, type[Command]] = {}
 class Command:
     """Base of all commands."""
 
-    form: ClassVar[Form]
-    line_form: ClassVar[Line]
+    schema: ClassVar[Schema]
+    line_syntax: ClassVar[Line]
     role: ClassVar[Role] = Role.COMPUTE
     #: The line of text with fields in braces, `"{dest} += {source}"`, and what stands in brackets for `{notes}`: see
     #: `nnet3.engine.ir.lines`.
@@ -164,8 +164,8 @@ class Command:
     def __init_subclass__(cls, role: Role | None = None) -> None:
         super().__init_subclass__()
         cls.role = role or cls.role
-        cls.form = Form(cls)
-        cls.line_form = Line(cls)
+        cls.schema = Schema(cls)
+        cls.line_syntax = Line(cls)
         if not cls.__name__.startswith("_"):
             COMMAND_CLASSES[cls.__name__] = cls
 
@@ -190,7 +190,7 @@ class Command:
 
     def text(self, computation: ProgramTables, full: bool = False) -> str:
         """Returns the line, also of a command whose operands do not exist; in full with whole lists and all digits."""
-        return self.line_form.write(computation, self, full)
+        return self.line_syntax.write(computation, self, full)
 
     def in_place_pairs(self, computation: ProgramTables) -> Sequence[tuple[int, int]]:
         """Returns the pairs (sub-matrix read, sub-matrix written) that may be a single block."""
@@ -199,17 +199,17 @@ class Command:
     @property
     def side_effects(self) -> bool:
         """True if a command does more than accesses and memos say, and must be kept."""
-        return self.role is not Role.COMPUTE or any(getattr(self, flag) for flag in self.form.effect_flags)
+        return self.role is not Role.COMPUTE or any(getattr(self, flag) for flag in self.schema.effect_flags)
 
     def accesses(self, computation: ProgramTables) -> tuple[Access, ...]:
         """Returns the sub-matrices that the command reads, writes and updates."""
         found: list[Access] = []
-        for name, declared, several in self.form.operand_fields:
+        for name, declared, several in self.schema.operand_fields:
             assert isinstance(declared, OperandField)
             if declared.access is not None:
                 value = getattr(self, name)
                 found += [Access(s, declared.access) for s in (value if several else (value,)) if s != 0]
-        for name, declared, _ in self.form.table_fields:
+        for name, declared, _ in self.schema.table_fields:
             assert isinstance(declared, Table)
             if declared.access is not None:
                 found += [Access(s, declared.access) for s in submatrices_of(computation, getattr(self, name)).tolist()]
@@ -224,11 +224,11 @@ def submatrices_of(computation: ProgramTables, multi_table: int) -> np.ndarray:
 
 
 def with_operands(command: Command, numbers: Sequence[int]) -> Command:
-    """Returns the command with other sub-matrices: `numbers` in the order of `command.form.operands(command)`."""
+    """Returns the command with other sub-matrices: `numbers` in the order of `command.schema.operands(command)`."""
     changed = object.__new__(type(command))
     values = changed.__dict__
     values.update(command.__dict__)
-    values.update(command.form.values_of_operands(command, numbers))
+    values.update(command.schema.values_of_operands(command, numbers))
     return changed
 
 
@@ -248,11 +248,11 @@ def substitute(
     `tables` gives the tables to name instead likewise, by the name of the list ("index_tables"). Sub-matrices in multi
     tables are not looked at.
     """
-    old = command.form.operands(command)
+    old = command.schema.operands(command)
     new = tuple([submatrices[number] for number in old])
     if new != old:
         command = with_operands(command, new)
-    for name, declared, _ in command.form.table_fields if tables else ():
+    for name, declared, _ in command.schema.table_fields if tables else ():
         assert isinstance(declared, Table)
         number = getattr(command, name)
         other = tables[declared.tables][number] if declared.tables in tables else number

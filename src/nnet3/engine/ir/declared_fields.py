@@ -20,7 +20,7 @@ class Life(enum.Enum):
 
     BEGINS = "begins"
     ENDS = "ends"
-    COMPRESSES = "compresses"  # its contents leave for a smaller form elsewhere
+    COMPRESSES = "compresses"  # its contents leave for a smaller representation elsewhere
     DECOMPRESSES = "decompresses"
 
 
@@ -69,7 +69,7 @@ class PlainValue:
 Declaration = OperandField | Table | Reference | PlainValue
 
 
-class FieldForm(NamedTuple):
+class FieldSchema(NamedTuple):
     name: str
     declared: Declaration
     several: bool  # a tuple of them

@@ -1,4 +1,4 @@
-"""Kernels: the protocol by which the intermediate form and the executor see components and operations."""
+"""Kernels: the protocol by which the intermediate representation and the executor see components and operations."""
 
 from __future__ import annotations
 

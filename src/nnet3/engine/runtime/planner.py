@@ -224,7 +224,7 @@ def _last_memo_users(computation: NnetComputation) -> set[int]:
     uses = []
     iterations = {number: (body.start, repeat) for repeat, body in computation.repeats() for number in body}
     for number, command in enumerate(computation.commands):
-        memo = getattr(command, command.form.uses_memo) if command.form.uses_memo else -1
+        memo = getattr(command, command.schema.uses_memo) if command.schema.uses_memo else -1
         if memo >= 0:
             start, repeat = iterations.get(number, (number, None))
             steps = (

@@ -265,7 +265,7 @@ def node_of_command(computation: NnetComputation, command: Command) -> str:
     node = getattr(command, "node", None)
     if node is not None:
         return str(node)
-    for submatrix in (*command.form.operands(command),):
+    for submatrix in (*command.schema.operands(command),):
         info = computation.matrix_info.get(computation.submatrices[submatrix].matrix)
         if info is not None:
             return info.node

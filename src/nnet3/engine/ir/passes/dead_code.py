@@ -66,7 +66,7 @@ class _Needs:
         for command_class, numbers in analysis.accesses.numbers_of_class.items():
             if command_class.role is not Role.COMPUTE:
                 acting[numbers] = True
-            elif command_class.form.effect_flags:
+            elif command_class.schema.effect_flags:
                 acting[[number for number in numbers if self.commands[number].side_effects]] = True
         return acting
 
@@ -123,7 +123,7 @@ class _Needs:
             self.is_needed[number] = used[matrix]
 
     def narrowed_commands(self) -> dict[int, Command]:
-        """Returns the narrowed forms of the needed commands with a superfluous result."""
+        """Returns the needed commands, narrowed, with a superfluous result."""
         changes: dict[int, dict[str, object]] = {}
         for number, field, position, *_ in self._unread_results():
             values = changes.setdefault(number, {})
@@ -133,7 +133,7 @@ class _Needs:
         used = {memo for number, memo in self.memo_uses if self.is_needed[number]}
         for memo, number in self.makers.items():
             if self.is_needed[number] and memo not in used:
-                changes.setdefault(number, {})[self.commands[number].form.makes_memo] = -1
+                changes.setdefault(number, {})[self.commands[number].schema.makes_memo] = -1
         return {number: with_values(self.commands[number], **values) for number, values in changes.items()}
 
     # ---- results that a command need not give ----
@@ -172,7 +172,7 @@ class _Needs:
 def _optional_fields(command_class: type[Command]) -> list[tuple[str, bool]]:
     """Returns the tuple fields of sub-matrices that a command may leave empty, with flags for fields added to."""
     found = []
-    for name, declared, several in command_class.form.operand_fields:
+    for name, declared, several in command_class.schema.operand_fields:
         is_filled = isinstance(declared, OperandField) and declared.access in (AccessKind.WRITE, AccessKind.UPDATE)
         if several and is_filled and declared.optional:  # type: ignore[union-attr]
             found.append((name, declared.access is AccessKind.UPDATE))  # type: ignore[union-attr]

@@ -84,7 +84,7 @@ class MergeConflicts:
         """Add a read after the last command for each matrix handed to the user."""
         computation = self.analysis.computation
         for number in self.analysis.accesses.numbers_of_class.get(ProvideOutput, ()):
-            source = computation.commands[number].form.operands(computation.commands[number])
+            source = computation.commands[number].schema.operands(computation.commands[number])
             matrix = computation.submatrices[source[0]].matrix
             if matrix in self.groups:
                 variable = self.variables.of_submatrices(np.array(source))
@@ -276,7 +276,7 @@ def relocate(analysis: Analysis, coalesced: dict[int, CoalescedMatrix], candidat
 
 
 def _is_one_block(result: NnetComputation, command: Command) -> bool:
-    one, other = (result.submatrices[number] for number in command.form.operands(command))
+    one, other = (result.submatrices[number] for number in command.schema.operands(command))
     return one == other
 
 
@@ -288,7 +288,7 @@ def _join_lives(analysis: Analysis, result: NnetComputation, coalesced: dict[int
     dropped: set[int] = set()
     for root, matrices in members.items():
         allocation = analysis.computation.commands[analysis.alloc_command[root]]
-        (whole,) = allocation.form.operands(allocation)
+        (whole,) = allocation.schema.operands(allocation)
         begins = sorted(analysis.alloc_command[matrices].tolist())
         ends = sorted(analysis.dealloc_command[matrices].tolist())
         result.commands[begins[0]] = AllocMatrix(whole, bool(analysis.begins_as_zeros[matrices].any()))

@@ -88,7 +88,7 @@ def _can_be_repeated(computation: NnetComputation, command: Command) -> bool:
     if isinstance(command, Propagate):
         kernel = computation.kernels[command.kernel]
         return kernel.repeats_forward and (command.memo >= 0 or not kernel.uses_memo)
-    return command.role is Role.COMPUTE and not command.form.reference_fields
+    return command.role is Role.COMPUTE and not command.schema.reference_fields
 
 
 def _excluded(analysis: Analysis) -> set[int]:

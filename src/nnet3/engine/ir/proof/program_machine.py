@@ -51,8 +51,8 @@ class ProgramMachine(Machine):
     def _spoiled(self, command: Command) -> list[int]:
         """Returns the sub-matrices overwritten by a command still reading them."""
         blocks = self.computation.submatrices
-        matrices = [blocks[number].matrix for number in command.form.operands(command) if number]
-        if len(matrices) == len(set(matrices)) and not command.form.table_fields:
+        matrices = [blocks[number].matrix for number in command.schema.operands(command) if number]
+        if len(matrices) == len(set(matrices)) and not command.schema.table_fields:
             return []
         accesses = command.accesses(self.computation)
         written = [access for access in accesses if access.kind != AccessKind.READ]

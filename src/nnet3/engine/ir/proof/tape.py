@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nnet3.base.native.library import library
-from nnet3.engine.ir.declarations import Command, Form, Life, PlainValue, Role
+from nnet3.engine.ir.declarations import Command, Life, PlainValue, Role, Schema
 from nnet3.engine.ir.proof import field
 from nnet3.engine.ir.proof.columns import ColumnSpan
 from nnet3.engine.ir.proof.field import Elements
@@ -121,7 +121,7 @@ class Tape(ProgramMachine):
     def _evaluate(self, command: Command) -> None:
         kind_of_command: Any = type(command)
         fields = _fields_of(kind_of_command)
-        operands = command.form.operands(command)
+        operands = command.schema.operands(command)
         addresses = [self._addresses.get(number) or self._address_of(number) for number in operands]
         firsts, sizes, matrices, counts, _, whole = zip(*addresses, strict=True) if addresses else ((),) * 6
         if fields.ends:
@@ -343,12 +343,12 @@ class Tape(ProgramMachine):
 
 @cache
 def _fields_of(kind: Any) -> _Fields:
-    form: Form = kind.form
-    names = [each.name for each in form.fields if isinstance(each.declared, PlainValue) and each.name != "node"]
+    schema: Schema = kind.schema
+    names = [each.name for each in schema.fields if isinstance(each.declared, PlainValue) and each.name != "node"]
     values = attrgetter(*names) if names else lambda command: ()
-    has_kind = not form.table_fields and kind.role is not Role.IO
-    begins, ends = (any(each is life for _, each in form.lives) for life in (Life.BEGINS, Life.ENDS))
-    return _Fields(form.kernel, values, form.makes_memo or form.uses_memo or "memo", has_kind, begins, ends)
+    has_kind = not schema.table_fields and kind.role is not Role.IO
+    begins, ends = (any(each is life for _, each in schema.lives) for life in (Life.BEGINS, Life.ENDS))
+    return _Fields(schema.kernel, values, schema.makes_memo or schema.uses_memo or "memo", has_kind, begins, ends)
 
 
 def _elements(words: Words) -> Elements:
