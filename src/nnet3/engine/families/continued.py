@@ -1,4 +1,4 @@
-"""Continued tables: integers that a few small tables of one form have in common, for every size.
+"""Continued tables: integers that a few small tables of one layout have in common, for every size.
 
 Two tables of 20 and 22 rows determine all larger tables:
 

@@ -336,19 +336,19 @@ class RaggedProgram:
     def num_sequences(self) -> int:
         return int(self.rows.n.max(initial=-1)) + 1
 
-    def _exists(self, shorter: Sequence[int]) -> np.ndarray:
-        missing = np.full(max(self.num_sequences, len(shorter)), NEVER, dtype=np.int64)
-        missing[: len(shorter)] = shorter
-        return np.asarray(self.rows.before_end >= missing[self.rows.n])
+    def _exists(self, missing: Sequence[int]) -> np.ndarray:
+        frames = np.full(max(self.num_sequences, len(missing)), NEVER, dtype=np.int64)
+        frames[: len(missing)] = missing
+        return np.asarray(self.rows.before_end >= frames[self.rows.n])
 
-    def existing_rows(self, shorter: Sequence[int]) -> dict[tuple[str, bool], np.ndarray]:
+    def existing_rows(self, missing: Sequence[int]) -> dict[tuple[str, bool], np.ndarray]:
         """Returns a mask of the remaining rows of each input and output, (rows,); by name, and True for derivatives."""
-        exists = self._exists(shorter)
+        exists = self._exists(missing)
         return {key: exists[start : start + block.num_rows] for key, (block, start) in self._ios.items() if start >= 0}
 
-    def counted(self, shorter: Sequence[int]) -> RowCounts:
-        """Returns the rows that remain if sequences are so many frames shorter, the longest first."""
-        exists = self._exists(shorter)
+    def counted(self, missing: Sequence[int]) -> RowCounts:
+        """Returns the rows that remain if each sequence lacks `missing` frames, the longest first."""
+        exists = self._exists(missing)
         count = np.zeros(len(exists) + 1, dtype=np.int64)
         np.cumsum(exists, out=count[1:])
         matrix_rows = self._matrix_rows.copy()

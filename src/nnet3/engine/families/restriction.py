@@ -24,19 +24,19 @@ _MOST_FORMS = 32  # sets of commands of which something is kept
 
 def restricted(
     ragged: RaggedProgram,
-    shorter: Sequence[int],
+    missing: Sequence[int],
     rules: KernelRules | None = None,
     numbers: Sequence[int] | None = None,
 ) -> NnetComputation:
-    """Returns the program for sequences each `shorter` by a number of frames, the longest sequence first.
+    """Returns the program for sequences of which each lacks `missing` frames, the longest sequence first.
 
-    Sequences beyond the length of `shorter` have no rows. `rules`: the rules of kernels that precompute anything.
+    Sequences beyond the length of `missing` have no rows. `rules`: the rules of kernels that precompute anything.
     `numbers`: the n of each sequence, by default 0, 1, ....
     """
-    number_of_n = np.arange(len(shorter)) if numbers is None else np.array(numbers)
+    number_of_n = np.arange(len(missing)) if numbers is None else np.array(numbers)
 
     def made() -> Restriction:
-        return Restriction(ragged, ragged.counted(shorter), number_of_n, shorter[0], rules)
+        return Restriction(ragged, ragged.counted(missing), number_of_n, missing[0], rules)
 
     return made().program(lambda: made().program())
 

@@ -1,5 +1,5 @@
 """ComputationRequest: the given inputs and the wanted outputs, the task of compiling for them, and its place among
-requests with other lengths and numbers of sequences (`RequestForms`)."""
+requests with other lengths and numbers of sequences (`RequestSeries`)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from nnet3.engine.driver import (
     FEWEST_MORE,
     FEWEST_SEQUENCES,
     CompileTask,
-    LengthForm,
-    RaggedForm,
-    SequencesForm,
+    LengthSeries,
+    RaggedRelation,
+    SequencesSeries,
+    increments_beyond,
     rounded_up,
     rows_apart,
-    steps_beyond,
 )
 from nnet3.engine.families.ragged_rows import NotRaggedError
 from nnet3.engine.lowering.source import LoweringRequest, RequestedRows
@@ -137,18 +137,18 @@ class ComputationRequest:
         self.check(network)
         options, fingerprint = checked_options(options), network.fingerprint()
         name, times = "\n".join(chain(*fingerprint.items())), self.deriv_times(options)
-        forms = RequestForms(self, network, name, options)
+        series = RequestSeries(self, network, name, options)
         ios = tuple(tuple((io.name, io.has_deriv) for io in given) for given in (self.inputs, self.outputs))
-        kind = type(self), name, ios, self.need_model_derivative, self.store_component_stats
+        signature = type(self), name, ios, self.need_model_derivative, self.store_component_stats
         return CompileTask(
             {"nnet": name, "request": self.key()},
             cache(lambda: (nnet_source(network), lowering_request(network, self, times))),
             options,
             fingerprint,
-            cache(forms.form),
-            forms.ragged,
-            forms.ends_apart,
-            kind,
+            cache(series.by_length),
+            series.ragged,
+            series.is_ragged,
+            signature,
             lambda: self.rows,
         )
 
@@ -234,8 +234,8 @@ def _check_io(kind: str, io: IoSpecification, seen: set[str]) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class RequestForms:
-    """The rows of tasks to which that of a request for a network belongs. `name`: the network's, in keys of forms."""
+class RequestSeries:
+    """The rows of tasks to which that of a request for a network belongs. `name`: the network's, in keys of series."""
 
     request: ComputationRequest
     network: Nnet
@@ -259,29 +259,29 @@ class RequestForms:
     def _time_step(self) -> int:
         return math.lcm(*(_time_step(table[:, T]) for table in self.request.rows))
 
-    def form(self) -> LengthForm | None:
+    def by_length(self) -> LengthSeries | None:
         """The request's place among requests that end some steps of time earlier or later; None if it is too short."""
         if not self.request.length_is_free:
-            return self._form_of_sequences()
-        if self.ends_apart():
+            return self._series_of_sequences()
+        if self.is_ragged():
             return None
         source = nnet_source(self.network)
         period = math.lcm(source.period or self.network.modulus, self._time_step)
-        step = math.lcm(period, structure_of(source).lag)
-        k = steps_beyond(self._length // period, step // period)
+        increment = math.lcm(period, structure_of(source).lag)
+        k = increments_beyond(self._length // period, increment // period)
         if k < 0:
-            return self._form_of_sequences()
+            return self._series_of_sequences()
 
         def shorter(j: int) -> tuple[CompileTask, Sequence[np.ndarray]]:
-            request = self._ending_earlier((k - j) * step)
+            request = self._ending_earlier((k - j) * increment)
             return request.task(self.network, self.options), request.rows
 
-        shortest = [self._ending_earlier((k - j) * step).key() for j in range(2)]
-        key = {"nnet": self.name, "shortest": shortest, "step": step}
-        sequences = partial(self._sequences_form, k, step)
-        return LengthForm(key, k, self.request.rows, shorter, (0, step, 0), sequences)
+        shortest = [self._ending_earlier((k - j) * increment).key() for j in range(2)]
+        key = {"nnet": self.name, "shortest": shortest, "increment": increment}
+        sequences = partial(self._sequences_series, k, increment)
+        return LengthSeries(key, k, self.request.rows, shorter, (0, increment, 0), sequences)
 
-    def _sequences_form(self, k: int, step: int) -> SequencesForm | None:
+    def _sequences_series(self, k: int, increment: int) -> SequencesSeries | None:
         """The place of the request among requests for more or fewer sequences; None for sequences not alike, or too
         few.
         """
@@ -290,17 +290,17 @@ class RequestForms:
             return None
 
         def request(j: int, n: int) -> ComputationRequest:
-            return _of_sequences(self._ending_earlier((k - j) * step), FEWEST_SEQUENCES + n)
+            return _of_sequences(self._ending_earlier((k - j) * increment), FEWEST_SEQUENCES + n)
 
         def member(j: int, n: int) -> tuple[CompileTask, Sequence[np.ndarray]]:
             return request(j, n).task(self.network, self.options), request(j, n).rows
 
         shortest = [request(j, n).key() for j in range(2) for n in range(2)]
-        key = {"nnet": self.name, "shortest of few": shortest, "step": step}
-        return SequencesForm(key, more, member)
+        key = {"nnet": self.name, "shortest of few": shortest, "increment": increment}
+        return SequencesSeries(key, more, member)
 
-    def _form_of_sequences(self) -> LengthForm | None:
-        """The place of a request, too short for a form of lengths, among requests for more or fewer sequences."""
+    def _series_of_sequences(self) -> LengthSeries | None:
+        """The place of a request, too short for a series of lengths, among requests for more or fewer sequences."""
         more = self._more_sequences
         if more < FEWEST_MORE:
             return None
@@ -310,8 +310,8 @@ class RequestForms:
             return request.task(self.network, self.options), request.rows
 
         shortest = [_of_sequences(self.request, FEWEST_SEQUENCES + n).key() for n in range(2)]
-        key = {"nnet": self.name, "shortest of few": shortest, "step": 0}
-        return LengthForm(key, more, self.request.rows, fewer, (1, 0, 0))
+        key = {"nnet": self.name, "shortest of few": shortest, "increment": 0}
+        return LengthSeries(key, more, self.request.rows, fewer, (1, 0, 0))
 
     @cached_property
     def _more_sequences(self) -> int:
@@ -337,17 +337,17 @@ class RequestForms:
             np.maximum.at(row, table[:, N], table[:, T])
         return ends if (ends > _INT32.min).all() else None
 
-    def ends_apart(self) -> bool:
+    def is_ragged(self) -> bool:
         """True if its sequences, 0, 1, ..., end at different times."""
         return self._ends is not None and bool((self._ends != self._ends[:, :1]).any())
 
-    def ragged(self) -> RaggedForm | None:
+    def ragged(self) -> RaggedRelation | None:
         """The relation of the request to one for longer sequences, all alike, of which some end earlier; None if all
         end alike.
 
         Raises NotRaggedError for a request without this relation.
         """
-        if not self.ends_apart():
+        if not self.is_ragged():
             return None
         if self.request.deriv_times(self.options) is not None:
             raise NotRaggedError("derivatives are limited to a range of times")
@@ -382,7 +382,7 @@ class RequestForms:
         granularity = int(np.gcd.reduce(missing, initial=period))
         inputs = len(self.request.inputs)
         of_all = replace(self.request, inputs=longer[:inputs], outputs=longer[inputs:])
-        return RaggedForm(
+        return RaggedRelation(
             of_all.task(self.network, self.options),
             partial(of_all.task, self.network, rows_apart(self.options)),
             period,
