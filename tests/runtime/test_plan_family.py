@@ -49,7 +49,7 @@ def assert_same(found: Plan, expected: Plan) -> None:
 
 def assert_nothing_overlaps(made: Plan, of: UnplacedPlan) -> None:
     """Each view lies as far behind the beginning of its block as it should, and blocks that meet lie apart."""
-    begin = made.places[:, 3]
+    begin = made.spans[:, 3]
     matrices = np.flatnonzero(of.blocks[:, 0])
     end, meet = begin + of.num_bytes[matrices], of.meet()[np.ix_(matrices, matrices)]
     apart = (end[:, None] <= begin) | (end <= begin[:, None])

@@ -52,15 +52,15 @@ def test_plans_are_those_made_for_each_alone(kind: str, lag: int) -> None:
             *(alone.segments[0].accepts, alone.outside, alone.kernels),
         )
         np.testing.assert_array_equal(found.loops[:, 2:], alone.loops[:, 2:])
-        np.testing.assert_array_equal(found.places[:, :3], alone.places[:, :3])
+        np.testing.assert_array_equal(found.spans[:, :3], alone.spans[:, :3])
         if not program.index_tables:
-            assert (found.kinds, found.segments) == (alone.kinds, alone.segments)
-            np.testing.assert_array_equal(found.call_kind, alone.call_kind)
+            assert (found.opcodes, found.segments) == (alone.opcodes, alone.segments)
+            np.testing.assert_array_equal(found.call_opcode, alone.call_opcode)
         assert len(found.uneven) == len(alone.uneven)
         for one, other in zip(found.uneven, alone.uneven, strict=True):
             np.testing.assert_array_equal(one, other)
         made = unplaced_plan(program, "float64")
-        begin, matrices = found.places[:, 3], np.flatnonzero(made.blocks[:, 0])
+        begin, matrices = found.spans[:, 3], np.flatnonzero(made.blocks[:, 0])
         end, meet = begin + made.num_bytes[matrices], made.meet()[np.ix_(matrices, matrices)]
         apart = (end[:, None] <= begin) | (end <= begin[:, None])
         assert (apart | ~meet | np.eye(len(begin), dtype=bool)).all()

@@ -135,8 +135,8 @@ class LinkedComputation:
 
     def stretches(self, number: int) -> Iterator[tuple[bool, Iterator[BoundCall]]]:
         """Yields the calls of a segment in order, in stretches whose calls are all `REPLAYABLE`, or none is."""
-        again = [name in REPLAYABLE for name in self.plan.kinds]
-        is_again = [again[kind] for kind in self.plan.call_kind.tolist()]
+        again = [name in REPLAYABLE for name in self.plan.opcodes]
+        is_again = [again[opcode] for opcode in self.plan.call_opcode.tolist()]
         for which, steps in groupby(self._steps(self.plan.segments[number]), lambda step: is_again[step[0]]):
             yield which, (run for _, _, run in steps)
 
@@ -198,7 +198,7 @@ def link(
     Kernels are looked up by name now; changes of their parameters in place need no new link. Arguments must have
     been checked (`Kernels.check`, `check_outside`). With `fill_undefined` matrices with an undefined beginning are
     filled with NaN, to make reads of undefined values visible. With `prove` a ProofError names, before the call runs,
-    a bound call that would not do the work of its call. Raises ExecutionError for an unknown kind of call.
+    a bound call that would not do the work of its call. Raises ExecutionError for an unknown opcode.
     """
     state, constants = state or RunState(), constants or Constants(arena.storage.device)
     state.memos[:] = [None] * plan.num_memos

@@ -87,10 +87,10 @@ class LinkProof:
                 )
 
     def _error(self, call: int, iteration: int, problem: str) -> ProofError:
-        kind, command = self.plan.kinds[self.plan.call_kind[call]], self.plan.call_command[call]
+        opcode, command = self.plan.opcodes[self.plan.call_opcode[call]], self.plan.call_command[call]
         return ProofError(
-            f"call {call} of the plan, '{kind}' of command c{command}, in iteration {iteration}: {problem}. It is not "
-            "run. Please report it with the network and the request; NNET3_NATIVE=0 in the environment does "
+            f"call {call} of the plan, '{opcode}' of command c{command}, in iteration {iteration}: {problem}. It is "
+            "not run. Please report it with the network and the request; NNET3_NATIVE=0 in the environment does "
             "without native code"
         )
 

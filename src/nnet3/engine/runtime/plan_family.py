@@ -126,10 +126,10 @@ def _numbers_of(member: UnplacedPlan) -> np.ndarray:
 def _constants_of(member: UnplacedPlan) -> Any:
     """Returns all of an unplaced plan but its numbers."""
     plan = member.plan
-    calls = (plan.call_kind, plan.call_start, plan.call_number, plan.call_command)
-    memory = member.blocks[:, [0, 1, 2, 4, 5]], member.block_of_view, plan.places
+    calls = (plan.call_opcode, plan.call_start, plan.call_number, plan.call_command)
+    memory = member.blocks[:, [0, 1, 2, 4, 5]], member.block_of_view, plan.spans
     return (
-        *(plan.dtype, plan.lanes, plan.kinds, plan.texts, plan.kernels, plan.need_model_derivative),
+        *(plan.dtype, plan.lanes, plan.opcodes, plan.texts, plan.kernels, plan.need_model_derivative),
         *(array.tobytes() for array in (*calls, *memory)),
         *(plan.views.shape, plan.loops.shape, len(plan.indexes), len(plan.uneven)),
         [replace(each, num_rows=0) for each in plan.outside],
@@ -149,7 +149,7 @@ def plan_of(computation: NnetComputation, dtype: str | torch.dtype, *, prove: bo
     The plan of a family's member mostly follows from plans of other members, and the plan of a program from plans of
     programs with equal commands. A kept plan of another version is made anew. With `prove`, of the argument or of the
     program, a ProofError says where a new plan computes something else than the program; plans of more than 64 MiB are
-    not looked at, nor plans with kinds of calls added without a meaning. NNET3_PROVE=all does the same for plans of up
+    not looked at, nor plans with opcodes added without a meaning. NNET3_PROVE=all does the same for plans of up
     to 1,000 calls, and NNET3_PROVE=some for one in eight of these plans.
     """
     kept, name = computation.attachments, f"plan {lane_of(dtype)}"
@@ -158,7 +158,7 @@ def plan_of(computation: NnetComputation, dtype: str | torch.dtype, *, prove: bo
         return Plan.from_data(*kept[name])
     is_alone, made = made is None, made or plan(computation, dtype)
     prove = prove or computation.prove or (proves_all(mark=made.mark) and made.num_runs() <= _MOST_CALLS)
-    if prove and made.num_bytes <= _MOST_PROVED and MEANINGS.keys() >= set(made.kinds):
+    if prove and made.num_bytes <= _MOST_PROVED and MEANINGS.keys() >= set(made.opcodes):
         prove_plan(computation, made)
     if is_alone and kept is not None:
         kept[name] = made.to_data()

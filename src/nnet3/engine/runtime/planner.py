@@ -25,7 +25,7 @@ _ALWAYS: Span = (-1, 1 << 60)
 #: further iteration of a loop.
 Space = tuple[int, int, int, int]
 
-#: A call: its kind, its integers, its number.
+#: A call: its opcode, its integers, its number.
 Call = tuple[int, Sequence[int], float]
 
 #: Plans a command: `planner.call(...)` for each call, in order; none if it does nothing at run time.
@@ -44,7 +44,7 @@ class Planner:
         self.views, self.indexes, self.uneven = ViewTable(), list[np.ndarray](), list[np.ndarray]()
         self._known_indexes: dict[bytes, int] = {}
         self._known_uneven: dict[int, int] = {}  # by the identity of the table: many sub-matrices share one
-        self.kinds, self.texts = dict[str, int](), dict[str, int]()
+        self.opcodes, self.texts = dict[str, int](), dict[str, int]()
         self._patterns: dict[bytes, tuple[RowPattern, np.ndarray]] = {}
         self.calls: list[Call] = []
         self.kernels = [PlannedKernel(kernel.name, kernel.updatable) for kernel in computation.kernels]
@@ -63,9 +63,9 @@ class Planner:
 
     # ---- calls ----
 
-    def call(self, kind: str, *args: int, number: float = 0.0) -> None:
+    def call(self, opcode: str, *args: int, number: float = 0.0) -> None:
         """Add a call of the present command."""
-        self.calls.append((self.kinds.setdefault(kind, len(self.kinds)), args, number))
+        self.calls.append((self.opcodes.setdefault(opcode, len(self.opcodes)), args, number))
 
     def index(self, rows: np.ndarray) -> int:
         """Returns the number of a table of row numbers; an unknown table is added."""
