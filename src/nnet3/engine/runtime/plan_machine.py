@@ -10,7 +10,7 @@ import numpy as np
 
 from nnet3.engine.ir.commands import Backprop, Command, Propagate, PropagateAgain, Repeat
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.declarations import AccessKind, with_values
+from nnet3.engine.ir.declarations import AccessMode, with_values
 from nnet3.engine.ir.program_tables import SubMatrix
 from nnet3.engine.ir.proof.columns import Columns, ColumnSpan
 from nnet3.engine.ir.proof.field import Elements, reduced
@@ -237,8 +237,8 @@ class PlanMachine(Machine):
         step = precomputed_step * self._iteration if command.precomputed else 0
         self._check_precomputed(command.precomputed + step, self.program.computation.commands[owner])
         self._check_kernel(command)
-        written = [each.submatrix for each in command.accesses(self.computation) if each.kind != AccessKind.READ]
-        read = [each.submatrix for each in command.accesses(self.computation) if each.kind == AccessKind.READ]
+        written = [each.submatrix for each in command.accesses(self.computation) if each.mode != AccessMode.READ]
+        read = [each.submatrix for each in command.accesses(self.computation) if each.mode == AccessMode.READ]
         self.check_apart(written, read, set(command.in_place_pairs(self.computation)))
         command.evaluate(self)
         if opcode == "backprop" and args[4]:

@@ -24,7 +24,7 @@ from nnet3.base.index import concatenate_ranges, distinct
 from nnet3.engine.ir.analysis import Analysis, analyse
 from nnet3.engine.ir.commands import AllocMatrix, Command, CopyRows, DeallocMatrix, MatrixCopy, Propagate
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.declarations import AccessKind
+from nnet3.engine.ir.declarations import AccessMode
 from nnet3.engine.ir.kernel import InputPromises, KernelInfo, part_name
 from nnet3.engine.ir.passes.recurrent_steps import Rewriting, steps_of_kernels
 from nnet3.engine.ir.program_tables import MatrixInfo, SubMatrix
@@ -124,7 +124,7 @@ class _ColumnFinder:
             command = commands[writer]
             for access in command.accesses(self._computation):
                 dest = blocks[access.submatrix]
-                if dest.matrix != block.matrix or access.kind == AccessKind.READ:
+                if dest.matrix != block.matrix or access.mode == AccessMode.READ:
                     continue
                 first, end = _common(block.col_offset, block.num_cols, dest.col_offset, dest.num_cols)
                 first_row, end_row = _common(block.row_offset, block.num_rows, dest.row_offset, dest.num_rows)

@@ -43,7 +43,7 @@ from nnet3.base.index import concatenate_ranges, distinct
 from nnet3.engine.ir.analysis import READ, Analysis, analyse
 from nnet3.engine.ir.commands import AllocMatrix, Backprop, Command, DeallocMatrix, MatrixAdd, MatrixCopy
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.declarations import AccessKind
+from nnet3.engine.ir.declarations import AccessMode
 from nnet3.engine.ir.kernel import InputPromises, KernelInfo, part_name
 from nnet3.engine.ir.passes.recurrent_steps import Rewriting, steps_of_kernels
 from nnet3.engine.ir.program_tables import SubMatrix
@@ -168,7 +168,7 @@ class _Finder:
 
     def __init__(self, computation: NnetComputation, analysis: Analysis) -> None:
         self._computation, self._analysis = computation, analysis
-        reads = np.flatnonzero((analysis.event_kind & READ) != 0)
+        reads = np.flatnonzero((analysis.event_mode & READ) != 0)
         self._readers = reads[np.argsort(analysis.source_of_event[reads], kind="stable")]
         self._read = analysis.source_of_event[self._readers]  # the event that each of these finds the value of
         self._accesses: dict[tuple[int, int], list[int]] = {}
@@ -203,7 +203,7 @@ class _Finder:
                 for access in sending.accesses(self._computation)
                 if (columns := _common_columns(own, blocks[access.submatrix])) is not None
             ]
-            step.read_by.extend((reader, columns) for access, columns in touched if access.kind != AccessKind.WRITE)
+            step.read_by.extend((reader, columns) for access, columns in touched if access.mode != AccessMode.WRITE)
             if not isinstance(sending, Sending) or sending.scale != 1 or len(touched) > 1:
                 continue
             [(_, columns)] = touched
