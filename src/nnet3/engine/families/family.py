@@ -19,7 +19,7 @@ from nnet3.engine.families.continued import Continued, ContinuedTwice, NotAffine
 from nnet3.engine.families.precomputed import (
     PRECOMPUTED,
     Entry,
-    EntryForm,
+    EntryLayout,
     Precompute,
     precomputed_entries,
     precomputed_tables,
@@ -38,7 +38,7 @@ class _Words:
 
     def __init__(self) -> None:
         self.patterns: list[CommandPattern] = []
-        self.entries: dict[EntryForm, int] = {}
+        self.entries: dict[EntryLayout, int] = {}
         self._known: dict[Any, int] = {}
         self._constants: dict[Hashable, int] = {}
 
@@ -207,7 +207,7 @@ class ProgramFamily:
 
     @cached_property
     def _needs_network(self) -> bool:
-        return any(form.arrays is None for form in self._words.entries)
+        return any(layout.arrays is None for layout in self._words.entries)
 
     def _as_member(self, k: int) -> FamilyMember | None:
         """Returns the position of a program in the family, if all members can be had without their network."""

@@ -151,9 +151,9 @@ class RaggedProgram:
         self._special = np.array(special, dtype=np.int64)
         self.has_special = bool(special)
         #: True if programs for most lengths differ in their numbers of rows alone.
-        self.has_forms = all(table.kind == "index_tables" for table in self.tables)
+        self.has_variants = all(table.kind == "index_tables" for table in self.tables)
         #: By what is equal for programs with the same commands: what was derived for all of them.
-        self.forms: dict[Hashable, dict[str, Any]] = {}
+        self.variants: dict[Hashable, dict[str, Any]] = {}
         self.full = replace(
             full,
             outside=[OutsideMatrix(o.name, number[o.submatrix], o.writable) for o in full.outside],

@@ -19,7 +19,7 @@ from nnet3.engine.ir.declarations import Command, with_operands, with_values
 from nnet3.engine.ir.program_tables import Matrix, MatrixInfo, SubMatrix
 from nnet3.engine.ir.repeats import with_references_moved
 
-_MOST_FORMS = 32  # sets of commands of which something is kept
+_MOST_VARIANTS = 32  # sets of commands of which something is kept
 
 
 def restricted(
@@ -74,19 +74,19 @@ class Restriction:
         Most sets of lengths have the same commands on other rows, and the rows' numbers are enough to run the program.
         """
         ragged = self.ragged
-        if not ragged.has_forms:
+        if not ragged.has_variants:
             return self._program()
         precomputed = self._precomputed()
         commands = self._commands() if ragged.has_special else ()  # before the tables: they add some
         tables = self._tables()["index_tables"]
-        key = self._form_key(tables), tuple(commands), tuple([each is None for each in precomputed])
+        key = self._variant_key(tables), tuple(commands), tuple([each is None for each in precomputed])
         if again is None:
             return self._program()
-        kept = ragged.forms.get(key)
+        kept = ragged.variants.get(key)
         if kept is None:
-            if len(ragged.forms) >= _MOST_FORMS:
-                ragged.forms.pop(next(iter(ragged.forms)), None)
-            kept = ragged.forms[key] = {}
+            if len(ragged.variants) >= _MOST_VARIANTS:
+                ragged.variants.pop(next(iter(ragged.variants)), None)
+            kept = ragged.variants[key] = {}
             program = self._program()
             return replace(program, row_numbers=self._row_numbers(tables, precomputed, kept))
         rows, full = self._row_numbers(tables, precomputed, kept), ragged.full
@@ -137,7 +137,7 @@ class Restriction:
             blocks[submatrix] = 0, 0, matrix.num_rows, 0, matrix.num_cols
         return blocks
 
-    def _form_key(self, tables: Sequence[np.ndarray]) -> Hashable:
+    def _variant_key(self, tables: Sequence[np.ndarray]) -> Hashable:
         """Returns a key, equal for lengths with equal commands; all sub-matrices of commands have numbers then."""
         is_left = self.rows > 0
         parts: list[Hashable] = [is_left[self.ragged.used].tobytes()]

@@ -163,8 +163,8 @@ class Plan:
         """Returns the offset of a matrix in the arena at a command. Raises ExecutionError if it is not in memory."""
         for offset in self.spans[self._is_at(matrix, command), 3].tolist():
             return int(offset)
-        form = "compressed" if matrix < 0 else "in memory"
-        raise ExecutionError(f"command c{command} uses matrix m{abs(matrix)}, which is not {form} there")
+        state = "compressed" if matrix < 0 else "in memory"
+        raise ExecutionError(f"command c{command} uses matrix m{abs(matrix)}, which is not {state} there")
 
     def _is_at(self, matrix: int, command: int) -> np.ndarray:
         key, first, last, _ = self.spans.T

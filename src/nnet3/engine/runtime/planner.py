@@ -162,7 +162,7 @@ class Planner:
         return views
 
     def compressed(self, submatrix: int) -> int:
-        """Returns the view of the compressed form of a whole matrix."""
+        """Returns the view of the compressed contents of a whole matrix."""
         block = self.computation.submatrices[submatrix]
         space = self._lane(_COMPRESSED), 0, self._block_now(-block.matrix)[1], 0
         return self.rows_view(space, 0, block.num_rows, block.num_cols, block.num_cols)
@@ -203,7 +203,7 @@ class Planner:
         return self.lanes.index(name)
 
     def _size(self, key: int) -> tuple[int, int]:
-        """Returns the elements of a matrix or its compressed form, and the bytes of an element."""
+        """Returns the elements of a matrix or its compressed contents, and the bytes of an element."""
         matrix = self.computation.matrices[abs(key)]
         name = self.lanes[self.lane_of_matrix[key]] if key > 0 else _COMPRESSED
         return matrix.num_rows * matrix.num_cols, LANES[name].itemsize
@@ -213,8 +213,8 @@ class Planner:
         for span, block in self._blocks.get(key, ()):
             if span[0] <= self.command <= span[1]:
                 return span, block
-        form = "compressed" if key < 0 else "in memory"
-        raise ExecutionError(f"command c{self.command} uses matrix m{abs(key)}, which is not {form} there")
+        state = "compressed" if key < 0 else "in memory"
+        raise ExecutionError(f"command c{self.command} uses matrix m{abs(key)}, which is not {state} there")
 
 
 def _last_memo_users(computation: NnetComputation) -> set[int]:

@@ -15,10 +15,10 @@ from nnet3.engine.runtime.plan import Plan
 class UnplacedPlan:
     """A plan without the offsets of matrices.
 
-    `blocks` (blocks, 6): matrix (negative: its compressed form; 0: scratch memory), first and last command, elements,
-    bytes of each, iteration. Scratch blocks of one command share memory unless they are of one iteration. Views of
-    `plan` begin relative to block `block_of_view`, (views,); -1 for views outside of the arena. `plan.spans` are
-    without offsets."""
+    `blocks` (blocks, 6): matrix (negative: its compressed contents; 0: scratch memory), first and last command,
+    elements, bytes of each, iteration. Scratch blocks of one command share memory unless they are of one iteration.
+    Views of `plan` begin relative to block `block_of_view`, (views,); -1 for views outside of the arena. `plan.spans`
+    are without offsets."""
 
     plan: Plan
     blocks: np.ndarray
