@@ -66,20 +66,20 @@ class EntryLayout(NamedTuple):
 def precomputed_tables(
     computation: NnetComputation, layouts: MutableMapping[EntryLayout, int]
 ) -> dict[str, NumberTable]:
-    """Returns three tables of blocks. Kinds identify blocks; the kind of a block's first row is odd.
+    """Returns three tables of blocks. Labels identify blocks; the label of a block's first row is odd.
 
     An entry has two blocks of rows, inputs and outputs. One that goes on has a further block for each of its arrays,
     among lists or among numbers. `layouts` numbers the layouts of entries; new layouts are added.
     """
     values = {name: [np.zeros((0, columns), np.int64)] for name, columns in _COLUMNS.items()}
-    kinds = {name: [np.zeros(0, np.int64)] for name in _COLUMNS}
+    labels = {name: [np.zeros(0, np.int64)] for name in _COLUMNS}
 
     def add(table: str, layout: int, position: int, block: np.ndarray) -> None:
-        kind = np.full(len(block) + 1, (layout << 20) + 4 * position)
-        kind[0] += 1
-        kind[1:] += 2 * (block == NO_TIME).any(axis=1)
+        label = np.full(len(block) + 1, (layout << 20) + 4 * position)
+        label[0] += 1
+        label[1:] += 2 * (block == NO_TIME).any(axis=1)
         values[table] += [np.zeros((1, block.shape[1]), np.int64), block]
-        kinds[table].append(kind)
+        labels[table].append(label)
 
     for entry, rows in zip(computation.precomputed[1:], computation.precomputed_rows, strict=False):
         layout = EntryLayout(rows.node, rows.runs_backward, _array_layouts(entry) if rows.go_on else None)
@@ -89,7 +89,7 @@ def precomputed_tables(
         for position, array in enumerate(layout.arrays or ()):
             assert entry is not None
             add(array.table, number, position, entry[array.name].reshape(-1, 1))
-    joined = {name: (np.concatenate(values[name]), np.concatenate(kinds[name])) for name in _COLUMNS}
+    joined = {name: (np.concatenate(values[name]), np.concatenate(labels[name])) for name in _COLUMNS}
     return {name: NumberTable(*joined[name]) if name == _NUMBERS else table_of(*joined[name]) for name in _COLUMNS}
 
 
@@ -99,7 +99,7 @@ def precomputed_entries(
     """Yields the entries of the tables; `precompute` makes the entries that do not go on."""
     rows, lists, numbers = (_Blocks(tables[name]) for name in PRECOMPUTED)
     while not rows.are_at_end:
-        layout = layouts[rows.kind >> 20]
+        layout = layouts[rows.label >> 20]
         made_of = KernelRows(layout.node, layout.runs_backward, rows.next(), rows.next(), layout.arrays is not None)
         if layout.arrays is None:
             yield precompute(made_of), made_of
@@ -122,18 +122,18 @@ class _Blocks:
     """The blocks of a table in order, without the row where each begins."""
 
     def __init__(self, table: NumberTable) -> None:
-        starts = np.flatnonzero(table.kinds & 1)
-        self._kinds, self._values = table.kinds[starts].tolist(), table.values
-        self._ends, self._next = [*starts.tolist(), len(table.kinds)], 0
+        starts = np.flatnonzero(table.labels & 1)
+        self._labels, self._values = table.labels[starts].tolist(), table.values
+        self._ends, self._next = [*starts.tolist(), len(table.labels)], 0
 
     @property
     def are_at_end(self) -> bool:
-        return self._next == len(self._kinds)
+        return self._next == len(self._labels)
 
     @property
-    def kind(self) -> int:
-        """The kind of the row where the next block begins."""
-        return int(self._kinds[self._next])
+    def label(self) -> int:
+        """The label of the row where the next block begins."""
+        return int(self._labels[self._next])
 
     def next(self) -> np.ndarray:
         self._next += 1

@@ -151,7 +151,7 @@ class RaggedProgram:
         self._special = np.array(special, dtype=np.int64)
         self.has_special = bool(special)
         #: True if programs for most lengths differ in their numbers of rows alone.
-        self.has_variants = all(table.kind == "index_tables" for table in self.tables)
+        self.has_variants = all(table.list_name == "index_tables" for table in self.tables)
         #: By what is equal for programs with the same commands: what was derived for all of them.
         self.variants: dict[Hashable, dict[str, Any]] = {}
         self.full = replace(
@@ -253,17 +253,17 @@ class RaggedProgram:
         if of_command in self.operands.unlike:
             self.unlike_of[id(restricted)] = self.operands.unlike[of_command]
         for name, declared, _ in command.schema.table_fields:
-            kind = declared.tables  # type: ignore[union-attr]
-            table = getattr(self.computation, kind)[getattr(command, name)]
+            list_name = declared.tables  # type: ignore[union-attr]
+            table = getattr(self.computation, list_name)[getattr(command, name)]
             own, count = at[0], self.computation.submatrices[numbers[0]].num_rows
             other: int | dict[int, int] = at[-1]
-            if kind == "multi_tables":
+            if list_name == "multi_tables":
                 starts_of = {number: versions.start(start) for number, start in of_table.items()}
                 slot_of = {number: slots.plain(number, start) for number, start in starts_of.items()}
                 other = {slot_of[number]: start for number, start in starts_of.items()}
                 mapped = np.array([slot_of.get(number, -1) for number in table[:, 0].tolist()], dtype=np.int32)
                 table = np.stack([mapped, table[:, 1]], axis=1)
-            restricted = with_values(restricted, **{name: self._add_table(tables, kind, table, own, count, other)})
+            restricted = with_values(restricted, **{name: self._add_table(tables, list_name, table, own, count, other)})
         return [restricted]
 
     def _check_rows(self, command: Command, at: Sequence[int]) -> None:
@@ -283,11 +283,11 @@ class RaggedProgram:
         return block.num_rows == self.computation.matrices[block.matrix].num_rows
 
     def _add_table(
-        self, tables: dict[str, list[np.ndarray]], kind: str, table: np.ndarray, own: int, count: int, other: Any
+        self, tables: dict[str, list[np.ndarray]], list_name: str, table: np.ndarray, own: int, count: int, other: Any
     ) -> int:
-        tables[kind].append(table)
-        self.tables.append(SideTable(kind, len(tables[kind]) - 1, own, count, other))
-        return len(tables[kind]) - 1
+        tables[list_name].append(table)
+        self.tables.append(SideTable(list_name, len(tables[list_name]) - 1, own, count, other))
+        return len(tables[list_name]) - 1
 
     def _moved(
         self,

@@ -128,7 +128,7 @@ class SideTable:
     `own`: the start of the operand with a row for each entry, -1 without samples.
     """
 
-    kind: str
+    list_name: str
     number: int
     own: int
     count: int

@@ -295,22 +295,22 @@ class Restriction:
         """Returns the side tables, with rows that exist."""
         result: dict[str, Any] = {"index_tables": [], "multi_tables": [], "range_tables": []}
         for table in self.ragged.tables:
-            values = getattr(self.ragged.full, table.kind)[table.number]
+            values = getattr(self.ragged.full, table.list_name)[table.number]
             if table.own >= 0:
                 values = values[self.exists[table.own : table.own + table.count]]
-            result[table.kind].append(self._table(table, values).astype(np.int32))
+            result[table.list_name].append(self._table(table, values).astype(np.int32))
         result["index_tables"] += self.orders.tables
         return result
 
     def _table(self, table: SideTable, values: np.ndarray) -> np.ndarray:
-        if table.kind == "multi_tables":
+        if table.list_name == "multi_tables":
             return self._multi_table(table, values)
         other = table.other
         assert isinstance(other, int)
         if other < 0:
             return values
         indexes = other + values.astype(np.int64)
-        if table.kind == "range_tables":
+        if table.list_name == "range_tables":
             return self.count[indexes] - self.count[other]
         found = (values >= 0) & self.exists[np.maximum(indexes, 0)]
         return np.where(found, self.count[indexes] - self.count[other], -1)
