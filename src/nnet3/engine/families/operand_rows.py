@@ -11,7 +11,7 @@ from nnet3.engine.families.ragged_slots import UnlikeOperand, names_of_operands
 from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import AccessMode, Command, OperandField
-from nnet3.engine.ir.kernel import KernelInfo, named_part
+from nnet3.engine.ir.kernel import KernelInfo, named_slice
 
 
 class OperandRows:
@@ -105,8 +105,8 @@ class OperandRows:
 
     def _adds(self, command: cmd.Propagate | cmd.Backprop) -> bool:
         """True for a product of some columns that is added to another operand: rows without a factor are that alone."""
-        part = named_part(self.computation.kernels[command.kernel].name)
-        return isinstance(command, cmd.Propagate) and len(command.inputs) > 1 and part is not None and part[3]
+        sliced = named_slice(self.computation.kernels[command.kernel].name)
+        return isinstance(command, cmd.Propagate) and len(command.inputs) > 1 and sliced is not None and sliced[3]
 
     def has_rows(self, operand: UnlikeOperand) -> bool:
         """True if an operand has all rows on which its kernel works, or missing rows count as zeros for the kernel."""
@@ -140,10 +140,10 @@ class OperandRows:
             kernel = self.computation.kernels[command.kernel].name
             for operand in _with_derivative(command) if apart and does == "backward" else (-1,):
                 found.setdefault((command.node, does, kernel, operand), []).append(before_end[is_first])
-        wholes = {(node, does, part[0], n) for node, does, kernel, n in found if (part := named_part(kernel))}
+        wholes = {(node, does, sliced[0], n) for node, does, kernel, n in found if (sliced := named_slice(kernel))}
         for (node, does, kernel, operand), rows in found.items():
-            part = named_part(kernel)
-            rows += found.get((node, does, part[0], operand), []) if part else []
+            sliced = named_slice(kernel)
+            rows += found.get((node, does, sliced[0], operand), []) if sliced else []
         return {key: np.concatenate(each) for key, each in found.items() if key not in wholes}
 
 
