@@ -18,7 +18,7 @@ from nnet3.engine.runtime.lanes import LANES
 from nnet3.engine.runtime.link_proof import LinkProof
 from nnet3.engine.runtime.linker import ONCE, BoundCall, BoundRun, Linker, RunState
 from nnet3.engine.runtime.memory import Arena
-from nnet3.engine.runtime.native_parts import NativeParts
+from nnet3.engine.runtime.native_bound_runs import NativeBoundRuns
 from nnet3.engine.runtime.plan import Plan, SegmentPlan
 from nnet3.engine.runtime.replay import CudaGraphs, Replay
 
@@ -37,7 +37,7 @@ class LinkedComputation:
         self.storage, self.linker = storage, linker
         self._with_tables = set[int]()
         self._used: dict[int, set[int]] = {}  # the views of each call outside of loops
-        self._native = NativeParts(linker, self._used)
+        self._native = NativeBoundRuns(linker, self._used)
         self._begin(linker.plan)
         in_loops = {call for calls, _, _ in self._loops.values() for call in calls}
         self._bound: dict[int, list[BoundCall]] = {}
@@ -146,27 +146,27 @@ class LinkedComputation:
 
     def _steps(self, segment: SegmentPlan) -> Iterator[tuple[int, int, BoundCall]]:
         """Yields the calls of a segment in order: number, iteration, what runs."""
-        for iterations, calls, each in self._parts(segment, together=False):
+        for iterations, calls, each in self._bound_runs(segment, together=False):
             for iteration, in_iteration in zip(iterations, zip(*each, strict=True), strict=bool(each)):
                 yield from zip(calls, repeat(iteration), in_iteration, strict=False)
 
     def _runs(self, segment: SegmentPlan) -> Iterator[Iterable[BoundCall]]:
         """Yields what runs, in order, some calls at a time."""
-        for _, _, each in self._parts(segment, together=True):
+        for _, _, each in self._bound_runs(segment, together=True):
             yield chain.from_iterable(zip(*each, strict=True))
 
-    def _parts(self, segment: SegmentPlan, *, together: bool) -> Iterator[BoundRun]:
+    def _bound_runs(self, segment: SegmentPlan, *, together: bool) -> Iterator[BoundRun]:
         """Yields calls outside of loops, and those of loops; `together`: native code makes several at once."""
         call = segment.first_call
         while call < segment.end_call:
             if call in self._loops:
                 calls, iterations, steps = self._loops[call]
-                parts = self._loop(calls, iterations, steps, together)
+                bound_runs = self._loop(calls, iterations, steps, together)
             else:
                 end = min([first for first in self._loops if first > call], default=segment.end_call)
                 calls, iterations, steps = range(call, min(end, segment.end_call)), ONCE, (0, 0)
-                parts = iter([self._straight(calls, together)])
-            yield from parts if self._proof is None else self._proof.proved(parts, calls, iterations, steps)
+                bound_runs = iter([self._straight(calls, together)])
+            yield from bound_runs if self._proof is None else self._proof.proved(bound_runs, calls, iterations, steps)
             call = calls.stop
 
     def _straight(self, calls: range, together: bool) -> BoundRun:

@@ -43,14 +43,14 @@ class LinkProof:
         self._constant = ReachableMemory([], constant)
 
     def proved(
-        self, parts: Iterable[BoundRun], calls: range, iterations: range, steps: tuple[int, int] = (0, 0)
+        self, bound_runs: Iterable[BoundRun], calls: range, iterations: range, steps: tuple[int, int] = (0, 0)
     ) -> Iterator[BoundRun]:
         """Yields the bound calls of iterations, after each was found to do the work of the plan's calls.
 
-        Raises ProofError before it yields a part with a wrong bound call.
+        Raises ProofError before it yields a run with a wrong bound call.
         """
         expected = _InOrder(self._bound(calls, iterations, steps))
-        for some, firsts, each in parts:
+        for some, firsts, each in bound_runs:
             runs: list[Iterable[BoundCall]] = [list(in_iterations) for in_iterations in each]
             ends = [*firsts[1:], calls.stop]
             for iteration, in_iteration in zip(some, zip(*runs, strict=True), strict=bool(runs)):

@@ -26,7 +26,7 @@ from nnet3.engine.runtime.packing import ALIGNMENT, Stacking
 from nnet3.engine.runtime.plan import PLAN_VERSION, Plan
 from nnet3.engine.runtime.planning import plan, unplaced_plan
 from nnet3.engine.runtime.proof import MEANINGS, prove_plan
-from nnet3.engine.runtime.row_plans import RowPlans
+from nnet3.engine.runtime.ragged_plans import RaggedPlans
 from nnet3.engine.runtime.unplaced_plan import UnplacedPlan
 
 _MOST_PROVED = 1 << 26  # bytes of a plan; a proof takes some bytes for each
@@ -169,7 +169,7 @@ def _by_arithmetic(computation: NnetComputation, name: str, dtype: str) -> Plan 
     """Returns the plan computed from plans of further programs; None without such plans."""
     kept, made = computation.attachments, None
     if computation.row_numbers is not None:
-        made = computation.row_numbers.kept.setdefault(name, RowPlans(dtype)).plan(computation)
+        made = computation.row_numbers.kept.setdefault(name, RaggedPlans(dtype)).plan(computation)
     if made is None and kept is not None and name not in kept and computation.member is not None:
         made = computation.member.kept.setdefault(name, PlanFamily(dtype)).plan(computation.member)
     return made
