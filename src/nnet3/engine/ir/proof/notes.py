@@ -1,4 +1,4 @@
-"""Notes: the templates of commands noted by tapes, by kinds and kernels, for all compared programs."""
+"""Notes: the templates of commands noted by tapes, by groups and kernels, for all compared programs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class NotedKernel(NamedTuple):
 
 
 class CallTemplate(NamedTuple):
-    """The notes on a kind of commands: the template's number, the rows of the memo made, the requests, operands."""
+    """The notes on a group of commands: the template's number, the rows of the memo made, the requests, operands."""
 
     number: int
     memo_rows: int  # -1: they make none; one of ROWS stands for a number
