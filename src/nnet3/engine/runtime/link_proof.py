@@ -171,18 +171,18 @@ def _layout(tensor: Tensor) -> tuple[Any, ...]:
 def _layout_in_plan(linker: Linker, view: int, iteration: int) -> tuple[Any, ...]:
     """Returns `_layout` of a view's tensor in an iteration, computed from the numbers of the plan."""
     plan: Plan = linker.plan
-    lane, start, column, outer, inner, columns, outer_step, step, iteration_step, uneven = plan.views[view].tolist()
-    begin = start + iteration * iteration_step
+    lane, start, column, outer, inner, cols, outer_stride, stride, iteration_stride, uneven = plan.views[view].tolist()
+    begin = start + iteration * iteration_stride
     if uneven:
         first, inner = plan.uneven[uneven - 1][iteration].tolist()
-        outer, begin = 0, start + first * step
+        outer, begin = 0, start + first * stride
     if lane >= 0:
         dtype, address, of_row, of_column = LANES[plan.lanes[lane]], linker.arena.storage.data_ptr(), 1, 1
     else:
         memory = linker.outside[plan.outside[-1 - lane].name]
         dtype, address, (of_row, of_column) = memory.dtype, memory.data_ptr(), memory.stride()
     address += (begin * of_row + column * of_column) * dtype.itemsize
-    shape, strides = torch.Size((inner, columns)), (step * of_row, of_column)
+    shape, strides = torch.Size((inner, cols)), (stride * of_row, of_column)
     if not outer:
         return address, dtype, shape, strides
-    return address, dtype, torch.Size((outer, *shape)), (outer_step * of_row, *strides)
+    return address, dtype, torch.Size((outer, *shape)), (outer_stride * of_row, *strides)

@@ -75,12 +75,13 @@ class Plan:
     """Everything that linking needs of a computation, for one dtype.
 
     * The arena has `num_bytes`; `lanes` are the dtypes of its views.
-    * `views` (views, 10): lane, start, column, outer, inner, columns, outer step, inner step, iteration step,
+    * `views` (views, 10): lane, start, column, outer, inner, columns, outer stride, inner stride, iteration stride,
       unevenness.
-      Row i * inner + j of a view begins at start + i * outer step + j * inner step; outer 0 is a plain matrix of
+      Row i * inner + j of a view begins at start + i * outer stride + j * inner stride; outer 0 is a plain matrix of
       `inner` rows. In lane l >= 0 numbers count elements of `lanes[l]`; lane -1 - k is outside memory `outside[k]`,
-      where numbers count rows. In iteration r of a loop the view begins r * iteration step later; if its unevenness is
-      u > 0, it has the rows [first, first + count) from its start, given by row r of `uneven[u - 1]`, (iterations, 2).
+      where numbers count rows. In iteration r of a loop the view begins r * iteration stride later; if its unevenness
+      is u > 0, it has the rows [first, first + count) from its start, given by row r of `uneven[u - 1]`, (iterations,
+      2).
     * Call c has the opcode `opcodes[call_opcode[c]]`, integers call_args[call_start[c] : call_start[c + 1]] (views,
     tables,
       kernels, names in `texts`) and `call_number[c]`; it belongs to command `call_command[c]`.

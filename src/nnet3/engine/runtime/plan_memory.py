@@ -120,13 +120,13 @@ class PlanMemory:
 
     def _rows(self, view: int, iteration: int) -> np.ndarray:
         """Returns the bytes at which the rows of a view begin."""
-        lane, start, col, outer, inner, cols, outer_step, step, iteration_step, uneven = self._views[view]
+        lane, start, col, outer, inner, cols, outer_stride, stride, iteration_stride, uneven = self._views[view]
         if uneven:
             first, count = self._plan.uneven[uneven - 1][iteration].tolist()
-            rows = start + (first + np.arange(count)) * step
+            rows = start + (first + np.arange(count)) * stride
         else:
-            rows = (np.arange(max(outer, 1))[:, None] * outer_step + np.arange(inner) * step).ravel()
-            rows += start + iteration * iteration_step
+            rows = (np.arange(max(outer, 1))[:, None] * outer_stride + np.arange(inner) * stride).ravel()
+            rows += start + iteration * iteration_stride
         begin, end, size = self._lane(view)
         rows = begin + (rows * (self._plan.outside[-1 - lane].num_cols if lane < 0 else 1) + col) * size
         if len(rows) and (rows.min() < begin or rows.max() + cols * size > end):

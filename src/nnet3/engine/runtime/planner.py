@@ -104,18 +104,18 @@ class Planner:
         if known is not None and known[1] <= self.command <= known[2]:
             return known[0]
         block = self.block(submatrix)
-        space, start, step = self.address(submatrix)
+        space, start, stride = self.address(submatrix)
         iterations = self.computation.iterations.get(submatrix)
         if iterations is None:
-            number = self.rows_view(space, start, block.num_rows, step, block.num_cols)
+            number = self.rows_view(space, start, block.num_rows, stride, block.num_cols)
         else:
             uneven = self._known_uneven.setdefault(id(iterations), len(self.uneven) + 1)
             if uneven > len(self.uneven):
                 self.uneven.append(iterations)
-            origin = start - block.row_offset * step
+            origin = start - block.row_offset * stride
             lane, col, memory, moves = space
             assert not moves, "a sub-matrix moves evenly and unevenly"
-            number = self.views.add((memory, lane, origin, col, 0, 0, block.num_cols, 0, step, 0, uneven))
+            number = self.views.add((memory, lane, origin, col, 0, 0, block.num_cols, 0, stride, 0, uneven))
         first, last = self._block_now(block.matrix)[0] if block.matrix in self._blocks else _ALWAYS
         self._known_views[submatrix] = number, first, last
         return number
@@ -138,11 +138,11 @@ class Planner:
         return self.lane_of_matrix[self.computation.submatrices[submatrix].matrix]
 
     def rows_view(
-        self, space: Space, start: int, rows: int, step: int, cols: int, outer: int = 0, outer_step: int = 0
+        self, space: Space, start: int, rows: int, stride: int, cols: int, outer: int = 0, outer_stride: int = 0
     ) -> int:
         """Returns a view of rows at equal distances, (rows, cols), or (outer, rows, cols)."""
         lane, col, memory, moves = space
-        return self.views.add((memory, lane, start, col, outer, rows, cols, outer_step, step, moves, 0))
+        return self.views.add((memory, lane, start, col, outer, rows, cols, outer_stride, stride, moves, 0))
 
     def block_views(
         self, spaces: Iterable[Space], start: int, stride: int, num_cols: int, blocks: RowBlocks, column: int
@@ -152,13 +152,15 @@ class Planner:
         `spaces`: the space of each block. `stride`: the distance of rows.
         """
         columns = (
-            *(blocks.start[:, column], blocks.outer, blocks.outer_step[:, column]),
-            *(blocks.inner, blocks.inner_step[:, column]),
+            *(blocks.start[:, column], blocks.outer, blocks.outer_stride[:, column]),
+            *(blocks.inner, blocks.inner_stride[:, column]),
         )
         views: list[int] = []
-        for space, first, outer, by, rows, step in zip(spaces, *(each.tolist() for each in columns), strict=False):
+        for space, first, outer, by, rows, inner_stride in zip(
+            spaces, *(each.tolist() for each in columns), strict=False
+        ):
             stacked = (outer, by * stride) if outer > 1 else ()
-            views.append(self.rows_view(space, start + first * stride, rows, step * stride, num_cols, *stacked))
+            views.append(self.rows_view(space, start + first * stride, rows, inner_stride * stride, num_cols, *stacked))
         return views
 
     def compressed(self, submatrix: int) -> int:
@@ -191,9 +193,9 @@ class Planner:
 
     def stacked(self, view: int, outer: int) -> int:
         """Returns a plain view with its rows in `outer` groups, (outer, rows / outer, columns)."""
-        memory, lane, start, col, _, rows, cols, _, step, moves, _ = self.views.rows[view]
+        memory, lane, start, col, _, rows, cols, _, stride, moves, _ = self.views.rows[view]
         inner = rows // outer
-        return self.rows_view((lane, col, memory, moves), start, inner, step, cols, outer, inner * step)
+        return self.rows_view((lane, col, memory, moves), start, inner, stride, cols, outer, inner * stride)
 
     # ---- memory ----
 
