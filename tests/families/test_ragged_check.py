@@ -58,12 +58,12 @@ def test_it_refuses_what_the_checker_refuses(
         ragged = ragged_of(recurrence(1, "plain")[0] if criterion is None else criterion)
     except (NetworkError, NotRaggedError):
         assume(False)
-    counted = np.flatnonzero(ragged.slots.last >= ragged.slots.first + SEQUENCES)
+    counted = np.flatnonzero(ragged.regions.last >= ragged.regions.first + SEQUENCES)
     assume(len(counted))
     if not is_right:
-        last = ragged.slots.last.copy()
+        last = ragged.regions.last.copy()
         last[counted[int(which * (len(counted) - 1))]] -= SEQUENCES
-        ragged.slots = replace(ragged.slots, last=last)
+        ragged.regions = replace(ragged.regions, last=last)
     checked = CheckedLengths(ragged)
     for missing in map(sorted, sets):
         try:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from nnet3.engine.families.ragged_regions import UnlikeOperand, names_of_operands
 from nnet3.engine.families.ragged_rows import PADDING, BufferVersions, IndexRows, NotRaggedError, RowStart
-from nnet3.engine.families.ragged_slots import UnlikeOperand, names_of_operands
 from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import AccessMode, Command, OperandField
