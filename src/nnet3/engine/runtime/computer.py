@@ -15,8 +15,8 @@ from nnet3.base.text import did_you_mean
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.runtime.constants import Constants
 from nnet3.engine.runtime.debug import Tracer, bad_rows, describe_rows
+from nnet3.engine.runtime.dtypes import DTYPES
 from nnet3.engine.runtime.kernels import Kernels
-from nnet3.engine.runtime.lanes import LANES
 from nnet3.engine.runtime.link import LinkedComputation, link
 from nnet3.engine.runtime.linker import RunState
 from nnet3.engine.runtime.memory import Lease, OneThread, checked_device, pool_of, unrecorded
@@ -130,7 +130,7 @@ class NnetComputer:
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of the computation; where nothing gives it, float32 until inputs have another."""
-        return LANES[self.plan.dtype]
+        return DTYPES[self.plan.dtype]
 
     def _prepare(self, dtype: torch.dtype) -> None:
         self.plan: Plan = plan_of(self.computation, dtype, prove=self.debug)

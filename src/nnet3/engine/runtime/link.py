@@ -13,8 +13,8 @@ from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.objects import many_objects
 from nnet3.engine.runtime.calls import CALLS, REPLAYABLE
 from nnet3.engine.runtime.constants import Constants
+from nnet3.engine.runtime.dtypes import DTYPES
 from nnet3.engine.runtime.kernels import Kernels
-from nnet3.engine.runtime.lanes import LANES
 from nnet3.engine.runtime.link_proof import LinkProof
 from nnet3.engine.runtime.linker import ONCE, BoundCall, BoundRun, Linker, RunState
 from nnet3.engine.runtime.memory import Arena
@@ -96,7 +96,7 @@ class LinkedComputation:
         if name is not None:
             whole = self.outside[name]
         else:
-            dtype = LANES[matrix.dtype or self.plan.dtype]
+            dtype = DTYPES[matrix.dtype or self.plan.dtype]
             begin, shape = self.plan.byte_offset(block.matrix, command), (matrix.num_rows, matrix.num_cols)
             whole = self.storage[begin : begin + shape[0] * shape[1] * dtype.itemsize].view(dtype).view(shape)
         rows = whole[block.row_offset : block.row_offset + block.num_rows]

@@ -19,7 +19,7 @@ from torch import Tensor
 from nnet3.base.native.meaning import Meaning, meanings
 from nnet3.base.native.operations import ADDRESSES, STAYS
 from nnet3.base.native.ranges import Ranges, ReachableMemory
-from nnet3.engine.runtime.lanes import LANES
+from nnet3.engine.runtime.dtypes import DTYPES
 from nnet3.engine.runtime.linker import BoundCall, BoundRun, Linker
 from nnet3.engine.runtime.native_runs import NativeRun, operations_of
 from nnet3.engine.runtime.plan import Plan
@@ -177,7 +177,7 @@ def _layout_in_plan(linker: Linker, view: int, iteration: int) -> tuple[Any, ...
         first, inner = plan.uneven[uneven - 1][iteration].tolist()
         outer, begin = 0, start + first * stride
     if lane >= 0:
-        dtype, address, of_row, of_column = LANES[plan.lanes[lane]], linker.arena.storage.data_ptr(), 1, 1
+        dtype, address, of_row, of_column = DTYPES[plan.lanes[lane]], linker.arena.storage.data_ptr(), 1, 1
     else:
         memory = linker.outside[plan.outside[-1 - lane].name]
         dtype, address, (of_row, of_column) = memory.dtype, memory.data_ptr(), memory.stride()

@@ -21,7 +21,7 @@ from nnet3.engine.driver.proving import proves_all
 from nnet3.engine.driver.task import rounded_up
 from nnet3.engine.families.continued import NotAffineError, continued, table_of
 from nnet3.engine.ir.computation import FamilyMember, NnetComputation
-from nnet3.engine.runtime.lanes import lane_of
+from nnet3.engine.runtime.dtypes import dtype_name
 from nnet3.engine.runtime.packing import ALIGNMENT, Stacking
 from nnet3.engine.runtime.plan import PLAN_VERSION, Plan
 from nnet3.engine.runtime.planning import plan, unplaced_plan
@@ -152,8 +152,8 @@ def plan_of(computation: NnetComputation, dtype: str | torch.dtype, *, prove: bo
     not looked at, nor plans with opcodes added without a meaning. NNET3_PROVE=all does the same for plans of up
     to 1,000 calls, and NNET3_PROVE=some for one in eight of these plans.
     """
-    kept, name = computation.attachments, f"plan {lane_of(dtype)}"
-    made = _by_arithmetic(computation, name, lane_of(dtype))
+    kept, name = computation.attachments, f"plan {dtype_name(dtype)}"
+    made = _by_arithmetic(computation, name, dtype_name(dtype))
     if made is None and kept is not None and name in kept and kept[name][0].get("version") == PLAN_VERSION:
         return Plan.from_data(*kept[name])
     is_alone, made = made is None, made or plan(computation, dtype)

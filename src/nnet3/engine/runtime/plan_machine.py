@@ -16,7 +16,7 @@ from nnet3.engine.ir.proof.columns import Columns, ColumnSpan
 from nnet3.engine.ir.proof.field import Elements, reduced
 from nnet3.engine.ir.proof.machine import Machine
 from nnet3.engine.ir.proof.randoms import Randoms
-from nnet3.engine.runtime.lanes import LANES
+from nnet3.engine.runtime.dtypes import DTYPES
 from nnet3.engine.runtime.plan import Plan
 from nnet3.engine.runtime.plan_memory import PlanMemory
 from nnet3.errors import ProofError
@@ -132,7 +132,7 @@ class PlannedProgram:
         if lane < 0:
             bound = self.computation.outside[-1 - lane]
             return SubMatrix(self.computation.submatrices[bound.submatrix].matrix, 0, inner, col, cols)
-        size = LANES[self.plan.lanes[lane]].itemsize
+        size = DTYPES[self.plan.lanes[lane]].itemsize
         _, first, last, _ = self.plan.spans.T
         is_there = (first <= command) & (command <= last) & (self._starts <= start * size) & (start * size < self._ends)
         for number in np.flatnonzero(is_there).tolist():
@@ -143,7 +143,7 @@ class PlannedProgram:
 
     def _size(self, key: int) -> int:
         matrix = self.computation.matrices[abs(key)]
-        size = 1 if key < 0 else LANES[matrix.dtype or self.plan.dtype].itemsize
+        size = 1 if key < 0 else DTYPES[matrix.dtype or self.plan.dtype].itemsize
         return matrix.num_rows * matrix.num_cols * size
 
 

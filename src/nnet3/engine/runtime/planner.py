@@ -11,7 +11,7 @@ import numpy as np
 from nnet3.engine.ir.commands import Command
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.program_tables import SubMatrix
-from nnet3.engine.runtime.lanes import LANES, lane_of
+from nnet3.engine.runtime.dtypes import DTYPES, dtype_name
 from nnet3.engine.runtime.packing import Span, matrix_spans
 from nnet3.engine.runtime.plan import PlannedKernel
 from nnet3.engine.runtime.row_blocks import RowBlocks, RowPattern, row_pattern
@@ -174,7 +174,7 @@ class Planner:
     def scratch(self, rows: int, cols: int, lane: int) -> int:
         """Returns a matrix for this command, valid up to `release_scratch`."""
         space = lane, 0, len(self.blocks), 0
-        itemsize = LANES[self.lanes[lane]].itemsize
+        itemsize = DTYPES[self.lanes[lane]].itemsize
         self.blocks.append((0, self.command, self.command, rows * cols, itemsize, self._scratch_iteration))
         return self.rows_view(space, 0, rows, cols, cols)
 
@@ -201,14 +201,14 @@ class Planner:
 
     def _lane(self, name: str) -> int:
         if name not in self.lanes:
-            self.lanes.append(name if name == "bool" else lane_of(name))
+            self.lanes.append(name if name == "bool" else dtype_name(name))
         return self.lanes.index(name)
 
     def _size(self, key: int) -> tuple[int, int]:
         """Returns the elements of a matrix or its compressed contents, and the bytes of an element."""
         matrix = self.computation.matrices[abs(key)]
         name = self.lanes[self.lane_of_matrix[key]] if key > 0 else _COMPRESSED
-        return matrix.num_rows * matrix.num_cols, LANES[name].itemsize
+        return matrix.num_rows * matrix.num_cols, DTYPES[name].itemsize
 
     def _block_now(self, key: int) -> tuple[Span, int]:
         """Returns the span of a matrix that holds the present command, and its block."""

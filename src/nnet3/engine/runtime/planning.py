@@ -15,7 +15,7 @@ import torch
 from nnet3.engine.ir.commands import AcceptInput, ProvideOutput, SegmentMarker
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.objects import many_objects
-from nnet3.engine.runtime.lanes import lane_of
+from nnet3.engine.runtime.dtypes import dtype_name
 from nnet3.engine.runtime.plan import OutsidePlan, Plan, Port, SegmentPlan
 from nnet3.engine.runtime.planner import Planner
 from nnet3.engine.runtime.rules import plan_command
@@ -34,7 +34,7 @@ def plan(computation: NnetComputation, dtype: str | torch.dtype = "float32") -> 
 
 def unplaced_plan(computation: NnetComputation, dtype: str | torch.dtype = "float32") -> UnplacedPlan:
     """Decide by which calls each command runs. Raises the errors of `plan`."""
-    return unplaced_plan_by(Planner(computation, lane_of(dtype)))
+    return unplaced_plan_by(Planner(computation, dtype_name(dtype)))
 
 
 @many_objects()

@@ -19,7 +19,7 @@ from nnet3.engine.ir.commands import Command
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.kernel import whole_kernel
 from nnet3.engine.runtime.computer import NnetComputer
-from nnet3.engine.runtime.lanes import LANES
+from nnet3.engine.runtime.dtypes import DTYPES
 from nnet3.engine.runtime.link import LinkedComputation
 from nnet3.engine.runtime.plan import Port, SegmentPlan
 from nnet3.errors import ExecutionError
@@ -255,7 +255,7 @@ class Profiler:
         total = 0
         for access in command.accesses(self.computation):
             block = self.computation.submatrices[access.submatrix]
-            dtype = LANES[self.computation.matrices[block.matrix].dtype or self._dtype]
+            dtype = DTYPES[self.computation.matrices[block.matrix].dtype or self._dtype]
             total += block.num_rows * block.num_cols * dtype.itemsize
         return total
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nnet3.engine.runtime.lanes import LANES
+from nnet3.engine.runtime.dtypes import DTYPES
 from nnet3.engine.runtime.packing import ALIGNMENT, lowest_gap, pack
 from nnet3.engine.runtime.plan import Plan
 
@@ -59,7 +59,7 @@ class UnplacedPlan:
 
     def placed(self, offsets: np.ndarray, num_bytes: int) -> Plan:
         """Returns the plan with the blocks at these offsets, in bytes."""
-        sizes = np.array([1, *(LANES[lane].itemsize for lane in self.plan.lanes)], dtype=np.int64)
+        sizes = np.array([1, *(DTYPES[lane].itemsize for lane in self.plan.lanes)], dtype=np.int64)
         views, spans = self.plan.views.copy(), self.plan.spans.copy()
         # The offset of views outside of the arena is the last one, and their size the first.
         views[:, 1] += np.append(offsets, 0)[self.block_of_view] // sizes[np.maximum(views[:, 0], -1) + 1]

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.engine.runtime.lanes import LANES
+from nnet3.engine.runtime.dtypes import DTYPES
 from nnet3.engine.runtime.memory import Arena
 from nnet3.engine.runtime.plan import Plan
 
@@ -49,7 +49,7 @@ class ViewTensors:
     """
 
     def __init__(self, plan: Plan, arena: Arena, outside: Mapping[str, Tensor]) -> None:
-        self._lanes = [arena.lane(LANES[name]) for name in plan.lanes]
+        self._lanes = [arena.lane(DTYPES[name]) for name in plan.lanes]
         self._bound = [outside[memory.name].detach() for memory in plan.outside]
         #: By lane: the elements from one of what views count to the next, from column to column, before the first.
         self._memory = np.array([(1, 1, 0)] * len(self._lanes) + [_of_matrix(each) for each in self._bound[::-1]])
