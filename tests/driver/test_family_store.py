@@ -16,7 +16,7 @@ from nnet3.engine.driver.cache_file import num_bytes
 from nnet3.engine.families.continued import NotAffineError
 from nnet3.engine.families.family import ProgramFamily
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.model.requests.request import RequestSeries
+from nnet3.model.requests.request_series import RequestSeries
 from tests.families.networks import BLSTM, POOLING, TDNN, compiled, request_for, same_program, same_program_or_results
 
 RNN = """
