@@ -33,7 +33,7 @@ class Tracer:
         """Run one segment. Raises NumericalError at the first command that wrote a NaN or an infinity."""
         self.linked = linked
         seen = segment.start
-        for (number, iteration), calls in groupby(linked.steps_of_segment(segment), itemgetter(0, 1)):
+        for (number, iteration), calls in groupby(linked.calls_one_by_one(segment), itemgetter(0, 1)):
             for idle in range(seen, number):
                 self._look_at(idle)
             for *_, call in calls:

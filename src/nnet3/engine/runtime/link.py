@@ -128,23 +128,23 @@ class LinkedComputation:
             self._kept[number] = list(calls)
         return self._kept[number]
 
-    def steps_of_segment(self, segment: SegmentPlan) -> Iterator[tuple[int, int, BoundCall]]:
+    def calls_one_by_one(self, segment: SegmentPlan) -> Iterator[tuple[int, int, BoundCall]]:
         """Yields the calls of a segment in order: command, iteration, what runs."""
         owners = self.plan.call_command.tolist()
-        return ((owners[call], iteration, run) for call, iteration, run in self._steps(segment))
+        return ((owners[call], iteration, run) for call, iteration, run in self._one_by_one(segment))
 
     def stretches(self, number: int) -> Iterator[tuple[bool, Iterator[BoundCall]]]:
         """Yields the calls of a segment in order, in stretches whose calls are all `REPLAYABLE`, or none is."""
         again = [name in REPLAYABLE for name in self.plan.opcodes]
         is_again = [again[opcode] for opcode in self.plan.call_opcode.tolist()]
-        for which, steps in groupby(self._steps(self.plan.segments[number]), lambda step: is_again[step[0]]):
-            yield which, (run for _, _, run in steps)
+        for which, calls in groupby(self._one_by_one(self.plan.segments[number]), lambda each: is_again[each[0]]):
+            yield which, (run for _, _, run in calls)
 
     def num_runs(self) -> int:
         """Returns how many calls all iterations of all loops make."""
         return sum(len(calls) * len(iterations) for calls, iterations, _ in self._loops.values())
 
-    def _steps(self, segment: SegmentPlan) -> Iterator[tuple[int, int, BoundCall]]:
+    def _one_by_one(self, segment: SegmentPlan) -> Iterator[tuple[int, int, BoundCall]]:
         """Yields the calls of a segment in order: number, iteration, what runs."""
         for iterations, calls, each in self._bound_runs(segment, together=False):
             for iteration, in_iteration in zip(iterations, zip(*each, strict=True), strict=bool(each)):

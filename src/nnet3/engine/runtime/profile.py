@@ -202,17 +202,17 @@ class Profiler:
 
     def run(self, linked: LinkedComputation, segment: SegmentPlan) -> None:
         """Run one segment command by command."""
-        steps = list(linked.steps_of_segment(segment))
+        calls = list(linked.calls_one_by_one(segment))
         wait = torch.cuda.synchronize if linked.storage.is_cuda else _nothing
         marks = []
         wait()
-        for _, _, call in steps:
+        for _, _, call in calls:
             begin = time.perf_counter()
             call()
             wait()
             marks.append((begin, time.perf_counter()))
         seconds: dict[int, float] = defaultdict(float)
-        for (number, iteration, _), (begin, end) in zip(steps, marks, strict=True):
+        for (number, iteration, _), (begin, end) in zip(calls, marks, strict=True):
             if number not in seconds:
                 self._begin[segment.start, number] = begin
             seconds[number] += end - begin
