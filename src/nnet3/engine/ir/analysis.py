@@ -43,15 +43,15 @@ class Accesses:
         self.allocations, self.deallocations = self.lives[Life.BEGINS], self.lives[Life.ENDS]
         self.memo_makers: dict[int, int] = {}
         self.memo_uses: list[tuple[int, int]] = []
-        self._parts: list[tuple[Integers, Integers, int]] = []
+        self._found: list[tuple[Integers, Integers, int]] = []
         self.numbers_of_class: dict[type[Command], list[int]] = defaultdict(list)
         for number, command in enumerate(computation.commands):
             self.numbers_of_class[type(command)].append(number)
         for command_class, numbers in self.numbers_of_class.items():
             self._add_class(command_class, numbers)
-        self.command = np.concatenate([np.zeros(0, np.int64), *(part[0] for part in self._parts)])
-        self.submatrix = np.concatenate([np.zeros(0, np.int64), *(part[1] for part in self._parts)])
-        modes, counts = [part[2] for part in self._parts], [len(part[0]) for part in self._parts]
+        self.command = np.concatenate([np.zeros(0, np.int64), *(each[0] for each in self._found)])
+        self.submatrix = np.concatenate([np.zeros(0, np.int64), *(each[1] for each in self._found)])
+        modes, counts = [each[2] for each in self._found], [len(each[0]) for each in self._found]
         self.mode = np.repeat(np.array(modes, dtype=np.uint8), counts)
         order = np.argsort(self.command, kind="stable")
         order = order[self.submatrix[order] != 0]
@@ -77,13 +77,13 @@ class Accesses:
             elif several:
                 self._add(at, values, declared.access)
             else:
-                self._parts.append((at, np.array(values, dtype=np.int64), declared.access))
+                self._found.append((at, np.array(values, dtype=np.int64), declared.access))
 
     def _add(self, at: Integers, values: Sequence[Sequence[int] | Integers], mode: int) -> None:
         """Add accesses of several sub-matrices by each command."""
         counts = list(map(len, values))
         flat = np.fromiter(chain.from_iterable(values), np.int64, sum(counts))
-        self._parts.append((np.repeat(at, counts), flat, mode))
+        self._found.append((np.repeat(at, counts), flat, mode))
 
 
 def _memos(field: str, numbers: list[int], commands: list[Command]) -> list[tuple[int, int]]:
@@ -279,14 +279,14 @@ class Analysis:
 def analyse(computation: NnetComputation) -> Analysis:
     """Returns the analysis of a computation, kept from the last call while commands and tables stay the same."""
     tables = [id(table) for table in computation.multi_tables]
-    parts: list[list[Any]] = [computation.commands, computation.submatrices, computation.matrices, tables]
+    compared: list[list[Any]] = [computation.commands, computation.submatrices, computation.matrices, tables]
     kept = computation._analysis
-    if kept is not None and kept[0] == parts:  # fast, since most elements are the same objects
+    if kept is not None and kept[0] == compared:  # fast, since most elements are the same objects
         found: Analysis = kept[1]
         return found
     analysis = Analysis(computation)
     # The tables are kept as well, so that no other one gets their ids.
-    computation._analysis = [list(part) for part in parts], analysis, list(computation.multi_tables)
+    computation._analysis = [list(each) for each in compared], analysis, list(computation.multi_tables)
     return analysis
 
 

@@ -130,10 +130,10 @@ class Plan:
         first, end, iterations = self.loops[:, :3].T
         return self.num_calls + int(((end - first) * (iterations - 1)).sum())
 
-    def changed(self, **parts: Any) -> Plan:
-        """Returns a plan with these parts, otherwise equal: `dataclasses.replace`, in a fifth of the time."""
+    def changed(self, **fields: Any) -> Plan:
+        """Returns a plan with these fields, otherwise equal: `dataclasses.replace`, in a fifth of the time."""
         other = object.__new__(Plan)
-        vars(other).update(vars(self), **parts)
+        vars(other).update(vars(self), **fields)
         return other
 
     def segments_with_rows(self, rows: Iterator[int]) -> tuple[SegmentPlan, ...]:

@@ -92,7 +92,7 @@ class _UnplacedPlanFamily:
         if _constants_of(members[0]) != _constants_of(members[1]):
             raise NotAffineError("plans have other calls")
         counts = [plan.views.size, plan.loops.size, len(plan.call_args), len(members[0].blocks), len(_row_counts(plan))]
-        self._parts = [slice(end - count, end) for count, end in zip(counts, accumulate(counts), strict=True)]
+        self._slices = [slice(end - count, end) for count, end in zip(counts, accumulate(counts), strict=True)]
         self._base, after = map(_numbers_of, members)
         self._slope = after - self._base
         self._indexes = continued([list(map(table_of, member.plan.indexes)) for member in members])
@@ -100,7 +100,7 @@ class _UnplacedPlanFamily:
     def at(self, k: int) -> UnplacedPlan:
         first, plan = self._first, self._first.plan
         numbers = self._base + k * self._slope
-        views, loops, args, elements, counts = (numbers[part] for part in self._parts)
+        views, loops, args, elements, counts = (numbers[each] for each in self._slices)
         num_memos, *rows = counts.tolist()
         blocks = first.blocks.copy()
         blocks[:, 3] = elements
@@ -119,8 +119,8 @@ class _UnplacedPlanFamily:
 def _numbers_of(member: UnplacedPlan) -> np.ndarray:
     """Returns all numbers but those in tables."""
     plan = member.plan
-    parts = [plan.views, plan.loops, plan.call_args, member.blocks[:, 3], np.array(_row_counts(plan))]
-    return np.concatenate([part.reshape(-1).astype(np.int64) for part in parts])
+    arrays = [plan.views, plan.loops, plan.call_args, member.blocks[:, 3], np.array(_row_counts(plan))]
+    return np.concatenate([each.reshape(-1).astype(np.int64) for each in arrays])
 
 
 def _constants_of(member: UnplacedPlan) -> Any:

@@ -35,8 +35,8 @@ class PlannedProgram:
         self.computation, self.plan = computation, plan
         args, starts = plan.call_args.tolist(), plan.call_start.tolist()
         opcodes = [plan.opcodes[opcode] for opcode in plan.call_opcode.tolist()]
-        parts = [args[start:end] for start, end in pairwise(starts)]
-        self.calls = list(zip(opcodes, parts, plan.call_number.tolist(), plan.call_command.tolist(), strict=True))
+        call_args = [args[start:end] for start, end in pairwise(starts)]
+        self.calls = list(zip(opcodes, call_args, plan.call_number.tolist(), plan.call_command.tolist(), strict=True))
         self.loops = {first: loop for first, *loop in plan.loops.tolist()}
         self.iterations: dict[int, int] = {}  # of the loops that use a view
         self._starts = plan.spans[:, 3]

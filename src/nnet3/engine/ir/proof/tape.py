@@ -321,16 +321,16 @@ class Tape(ProgramMachine):
 
     def keep(self, number: int, memo: Memo) -> None:
         self._memo_rows = len(memo.rows)
-        for target, values in zip(self._parts(self._memo_rows), memo, strict=True):
+        for target, values in zip(self._memo_blocks(self._memo_rows), memo, strict=True):
             self._recording.write(target, values)
 
     def memo(self, number: int, num_rows: int) -> Memo | None:
         if number in self._memos:
-            self.memos[number] = Memo(*self._parts(self._rows[len(self._operands)]))
+            self.memos[number] = Memo(*self._memo_blocks(self._rows[len(self._operands)]))
         return super().memo(number, num_rows)
 
-    def _parts(self, count: int) -> list[Any]:
-        """Returns the parts of the memo of a command, in memory: of rows, of all together, random numbers of rows."""
+    def _memo_blocks(self, count: int) -> list[Any]:
+        """Returns the blocks of the memo of a command, in memory: of rows, of all together, random numbers of rows."""
         space, memory = OPERANDS + len(self._operands), self._recording.memory
         return [memory(space, 0, (count,), 1), memory(space, 2 * count, (), 0), memory(space, count, (count,), 1)]
 
