@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from nnet3.base.options.compiling import CompileOptions
-from nnet3.engine.driver.proving import proves_forms
+from nnet3.engine.driver.proving import proves_compiled
 from nnet3.engine.ir.checker import check_computation
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.objects import many_objects
@@ -139,7 +139,7 @@ def compile_task(task: CompileTask) -> NnetComputation:
     if options.check:
         check_computation(computation)
     if options.optimize:
-        prove = proves_forms(options)
+        prove = proves_compiled(options)
         computation = optimize(computation, options.disabled_passes, options.check, level=options.level, prove=prove)
     computation.fingerprint, computation.prove = dict(task.fingerprint), options.prove
     return computation
