@@ -39,7 +39,7 @@ class CheckedLengths:
             between = [each for each in range(shorter[0], shorter[-1]) if each not in self._known and each not in new]
             together = sorted([*new, *between[: self.program.num_sequences - len(new)]])
             try:
-                check_computation(restricted(self.program, together, rules))
+                check_computation(restricted(self.program, together, rules, is_lazy=False))
                 self._known.update(together)
                 new = set()
             except (ComputationCheckError, NotRaggedError, RequestError):
