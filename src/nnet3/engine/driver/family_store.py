@@ -331,12 +331,10 @@ def _member_of(rows: Continued, k: int, task: CompileTask, own: Sequence[np.ndar
 
 
 def _is_far(form: LengthForm, task: CompileTask) -> bool:
-    """True for a recurrence serving many lengths, or a recurrence long enough for its family to compile faster."""
-    return (
-        (task.serves_shorter or form.k >= _FAR)
-        and form.step[T] > 0
-        and any(structure_of(task.lowered_from()[0]).is_recurrent)
-    )
+    """True for a task serving many lengths, or a recurrence long enough for its family to compile faster."""
+    if task.serves_shorter or form.k < _FAR or form.step[T] == 0:
+        return task.serves_shorter
+    return any(structure_of(task.lowered_from()[0]).is_recurrent)
 
 
 def _name(form: LengthForm | SequencesForm, task: CompileTask) -> str:

@@ -72,13 +72,27 @@ class RaggedFamily:
                     raise NotRaggedError(f"{name} ends later in some shorter sequences")
                 rows = slice(*self._graph.first[node : node + 2].tolist())
                 self._before_end[rows] = self._units_before_end(name, of_graphs[0])
-        self._program = RaggedProgram(program, self._distances, _recurrent_steps(source, build_graph(source, request)))
+        self._program = RaggedProgram(program, self._distances, _recurrent_steps(source, request))
         self._program.locate_entries(KernelRules(source))
-        self._checked = CheckedLengths(self._program)
+        rows, added = self._program.rows.before_end, 0
+        series = None if program.member is None else form.longer.form()
+        if program.member is not None and series is not None:
+            added = program.member.k * series.step[T] // form.granularity
+        #: The units by which sequences may be shorter to end among the periods that the smallest program lacks.
+        self._repeating = 1 + int(rows[rows < ALWAYS].max(initial=-1)) - added, added
+        self._checked = CheckedLengths(self._program, self._checked_as)
         self._late: set[int] = set()  # nodes that are computed for some time beyond their end
         self._check_rows_of_kernels()
         self._ends_alike = EarlierEnds(self._ending, form.period)
         self._known: dict[tuple[int, ...], str] = {}  # why sequences have other graphs, "" if they have not
+
+    def _checked_as(self, shorter: int) -> int:
+        """Returns the fewest units by which a sequence may be shorter for the program to do the same at its end.
+
+        The program is the smallest of its family with periods in addition, which are alike.
+        """
+        first, end = self._repeating
+        return first + (shorter - first) % self._units if first <= shorter <= end else shorter
 
     def _distances(self, info: MatrixInfo) -> np.ndarray:
         """Returns how many units before the end of its node each row of a matrix lies."""
@@ -230,7 +244,7 @@ def program_of_frames(task: CompileTask, program: NnetComputation, length: int) 
 
     source, request = task.lowered_from()
     graph = build_graph(source, request)
-    ragged = RaggedProgram(program, distances, _recurrent_steps(source, graph))
+    ragged = RaggedProgram(program, distances, _recurrent_steps(source, request, graph))
     for (name, does, _, _), found in ragged.operands.rows_of_kernels(apart=True).items():
         expected = found[:0]
         if name in graph.node_names:
@@ -287,11 +301,13 @@ def _key(shorter: int, request: LoweringRequest) -> tuple[int, ...]:
     return shorter, *(len(rows.indexes) for rows in (*request.inputs, *request.outputs))
 
 
-def _recurrent_steps(source: GraphSource, graph: ComputationGraph) -> dict[str, list[IndexTable]]:
+def _recurrent_steps(
+    source: GraphSource, request: LoweringRequest, graph: ComputationGraph | None = None
+) -> dict[str, list[IndexTable]]:
     """Returns the rows of each step of the kernels in recurrences, by the name of the node."""
     result: dict[str, list[IndexTable]] = {}
     if any(structure_of(source).is_recurrent):
-        made = schedule(source, graph)
+        made = schedule(source, graph or build_graph(source, request))
         for epoch in made.epoch_steps:
             for step in made.steps[epoch.first : epoch.end] if epoch.is_recurrent else ():
                 if made.nodes[step.node].kind is NodeKind.KERNEL:
