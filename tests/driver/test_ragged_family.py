@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,14 @@ from nnet3.engine.driver import compile_task, ragged_family
 from nnet3.engine.driver.proving import PROVE
 from nnet3.engine.driver.ragged_family import RaggedFamily
 from nnet3.engine.driver.task import rounded_up
+from nnet3.engine.families import restriction
+from nnet3.engine.families.precomputed import KernelRules
+from nnet3.engine.ir.checker import check_computation
 from nnet3.engine.ir.commands import Repeat
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.lowering import continuation
 from nnet3.engine.runtime import plan_of
-from nnet3.errors import RequestError
+from nnet3.errors import ComputationCheckError, RequestError
 from nnet3.model.requests import nnet_source
 from tests.driver.ragged_requests import LENGTHS, compare, ragged_request
 from tests.effort import EFFORT, at_night, draws
@@ -172,6 +176,35 @@ def test_alike_are_fewer_than_all(config: str, margin: int, needed: str, monkeyp
         )
     found, alike = faults(config, [60, 50, 33], 1, margin=margin, train=True)
     assert found != alike
+
+
+@pytest.mark.parametrize("config", [TDNN, BLSTM])
+def test_a_program_is_as_right_for_lengths_alike(config: str) -> None:
+    """Of one that is right, and of those in which a command lacks the last rows of a matrix, or of a step."""
+    nnet, cache = nnet3.Nnet.from_config(config, seed=1), nnet3.ComputationCache()
+    cache.compile(nnet, ragged_request(nnet, [90, 70, 50], margin=4))
+    (family,) = [each for each in cache._ragged.values() if isinstance(each, RaggedFamily)]
+    first, end = family._repeating
+    assert 0 < first < end < rounded_up(90)
+    program, rules = family._program, KernelRules(nnet_source(nnet))
+    slots = program.slots
+
+    def passes(shorter: int) -> bool:
+        try:
+            check_computation(restriction.restricted(program, [shorter], rules, is_lazy=False))
+        except ComputationCheckError:
+            return False
+        return True
+
+    lengths = {0, 9, first - 1, first, first + 7, end, end + 1, end + 12}
+    found = set[bool]()
+    (counted,) = np.nonzero(slots.last >= slots.first + 40)
+    for slot, lost in [(-1, 0), *zip(counted[[0, -1]], (8, 40), strict=True)]:
+        program.slots = replace(slots, last=slots.last - lost * (np.arange(len(slots.last)) == slot))
+        for shorter in sorted(lengths):
+            assert passes(shorter) == passes(family._checked_as(shorter))
+            found.add(passes(shorter))
+    assert found == {False, True}
 
 
 def test_few_lengths_are_looked_up_in_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
