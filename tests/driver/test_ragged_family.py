@@ -187,7 +187,7 @@ def test_a_program_is_as_right_for_lengths_alike(config: str) -> None:
     first, end = family._repeating
     assert 0 < first < end < rounded_up(90)
     program, rules = family._program, KernelRules(nnet_source(nnet))
-    slots = program.slots
+    slots = program.regions
 
     def passes(shorter: int) -> bool:
         try:
@@ -200,7 +200,7 @@ def test_a_program_is_as_right_for_lengths_alike(config: str) -> None:
     found = set[bool]()
     (counted,) = np.nonzero(slots.last >= slots.first + 40)
     for slot in (-1, *counted[[0, len(counted) // 2, -1]]):
-        program.slots = replace(slots, last=slots.last - 40 * (np.arange(len(slots.last)) == slot))
+        program.regions = replace(slots, last=slots.last - 40 * (np.arange(len(slots.last)) == slot))
         right = {each: passes(each) for each in lengths | set(map(family._checked_as, lengths))}
         assert all(is_right == right[family._checked_as(each)] for each, is_right in right.items())
         found |= set(right.values())

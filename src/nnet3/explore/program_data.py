@@ -116,7 +116,7 @@ def _command(computation: NnetComputation, command: Command, texts: NumberedText
 def memory_data(computation: NnetComputation) -> dict[str, Any]:
     """Returns the size of the arena in bytes, its blocks (matrix, first and last command, offset, bytes), the peak.
 
-    A matrix number below 0 is the matrix's compressed form, 0 is scratch memory. `live` is the bytes in use at each
+    A matrix number below 0 is the matrix's compressed contents, 0 is scratch memory. `live` is the bytes in use at each
     command.
     """
     made = unplaced_plan(computation)

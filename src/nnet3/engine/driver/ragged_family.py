@@ -24,7 +24,7 @@ from itertools import pairwise
 import numpy as np
 
 from nnet3.base.index import IndexTable, N, T
-from nnet3.engine.driver.task import CompileTask, RaggedForm
+from nnet3.engine.driver.task import CompileTask, RaggedRelation
 from nnet3.engine.families.precomputed import KernelRules
 from nnet3.engine.families.ragged_check import CheckedLengths
 from nnet3.engine.families.ragged_program import RaggedProgram
@@ -44,17 +44,17 @@ from nnet3.engine.lowering.structure import structure_of
 class RaggedFamily:
     """Restricts the program of a task for equal sequences to shorter sequences of any lengths."""
 
-    def __init__(self, form: RaggedForm, program: NnetComputation) -> None:
-        """`program`: the program of the form's longer task. Raises NotRaggedError."""
-        source, request = form.longer.lowered_from()
+    def __init__(self, relation: RaggedRelation, program: NnetComputation) -> None:
+        """`program`: the program of the relation's longer task. Raises NotRaggedError."""
+        source, request = relation.longer.lowered_from()
         one = _of_sequences(request, [0])
         self._graph = build_graph(source, one)
         if self._graph.all_samples:
             raise NotRaggedError("a node looks at all rows at once")
-        self._granularity, self._ending = form.granularity, partial(_ending_earlier, one, form.lasting)
-        times = range(form.granularity, form.period + 1, form.granularity)
+        self._granularity, self._ending = relation.granularity, partial(_ending_earlier, one, relation.lasting)
+        times = range(relation.granularity, relation.period + 1, relation.granularity)
         shorter = [build_graph(source, self._ending(time)) for time in times]
-        self._period, self._units = form.period, len(times)
+        self._period, self._units = relation.period, len(times)
         learns = request.needs_backward or request.store_component_stats
         #: Rows that nobody needs would make a difference to others, or to what is learned.
         self._mixes_rows = learns or any(kernel.uses_memo for kernel in program.kernels)
@@ -75,15 +75,15 @@ class RaggedFamily:
         self._program = RaggedProgram(program, self._distances, _recurrent_steps(source, request))
         self._program.locate_entries(KernelRules(source))
         rows, added = self._program.rows.before_end, 0
-        series = None if program.member is None else form.longer.form()
+        series = None if program.member is None else relation.longer.relation()
         if program.member is not None and series is not None:
-            added = program.member.k * series.step[T] // form.granularity
+            added = program.member.k * series.step[T] // relation.granularity
         #: The units by which sequences may be shorter to end among the periods that the smallest program lacks.
         self._repeating = 1 + int(rows[rows < ALWAYS].max(initial=-1)) - added, added
         self._checked = CheckedLengths(self._program, self._checked_as)
         self._late: set[int] = set()  # nodes that are computed for some time beyond their end
         self._check_rows_of_kernels()
-        self._ends_alike = EarlierEnds(self._ending, form.period)
+        self._ends_alike = EarlierEnds(self._ending, relation.period)
         self._known: dict[tuple[int, ...], str] = {}  # why sequences have other graphs, "" if they have not
 
     def _checked_as(self, shorter: int) -> int:
@@ -109,20 +109,20 @@ class RaggedFamily:
         periods, rest = np.divmod(ends[0] - times, self._period)
         return periods * self._units + np.searchsorted(ends[0] - ends, rest, side="right") - 1
 
-    def program(self, form: RaggedForm, task: CompileTask) -> NnetComputation:
-        """Returns the program of a task of this form. Raises NotRaggedError or ComputationCheckError for a task without
-        one.
+    def program(self, relation: RaggedRelation, task: CompileTask) -> NnetComputation:
+        """Returns the program of a task of this relation. Raises NotRaggedError or ComputationCheckError for a task
+        without one.
         """
-        self._check(form, task)
+        self._check(relation, task)
         rules = KernelRules(task.lowered_from()[0])
-        program = restricted(self._program, form.shorter, rules, form.numbers)
-        inside, number_of_n = dict[tuple[str, bool], np.ndarray](), np.array(form.numbers)
-        for (name, is_deriv), exists in self._program.existing_rows(form.shorter).items():
+        program = restricted(self._program, relation.missing, rules, relation.numbers)
+        inside, number_of_n = dict[tuple[str, bool], np.ndarray](), np.array(relation.numbers)
+        for (name, is_deriv), exists in self._program.existing_rows(relation.missing).items():
             rows = self._rows[name][exists]
             rows[:, N] = number_of_n[rows[:, N]]
             inside[name, is_deriv] = rows
-        program = with_row_order(program, inside, form.rows)
-        self._checked.check(form.shorter, program, rules)
+        program = with_row_order(program, inside, relation.rows)
+        self._checked.check(relation.missing, program, rules)
         return program
 
     # ---- the proof ----
@@ -144,13 +144,14 @@ class RaggedFamily:
             elif not _are_rows_of_node(found, expected, does):
                 raise NotRaggedError(f"it is not certain on which rows the kernel of {name} works")
 
-    def _check(self, form: RaggedForm, task: CompileTask) -> None:
+    def _check(self, relation: RaggedRelation, task: CompileTask) -> None:
         """Raise NotRaggedError unless each sequence's graph is the longer graph without the rows beyond its end."""
         counts = [
-            np.bincount(rows[:, N], minlength=len(form.numbers))[list(form.numbers)] for rows in form.rows.values()
+            np.bincount(rows[:, N], minlength=len(relation.numbers))[list(relation.numbers)]
+            for rows in relation.rows.values()
         ]
-        keys = list(zip(form.shorter, *(count.tolist() for count in counts), strict=True))
-        new = {key: number for key, number in zip(keys, form.numbers, strict=True) if key not in self._known}
+        keys = list(zip(relation.missing, *(count.tolist() for count in counts), strict=True))
+        new = {key: number for key, number in zip(keys, relation.numbers, strict=True) if key not in self._known}
         if new:
             self._look_up(new, *task.lowered_from())
         for key in keys:
@@ -179,7 +180,7 @@ class RaggedFamily:
         self._known |= {key: self._known[alike[key]] for key in new}
 
     def _fault(self, source: GraphSource, request: LoweringRequest, shorter: np.ndarray) -> str:
-        """Returns the fault of the graphs of sequences shorter by `shorter` units; "" without a fault."""
+        """Returns the fault of the graphs of sequences that lack `missing` units; "" without a fault."""
         graph = told_apart(build_graph(source, request))
         long, exists = self._graph, self._before_end[:, np.newaxis] >= shorter
         ids = np.flatnonzero(~self._is_beyond(graph, shorter))
@@ -226,7 +227,7 @@ class RaggedFamily:
         """Returns a mask of given cindexes later than the inputs of the longer request, shortened alike, would be."""
         always = np.full(self._units, ALWAYS)
         ends = np.array([self._ends.get(name, always) for name in graph.node_names])
-        periods, units = np.divmod(shorter[graph.indexes[:, N]], self._units)
+        periods, units = np.divmod(missing[graph.indexes[:, N]], self._units)
         last = ends[graph.node, units] - self._period * periods
         return np.asarray(graph.is_input & (graph.indexes[:, T] > last))
 

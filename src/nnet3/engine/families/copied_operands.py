@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from nnet3.base.index import NO_TIME, T
 from nnet3.engine.families.operand_rows import OperandRows
-from nnet3.engine.families.ragged_slots import names_of_operands
+from nnet3.engine.families.ragged_regions import names_of_operands
 from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import Command, with_operands, with_values

@@ -19,7 +19,7 @@ from nnet3.engine.families.continued import Continued, ContinuedTwice, NotAffine
 from nnet3.engine.families.precomputed import (
     PRECOMPUTED,
     Entry,
-    EntryForm,
+    EntryLayout,
     Precompute,
     precomputed_entries,
     precomputed_tables,
@@ -38,7 +38,7 @@ class _Words:
 
     def __init__(self) -> None:
         self.patterns: list[CommandPattern] = []
-        self.entries: dict[EntryForm, int] = {}
+        self.entries: dict[EntryLayout, int] = {}
         self._known: dict[Any, int] = {}
         self._constants: dict[Hashable, int] = {}
 
@@ -89,8 +89,8 @@ class _Sheets:
         """Add a table that does not grow; constants beside the numbers must be equal in all members."""
         width = max((len(numbers) for _, numbers in rows), default=1)
         values = np.array([numbers for _, numbers in rows], dtype=np.int64).reshape(len(rows), width)
-        kinds = np.array([self._words.constant(constant) for constant, _ in rows], dtype=np.int64)
-        self.tables[name] = NumberTable(values, kinds)
+        labels = np.array([self._words.constant(constant) for constant, _ in rows], dtype=np.int64)
+        self.tables[name] = NumberTable(values, labels)
 
     def _side_table(self, name: str, values: np.ndarray) -> NumberTable:
         if name != "multi_tables":
@@ -102,11 +102,11 @@ class _Sheets:
 
     def _commands(self, words: _Words) -> NumberTable:
         split = [self._split(command) for command in self.computation.commands]
-        kinds = np.array([words.number(pattern) for pattern, _ in split], dtype=np.int64)
+        labels = np.array([words.number(pattern) for pattern, _ in split], dtype=np.int64)
         values = np.zeros((len(split), max((len(numbers) for _, numbers in split), default=1)), dtype=np.int64)
         for row, (_, numbers) in zip(values, split, strict=True):
             row[: len(numbers)] = numbers
-        return NumberTable(values, kinds)
+        return NumberTable(values, labels)
 
     def _split(self, command: Command) -> tuple[CommandPattern, list[int]]:
         blocks = [self._block(number) for number in command.schema.operands(command)]
@@ -207,7 +207,7 @@ class ProgramFamily:
 
     @cached_property
     def _needs_network(self) -> bool:
-        return any(form.arrays is None for form in self._words.entries)
+        return any(layout.arrays is None for layout in self._words.entries)
 
     def _as_member(self, k: int) -> FamilyMember | None:
         """Returns the position of a program in the family, if all members can be had without their network."""

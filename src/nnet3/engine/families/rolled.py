@@ -58,12 +58,12 @@ class RolledCommands:
     def _add(self, piece: TablePiece, patterns: Sequence[CommandPattern]) -> None:
         header = len(self._commands)
         if piece.more_iterations:
-            self._commands.append(Repeat(piece.iterations, len(piece.kinds)))
+            self._commands.append(Repeat(piece.iterations, len(piece.labels)))
             self._changing.append((header, "iterations", piece.iterations, piece.more_iterations))
         steps: dict[str, set[int]] = {name: set() for name in REFERS_TO_NONE}
         rows = (piece.base.tolist(), piece.slope.tolist(), piece.step.tolist())
-        for kind, *numbers in zip(piece.kinds.tolist(), *rows, strict=True):
-            self._write(patterns[kind], numbers, steps)
+        for label, *numbers in zip(piece.labels.tolist(), *rows, strict=True):
+            self._write(patterns[label], numbers, steps)
         if any(len(found) > 1 for found in steps.values()):
             raise NotAffineError("commands: memos of one iteration do not move on alike")
         if piece.more_iterations:

@@ -268,10 +268,10 @@ class Cursor:
         self._items(item)
         return self.computation.new_range_table(np.array(ranges, np.int32).reshape(-1, 2))
 
-    def table(self, kind: str) -> int:
-        """Returns the number of a side table of the list `kind`."""
+    def table(self, list_name: str) -> int:
+        """Returns the number of a side table of the list `list_name`."""
         readers = {"index_tables": self.index_list, "multi_tables": self.multi_list, "range_tables": self.range_list}
-        return readers[kind]()
+        return readers[list_name]()
 
     def _items(self, item: Callable[[], None]) -> None:
         def whole_item() -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from nnet3.base.index import distinct
 from nnet3.engine.ir.declared_fields import (
     REFERS_TO_NONE as REFERS_TO_NONE,
-    AccessKind as AccessKind,
+    AccessMode as AccessMode,
     Declaration as Declaration,
     FieldSchema as FieldSchema,
     Life as Life,
@@ -37,7 +37,7 @@ from nnet3.errors import ProofError
 
 class Access(NamedTuple):
     submatrix: int
-    kind: AccessKind
+    mode: AccessMode
 
 
 class Role(enum.Enum):
@@ -49,26 +49,26 @@ class Role(enum.Enum):
     CONTROL = "control"  # says where a run stops; nothing is called for it
 
 
-Reads = Annotated[int, OperandField(AccessKind.READ)]
-Writes = Annotated[int, OperandField(AccessKind.WRITE)]
-Updates = Annotated[int, OperandField(AccessKind.UPDATE)]
-MaybeReads = Annotated[int, OperandField(AccessKind.READ, optional=True)]
-MaybeWrites = Annotated[int, OperandField(AccessKind.WRITE, optional=True)]
-MaybeUpdates = Annotated[int, OperandField(AccessKind.UPDATE, optional=True)]
+Reads = Annotated[int, OperandField(AccessMode.READ)]
+Writes = Annotated[int, OperandField(AccessMode.WRITE)]
+Updates = Annotated[int, OperandField(AccessMode.UPDATE)]
+MaybeReads = Annotated[int, OperandField(AccessMode.READ, optional=True)]
+MaybeWrites = Annotated[int, OperandField(AccessMode.WRITE, optional=True)]
+MaybeUpdates = Annotated[int, OperandField(AccessMode.UPDATE, optional=True)]
 Allocates = Annotated[int, OperandField(None, life=Life.BEGINS)]
 Deallocates = Annotated[int, OperandField(None, life=Life.ENDS)]
-Compresses = Annotated[int, OperandField(AccessKind.UPDATE, life=Life.COMPRESSES)]
-Decompresses = Annotated[int, OperandField(AccessKind.UPDATE, life=Life.DECOMPRESSES)]
+Compresses = Annotated[int, OperandField(AccessMode.UPDATE, life=Life.COMPRESSES)]
+Decompresses = Annotated[int, OperandField(AccessMode.UPDATE, life=Life.DECOMPRESSES)]
 
 IndexList = Annotated[int, Table("index_tables", 0)]
 RangeList = Annotated[int, Table("range_tables", 2)]
-ReadsRowsOf = Annotated[int, Table("multi_tables", 2, AccessKind.READ)]
-UpdatesRowsOf = Annotated[int, Table("multi_tables", 2, AccessKind.UPDATE)]
+ReadsRowsOf = Annotated[int, Table("multi_tables", 2, AccessMode.READ)]
+UpdatesRowsOf = Annotated[int, Table("multi_tables", 2, AccessMode.UPDATE)]
 
 KernelNumber = Annotated[int, Reference("kernels")]
 Precomputed = Annotated[int, Reference("precomputed")]
-MakesMemo = Annotated[int, Reference("memos", AccessKind.WRITE)]
-UsesMemo = Annotated[int, Reference("memos", AccessKind.READ)]
+MakesMemo = Annotated[int, Reference("memos", AccessMode.WRITE)]
+UsesMemo = Annotated[int, Reference("memos", AccessMode.READ)]
 
 Number = Annotated[int, PlainValue(int)]
 Real = Annotated[float, PlainValue(float)]
@@ -92,14 +92,14 @@ class Schema:
         #: The fields that change the live range of a matrix, and how.
         self.lives = tuple((f.name, life) for f in self.operand_fields if (life := getattr(f.declared, "life", None)))
         #: The field that numbers the memo which a command makes, or uses; empty if it has none.
-        self.makes_memo, self.uses_memo = map(self._memo_field, (AccessKind.WRITE, AccessKind.READ))
+        self.makes_memo, self.uses_memo = map(self._memo_field, (AccessMode.WRITE, AccessMode.READ))
         #: The field that numbers a kernel; empty if it has none.
         self.kernel = next((f.name for f in self.reference_fields if getattr(f.declared, "to", "") == "kernels"), "")
         self.effect_flags = tuple(f.name for f in self.fields if getattr(f.declared, "side_effect", False))
         self.operand_names = tuple(f.name for f in self.operand_fields)
         self.fixed_operands = not any(f.several for f in self.operand_fields)
 
-    def _memo_field(self, access: AccessKind) -> str:
+    def _memo_field(self, access: AccessMode) -> str:
         return next((f.name for f in self.reference_fields if getattr(f.declared, "access", None) is access), "")
 
     def operands(self, command: Command) -> tuple[int, ...]:

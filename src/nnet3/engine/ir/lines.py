@@ -252,9 +252,9 @@ class Line:
         cursor.end()
         return self.command(**values)
 
-    def _pieces(self, template: str, following: str = "", field: str = "") -> list[LinePiece]:
-        """Returns the pieces of a template; `field` is what braces without a name stand for."""
-        parts = list(Formatter().parse(template))
+    def _pieces(self, line_format: str, following: str = "", field: str = "") -> list[LinePiece]:
+        """Returns the pieces of a line's format; `field` is what braces without a name stand for."""
+        parts = list(Formatter().parse(line_format))
         found: list[LinePiece] = []
         for i, (text, name, spec, conversion) in enumerate(parts):
             found += [_Literal(text)] if text else []
@@ -267,9 +267,9 @@ class Line:
                 found.append(self._field(name or field, spec or "", conversion == "r", then))
         return found
 
-    def _note(self, template: str) -> _Unless:
-        (note,) = self._pieces(template, "[],]")
-        assert isinstance(note, _Unless), f"a note must be left out where its field has its default: '{template}'"
+    def _note(self, line_format: str) -> _Unless:
+        (note,) = self._pieces(line_format, "[],]")
+        assert isinstance(note, _Unless), f"a note must be left out where its field has its default: '{line_format}'"
         return note
 
     def _field(self, name: str, spec: str, quoted: bool, following: str) -> LinePiece:

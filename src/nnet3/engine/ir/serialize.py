@@ -24,7 +24,7 @@ from nnet3.engine.ir.references import limits, table_problems
 from nnet3.engine.ir.variables import block_table
 from nnet3.errors import ModelFormatError
 
-VERSION = 9  # a new one wherever fields change: caches find files by it
+VERSION = 10  # a new one wherever fields change: caches find files by it
 
 Arrays = dict[str, np.ndarray]
 
@@ -35,11 +35,11 @@ def to_data(computation: NnetComputation) -> tuple[dict[str, Any], Arrays]:
         "matrices": np.array([m[:2] for m in computation.matrices], dtype=np.int64),
         "submatrices": block_table(computation),
     }
-    for kind in ("index_tables", "multi_tables", "range_tables"):
-        tables = getattr(computation, kind)
-        arrays[f"{kind}.lengths"] = np.array([len(table) for table in tables], dtype=np.int64)
-        empty = np.zeros((0,) if kind == "index_tables" else (0, 2), dtype=np.int32)
-        arrays[kind] = np.concatenate([empty, *tables]).astype(np.int32)
+    for name in ("index_tables", "multi_tables", "range_tables"):
+        tables = getattr(computation, name)
+        arrays[f"{name}.lengths"] = np.array([len(table) for table in tables], dtype=np.int64)
+        empty = np.zeros((0,) if name == "index_tables" else (0, 2), dtype=np.int32)
+        arrays[name] = np.concatenate([empty, *tables]).astype(np.int32)
     arrays["iterations.lengths"] = np.array(
         [len(iterations) for iterations in computation.iterations.values()], dtype=np.int64
     )

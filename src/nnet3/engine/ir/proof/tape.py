@@ -1,7 +1,7 @@
-"""Tape: a machine that notes the work of all commands, by kinds of commands, for native code to do.
+"""Tape: a machine that notes the work of all commands, by groups of commands, for native code to do.
 
-Commands of a kind have equal fields but for operands and memos. Operands and memos have equal numbers of blocks, and
-operands with equal numbers of rows in the first command have equal numbers in all. The first command of a kind is
+Commands of a group have equal fields but for operands and memos. Operands and memos have equal numbers of blocks, and
+operands with equal numbers of rows in the first command have equal numbers in all. The first command of a group is
 evaluated as by any machine, on `Recorded` elements; the rest call the noted template with new addresses and rows.
 """
 
@@ -46,12 +46,12 @@ class _Address(NamedTuple):
 
 
 class _Fields(NamedTuple):
-    """The fields of a class of commands that make its kind: the kernel's name, the values, whether a kind exists."""
+    """The fields of a class of commands that make its group: the kernel's name, the values, whether a group exists."""
 
     kernel: str
     values: Callable[[Command], Any]
     memo: str
-    has_kind: bool
+    has_group: bool
     begins: bool
     ends: bool
 
@@ -119,8 +119,8 @@ class Tape(ProgramMachine):
         return memory, drawn
 
     def _evaluate(self, command: Command) -> None:
-        kind_of_command: Any = type(command)
-        fields = _fields_of(kind_of_command)
+        command_class: Any = type(command)
+        fields = _fields_of(command_class)
         operands = command.schema.operands(command)
         addresses = [self._addresses.get(number) or self._address_of(number) for number in operands]
         firsts, sizes, matrices, counts, _, whole = zip(*addresses, strict=True) if addresses else ((),) * 6
@@ -130,40 +130,42 @@ class Tape(ProgramMachine):
             self._begun.update(matrices)
             self._unwritten.update(matrices)
         memo = getattr(command, fields.memo, -1)
-        if fields.has_kind and self._begun.issuperset(matrices):
+        if fields.has_group and self._begun.issuperset(matrices):
             same = () if len(set(operands)) == len(operands) else tuple([operands.index(each) for each in operands])
             kernel = self._kernels[getattr(command, fields.kernel)] if fields.kernel else NotedKernel()
             counts = *counts, self._memos.get(memo, (0, -1 if memo < 0 else -2))[1]
             rows = AnyRows(counts, ()) if kernel.alike < 0 else self._notes.any_rows(counts)
-            kind = type(command), fields.values(command), rows.noted, sizes, same
-            own = self._own_of(command, operands, kernel, kind, rows.noted)
+            group = type(command), fields.values(command), rows.noted, sizes, same
+            own = self._own_of(command, operands, kernel, group, rows.noted)
         else:
             rows = AnyRows(counts, ())
             own = self._notes.own_of(self._note(partial(command.evaluate, self), operands, counts))
-        if self._unwritten and not (fields.has_kind and self._unwritten.isdisjoint(matrices)):
-            if fields.has_kind and len(matrices) == len(set(matrices)):  # else another operand or a table may read them
+        if self._unwritten and not (fields.has_group and self._unwritten.isdisjoint(matrices)):
+            if fields.has_group and len(matrices) == len(
+                set(matrices)
+            ):  # else another operand or a table may read them
                 self._unwritten.difference_update([matrices[k] for k in own.template.overwritten if whole[k]])
             if not fields.begins:
-                self._write_unwritten(matrices if fields.has_kind else self._matrices_of(command))
+                self._write_unwritten(matrices if fields.has_group else self._matrices_of(command))
         self._call(own, firsts, memo, rows)
-        if len(matrices) != len(set(matrices)) or not fields.has_kind:
+        if len(matrices) != len(set(matrices)) or not fields.has_group:
             for submatrix in self._spoiled(command):
                 self._do(partial(self._spoil, submatrix), submatrix)
 
     def _own_of(
-        self, command: Command, operands: Sequence[int], kernel: NotedKernel, kind: Hashable, rows: Sequence[int]
+        self, command: Command, operands: Sequence[int], kernel: NotedKernel, group: Hashable, rows: Sequence[int]
     ) -> OwnTemplate:
-        """Returns the template of a command, noted if none of its kind was."""
+        """Returns the template of a command, noted if none of its group was."""
         notes = self._notes
         node = getattr(command, "node", "")
-        own = notes.own.get((kind, kernel.own, node))
+        own = notes.own.get((group, kernel.own, node))
         if own is None:
-            general = kind, kernel.alike, kernel.own if kernel.alike < 0 else -1
+            general = group, kernel.alike, kernel.own if kernel.alike < 0 else -1
             template = notes.templates.get(general)
             if template is None:
                 template = self._note(partial(command.evaluate, self), operands, rows, kernel.name)
                 notes.templates[general] = template
-            own = notes.own[kind, kernel.own, node] = notes.own_of(template, kernel.name, node)
+            own = notes.own[group, kernel.own, node] = notes.own_of(template, kernel.name, node)
         return own
 
     def _do(self, evaluate: Callable[[], None], *operands: int) -> None:
@@ -319,16 +321,16 @@ class Tape(ProgramMachine):
 
     def keep(self, number: int, memo: Memo) -> None:
         self._memo_rows = len(memo.rows)
-        for target, values in zip(self._parts(self._memo_rows), memo, strict=True):
+        for target, values in zip(self._memo_blocks(self._memo_rows), memo, strict=True):
             self._recording.write(target, values)
 
     def memo(self, number: int, num_rows: int) -> Memo | None:
         if number in self._memos:
-            self.memos[number] = Memo(*self._parts(self._rows[len(self._operands)]))
+            self.memos[number] = Memo(*self._memo_blocks(self._rows[len(self._operands)]))
         return super().memo(number, num_rows)
 
-    def _parts(self, count: int) -> list[Any]:
-        """Returns the parts of the memo of a command, in memory: of rows, of all together, random numbers of rows."""
+    def _memo_blocks(self, count: int) -> list[Any]:
+        """Returns the blocks of the memo of a command, in memory: of rows, of all together, random numbers of rows."""
         space, memory = OPERANDS + len(self._operands), self._recording.memory
         return [memory(space, 0, (count,), 1), memory(space, 2 * count, (), 0), memory(space, count, (count,), 1)]
 
@@ -342,13 +344,13 @@ class Tape(ProgramMachine):
 
 
 @cache
-def _fields_of(kind: Any) -> _Fields:
-    schema: Schema = kind.schema
+def _fields_of(command_class: Any) -> _Fields:
+    schema: Schema = command_class.schema
     names = [each.name for each in schema.fields if isinstance(each.declared, PlainValue) and each.name != "node"]
     values = attrgetter(*names) if names else lambda command: ()
-    has_kind = not schema.table_fields and kind.role is not Role.IO
+    has_group = not schema.table_fields and command_class.role is not Role.IO
     begins, ends = (any(each is life for _, each in schema.lives) for life in (Life.BEGINS, Life.ENDS))
-    return _Fields(schema.kernel, values, schema.makes_memo or schema.uses_memo or "memo", has_kind, begins, ends)
+    return _Fields(schema.kernel, values, schema.makes_memo or schema.uses_memo or "memo", has_group, begins, ends)
 
 
 def _elements(words: Words) -> Elements:
