@@ -333,9 +333,9 @@ def _member_of(rows: Continued, k: int, task: CompileTask, own: Sequence[np.ndar
 
 def _is_far(series: LengthSeries, task: CompileTask) -> bool:
     """True for a task serving many lengths, or a recurrence long enough for its family to compile faster."""
-    if task.serves_shorter or series.k < _FAR or series.increment[T] == 0:
-        return task.serves_shorter
-    return any(structure_of(task.lowered_from()[0]).is_recurrent)
+    return series.increment[T] > 0 and (
+        task.serves_shorter or (series.k >= _FAR and any(structure_of(task.lowered_from()[0]).is_recurrent))
+    )
 
 
 def _name(series: LengthSeries | SequencesSeries, task: CompileTask) -> str:

@@ -75,10 +75,10 @@ class RaggedFamily:
         self._program = RaggedProgram(program, self._distances, _recurrent_steps(source, request))
         self._program.locate_entries(KernelRules(source))
         rows, added = self._program.rows.before_end, 0
-        series = None if program.member is None else relation.longer.relation()
+        series = None if program.member is None else relation.longer.series()
         if program.member is not None and series is not None:
-            added = program.member.k * series.step[T] // relation.granularity
-        #: The units by which sequences may be shorter to end among the periods that the smallest program lacks.
+            added = program.member.k * series.increment[T] // relation.granularity
+        #: The units that sequences may lack to end among the periods that the smallest program lacks.
         self._repeating = 1 + int(rows[rows < ALWAYS].max(initial=-1)) - added, added
         self._checked = CheckedLengths(self._program, self._checked_as)
         self._late: set[int] = set()  # nodes that are computed for some time beyond their end
@@ -86,13 +86,13 @@ class RaggedFamily:
         self._ends_alike = EarlierEnds(self._ending, relation.period)
         self._known: dict[tuple[int, ...], str] = {}  # why sequences have other graphs, "" if they have not
 
-    def _checked_as(self, shorter: int) -> int:
-        """Returns the fewest units by which a sequence may be shorter for the program to do the same at its end.
+    def _checked_as(self, missing: int) -> int:
+        """Returns the fewest units that a sequence may lack for the program to do the same at its end.
 
         The program is the smallest of its family with periods in addition, which are alike.
         """
         first, end = self._repeating
-        return first + (shorter - first) % self._units if first <= shorter <= end else shorter
+        return first + (missing - first) % self._units if first <= missing <= end else missing
 
     def _distances(self, info: MatrixInfo) -> np.ndarray:
         """Returns how many units before the end of its node each row of a matrix lies."""
@@ -159,7 +159,7 @@ class RaggedFamily:
                 raise NotRaggedError(self._known[key])
 
     def _look_up(self, new: Mapping[tuple[int, ...], int], source: GraphSource, request: LoweringRequest) -> None:
-        """Find the faults of sequences by how much shorter they are and how many rows they have.
+        """Find the faults of sequences by how many units they lack and how many rows they have.
 
         A sequence that ends as the longer one does is looked at as the longest one of which the same is found.
         """
@@ -179,11 +179,11 @@ class RaggedFamily:
             self._known |= dict.fromkeys(asked, fault)
         self._known |= {key: self._known[alike[key]] for key in new}
 
-    def _fault(self, source: GraphSource, request: LoweringRequest, shorter: np.ndarray) -> str:
+    def _fault(self, source: GraphSource, request: LoweringRequest, missing: np.ndarray) -> str:
         """Returns the fault of the graphs of sequences that lack `missing` units; "" without a fault."""
         graph = told_apart(build_graph(source, request))
-        long, exists = self._graph, self._before_end[:, np.newaxis] >= shorter
-        ids = np.flatnonzero(~self._is_beyond(graph, shorter))
+        long, exists = self._graph, self._before_end[:, np.newaxis] >= missing
+        ids = np.flatnonzero(~self._is_beyond(graph, missing))
         ends = np.searchsorted(graph.node[ids], np.arange(len(long.node_names) + 1)).tolist()
         cells, which = self._cells_of(graph, ids, ends), graph.indexes[ids, N]
         if (cells < 0).any() or not exists[cells, which].all():
@@ -191,7 +191,7 @@ class RaggedFamily:
         has_more = len(ids) < exists.sum()
         if has_more and self._mixes_rows:
             return "shorter sequences need fewer rows before their end, and all rows together make a difference"
-        id_of_cell = np.full((long.num_cindexes + 1, len(shorter)), -1, dtype=np.int32)  # the last for slots not in use
+        id_of_cell = np.full((long.num_cindexes + 1, len(missing)), -1, dtype=np.int32)  # the last for slots not in use
         id_of_cell[cells, which] = ids
         for node, name in enumerate(long.node_names):
             own = slice(ends[node], ends[node + 1])
@@ -223,7 +223,7 @@ class RaggedFamily:
                 cells[first:end] = self._graph.cindex_ids(node, indexes)
         return cells
 
-    def _is_beyond(self, graph: ComputationGraph, shorter: np.ndarray) -> np.ndarray:
+    def _is_beyond(self, graph: ComputationGraph, missing: np.ndarray) -> np.ndarray:
         """Returns a mask of given cindexes later than the inputs of the longer request, shortened alike, would be."""
         always = np.full(self._units, ALWAYS)
         ends = np.array([self._ends.get(name, always) for name in graph.node_names])
@@ -297,9 +297,9 @@ def _side_by_side(requests: Sequence[LoweringRequest]) -> LoweringRequest:
     return replace(requests[0], inputs=inputs, outputs=outputs)
 
 
-def _key(shorter: int, request: LoweringRequest) -> tuple[int, ...]:
-    """Returns what sequences of one key have in common: how much shorter they are, and their numbers of rows."""
-    return shorter, *(len(rows.indexes) for rows in (*request.inputs, *request.outputs))
+def _key(missing: int, request: LoweringRequest) -> tuple[int, ...]:
+    """Returns what sequences of one key have in common: how many units they lack, and their numbers of rows."""
+    return missing, *(len(rows.indexes) for rows in (*request.inputs, *request.outputs))
 
 
 def _recurrent_steps(

@@ -100,10 +100,10 @@ class KernelOrders:
     def _grid(self, number: int, entry: RaggedEntry) -> Grid | None:
         """Returns the rows of a kernel that wants rows of equal sequences in the order that they have; else None."""
         if self._grids is None:
-            kept = self.ragged.grids
-            if len(kept) >= _MOST_GRIDS:
+            key, kept = (self.fewest, len(self.numbers)), self.ragged.grids
+            if key not in kept and len(kept) >= _MOST_GRIDS:
                 kept.pop(next(iter(kept)), None)
-            self._grids = kept.setdefault((self.fewest, len(self.numbers)), {})
+            self._grids = kept.setdefault(key, {})
         if number not in self._grids:
             self._grids[number] = self._made_grid(entry)
         return self._grids[number]
