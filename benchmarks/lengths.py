@@ -128,11 +128,15 @@ def uneven(request: ComputationRequest, lengths: Sequence[int]) -> ComputationRe
 def measure_uneven(folder: Path, name: str, sequences: int, train: bool, count: int) -> tuple[str, ...]:
     """Requests for sequences of ever new sets of lengths, with programs from a cache and compiled for each set."""
     nnet, cache, rng = read_network(folder / name, train=train), ComputationCache(), np.random.default_rng(1)
-    times = []
-    for _ in range(count):
+    times, kept, requests = [], list[NnetComputer](), list[ComputationRequest]()
+    for _ in range(count + 1):
         lengths = rng.integers(SHORTEST, LONGEST + 1, size=sequences).tolist()
-        request = uneven(request_for(nnet, Case(name, sequences, max(lengths), train)), lengths)
-        times.append([seconds_of(make, nnet, request) for make in (compiled, cache.compile)])
+        requests.append(uneven(request_for(nnet, Case(name, sequences, max(lengths), train)), lengths))
+    seconds_of(cache.compile, nnet, requests[0], kept)
+    for before, request in itertools.pairwise(requests):
+        # From the cache a new set, and it again after another one.
+        new, _, known = (seconds_of(cache.compile, nnet, each, kept) for each in (request, before, request))
+        times.append([seconds_of(compiled, nnet, request), new, known])
     middle = [[median(each[way][part] for each in times) for part in (0, 1)] for way in (0, 1)]
     return (
         f"{name} {sequences} x {SHORTEST} to {LONGEST}{' training step' if train else ''}",
@@ -140,6 +144,7 @@ def measure_uneven(folder: Path, name: str, sequences: int, train: bool, count: 
         *(f"{middle[way][0] * 1e3:.0f}" for way in (0, 1)),
         *(f"{middle[way][1] * 1e3:.0f}" for way in (0, 1)),
         *(f"{middle[way][0] / middle[way][1]:.2f}" for way in (0, 1)),
+        f"{median(sum(each[1]) for each in times) / median(sum(each[2]) for each in times):.2f}",
     )
 
 
@@ -357,10 +362,10 @@ def main(folder: Path, count: int, utterances: int, steps: int, minibatches: int
     Console(width=170).print(table)
     columns = (
         *("request", "compiled + restricted", "compiled, ms", "from cache, ms", "run, ms", "run from cache, ms"),
-        *("compiled / run", "from cache / run"),
+        *("compiled / run", "from cache / run", "new / known"),
     )
     table = Table(*columns, title="Ever new sets of lengths, made and linked, medians", box=None)
-    for name, train in itertools.product(("tdnnf_small", "blstm"), (False, True)):
+    for name, train in itertools.product(("tdnnf_small", "tdnn_lstm", "blstm"), (False, True)):
         table.add_row(*measure_uneven(folder.resolve(), name, 8, train, max(3, count // 4)))
     Console(width=170).print(table)
     columns = ("work", "programs made", "new, ms", "seen again, ms", "torch.nn, ms", "new / again", "new / torch.nn")

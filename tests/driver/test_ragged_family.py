@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
 import nnet3
-from nnet3.engine.driver import compile_task
+from nnet3.engine.driver import compile_task, ragged_family
 from nnet3.engine.driver.proving import PROVE
+from nnet3.engine.driver.ragged_family import RaggedFamily
+from nnet3.engine.driver.task import rounded_up
+from nnet3.engine.families import restriction
+from nnet3.engine.families.precomputed import KernelRules
+from nnet3.engine.ir.checker import check_computation
 from nnet3.engine.ir.commands import Repeat
 from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.lowering import continuation
 from nnet3.engine.runtime import plan_of
-from nnet3.errors import RequestError
+from nnet3.errors import ComputationCheckError, RequestError
+from nnet3.model.requests import nnet_source
 from tests.driver.ragged_requests import LENGTHS, compare, ragged_request
 from tests.effort import EFFORT, at_night, draws, nightly
 from tests.families.networks import BLSTM, POOLING, TDNN
@@ -97,6 +107,121 @@ def test_one_program_serves_all_lengths() -> None:
     more = cache.counts.compiled - compiled[0], cache.counts.continued - compiled[1]
     assert (cache.counts.restricted, more) == (4, (0, 1))  # one more for four sequences
     assert cache.refusals == []
+
+
+#: Inner rows are there for outputs 9 frames away, and in the second network are another thing where frames are missing.
+WIDE = """
+    input-node name=input dim=3
+    component name=a type=AffineComponent input-dim=3 output-dim=3
+    component-node name=a component=a input=input
+    output-node name=output input=Sum(Offset(a, -9), Offset(a, 9))
+"""
+FAILING = """
+    input-node name=input dim=3
+    component name=a type=AffineComponent input-dim=3 output-dim=3
+    component-node name=a component=a input=Failover(Offset(input, 4), input)
+    output-node name=output input=Sum(a, IfDefined(Offset(a, -12)))
+"""
+
+
+def faults(config: str, lengths: Sequence[int], step: int, **how: Any) -> tuple[list[str], list[str]]:
+    """What is found in the graph of each length that ends earlier, and in that which stands for it."""
+    nnet, cache = nnet3.Nnet.from_config(config, seed=1), nnet3.ComputationCache()
+    cache.compile(nnet, ragged_request(nnet, lengths, step, **how))
+    (family,) = [each for each in cache._ragged.values() if isinstance(each, RaggedFamily)]
+    source, found = nnet_source(nnet), list[list[str]]()
+    for as_asked in (True, False):
+        found.append([])
+        for units in range(rounded_up(max(lengths)) * step // family._granularity):
+            time = units * family._granularity
+            time = time if as_asked else family._ends_alike.alike(source, time)
+            at = np.array([time // family._granularity])
+            found[-1].append(family._fault(source, family._ending(time), at))
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("train", [False, True])
+@pytest.mark.parametrize(
+    ("config", "lengths", "step", "margin"),
+    [
+        (TDNN, [60, 50, 33], 1, 4),
+        (BLSTM, [60, 50, 33], 1, 0),
+        (BLSTM, [40, 31, 28], 3, 0),
+        (POOLING, [20, 17, 9], 5, 30),
+        (WIDE, [60, 50, 33], 1, 9),
+        (FAILING, [60, 50, 33], 1, 0),
+        (FAILING, [60, 50, 33], 1, 4),
+    ],
+)
+def test_what_is_found_for_a_length_is_found_for_those_alike(
+    config: str, lengths: list[int], step: int, margin: int, *, train: bool
+) -> None:
+    found, alike = faults(config, lengths, step, margin=margin, train=train)
+    assert found == alike
+
+
+@pytest.mark.parametrize(
+    ("config", "margin", "needed"),
+    [
+        (WIDE, 9, "_missing"),  # how short sequences may be
+        (FAILING, 0, "_zone_of_rules"),  # how far before the end of the longest one others must end
+    ],
+)
+def test_alike_are_fewer_than_all(config: str, margin: int, needed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without one of the conditions some length is taken for another one."""
+    if needed == "_missing":
+        monkeypatch.setattr(continuation, "_missing", lambda *_: -(2**20))
+    else:
+        monkeypatch.setattr(
+            continuation, "_zone_of_rules", lambda line, zone, *_: continuation._Zone(zone.first, 2**40)
+        )
+    found, alike = faults(config, [60, 50, 33], 1, margin=margin, train=True)
+    assert found != alike
+
+
+@pytest.mark.parametrize("config", [TDNN, BLSTM])
+def test_a_program_is_as_right_for_lengths_alike(config: str) -> None:
+    """Of one that is right, and of those in which a command lacks the last rows of a matrix, or of a step."""
+    nnet, cache = nnet3.Nnet.from_config(config, seed=1), nnet3.ComputationCache()
+    cache.compile(nnet, ragged_request(nnet, [90, 70, 50], margin=4))
+    (family,) = [each for each in cache._ragged.values() if isinstance(each, RaggedFamily)]
+    first, end = family._repeating
+    assert 0 < first < end < rounded_up(90)
+    program, rules = family._program, KernelRules(nnet_source(nnet))
+    slots = program.regions
+
+    def passes(shorter: int) -> bool:
+        try:
+            check_computation(restriction.restricted(program, [shorter], rules, is_lazy=False))
+        except ComputationCheckError:
+            return False
+        return True
+
+    lengths = {0, first - 1, first + 7, end, end + 1}
+    found = set[bool]()
+    (counted,) = np.nonzero(slots.last >= slots.first + 40)
+    for slot in (-1, *counted[[0, len(counted) // 2, -1]]):
+        program.regions = replace(slots, last=slots.last - 40 * (np.arange(len(slots.last)) == slot))
+        right = {each: passes(each) for each in lengths | set(map(family._checked_as, lengths))}
+        assert all(is_right == right[family._checked_as(each)] for each, is_right in right.items())
+        found |= set(right.values())
+    assert found == {False, True}
+
+
+def test_few_lengths_are_looked_up_in_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_up = list[int]()
+    real = ragged_family.RaggedFamily._fault
+
+    def fault(self: RaggedFamily, source: Any, request: Any, shorter: np.ndarray) -> str:
+        looked_up.extend(shorter.tolist())
+        return real(self, source, request, shorter)
+
+    monkeypatch.setattr(ragged_family.RaggedFamily, "_fault", fault)
+    nnet, cache = nnet3.Nnet.from_config(TDNN, seed=1), nnet3.ComputationCache()
+    for longest in range(60, 30, -5):
+        cache.compile(nnet, ragged_request(nnet, [longest, longest - 1, longest - 3, longest - 4], margin=4))
+    assert cache.counts.restricted == 6
+    assert len(looked_up) <= 12, "of 24"
 
 
 @pytest.mark.parametrize(("config", "train"), [(TDNN, False), (TDNN, True), (BLSTM, True)])

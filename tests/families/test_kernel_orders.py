@@ -11,6 +11,7 @@ from nnet3.engine.driver.ragged_family import RaggedFamily
 from nnet3.engine.families.kernel_orders import KernelOrders
 from nnet3.engine.families.precomputed import KernelRules
 from nnet3.engine.families.ragged_rows import NEVER
+from nnet3.engine.ir.program_tables import KernelRows
 from nnet3.model.requests import nnet_source
 from tests.driver.ragged_requests import compare, ragged_request
 
@@ -22,11 +23,24 @@ CONFIG = """
 """
 
 
+PICTURES = """
+    input-node name=input dim=6
+    component name=conv type=TimeHeightConvolutionComponent num-filters-in=2 num-filters-out=2 \
+        height-in=3 height-out=3 height-offsets=-1,0,1 time-offsets=-1,0,1 required-time-offsets=0
+    component-node name=conv component=conv input=input
+    output-node name=output input=conv
+"""
+
+
 @pytest.fixture(scope="module")
 def family() -> tuple[nnet3.Nnet, RaggedFamily]:
+    return family_of(CONFIG)
+
+
+def family_of(config: str, *, train: bool = False) -> tuple[nnet3.Nnet, RaggedFamily]:
     """A convolution over time, for sequences of all lengths."""
-    nnet, cache = nnet3.Nnet.from_config(CONFIG, seed=1), nnet3.ComputationCache()
-    compare(nnet, ragged_request(nnet, [20, 17, 3], margin=1), cache)
+    nnet, cache = nnet3.Nnet.from_config(config, seed=1), nnet3.ComputationCache()
+    compare(nnet, ragged_request(nnet, [20, 17, 13, 3], margin=1, train=train), cache)
     (found,) = [each for each in cache._ragged.values() if isinstance(each, RaggedFamily)]
     return nnet, found
 
@@ -52,6 +66,19 @@ def test_a_grid_has_all_sequences_at_all_times(family: tuple[nnet3.Nnet, RaggedF
         assert (is_padding[1:] >= is_padding[:-1]).all(), "what has ended does not begin again"
         assert is_padding.sum(axis=0).tolist() == [0, 2, 5]
         assert ((wanted.rows < 0) == is_padding.ravel()).all()
+
+
+@pytest.mark.parametrize("config", [CONFIG, PICTURES])
+@pytest.mark.parametrize("shorter", [[4, 6, 9], [0, 0, 3], [2, 17], [5, 5, 5, 11], [1]])
+def test_a_kernel_is_given_what_it_precomputes_of_the_rows(config: str, shorter: list[int]) -> None:
+    found = orders(family_of(config, train=True), shorter)
+    for number, entry in enumerate(found.ragged.entries):
+        if entry is not None:
+            made = found.precomputed(number)
+            sides = (found.renumbered(each.indexes) for each in found.wanted[number])
+            expected = found.rules.precompute(KernelRows(entry.node, entry.runs_backward, *sides))
+            assert made.keys() == expected.keys()
+            assert all(np.array_equal(made[name], expected[name]) for name in made)
 
 
 def test_sequences_of_one_length_are_in_order(family: tuple[nnet3.Nnet, RaggedFamily]) -> None:

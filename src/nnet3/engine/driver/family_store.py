@@ -332,11 +332,9 @@ def _member_of(rows: Continued, k: int, task: CompileTask, own: Sequence[np.ndar
 
 
 def _is_far(series: LengthSeries, task: CompileTask) -> bool:
-    """True for a recurrence serving many lengths, or a recurrence long enough for its family to compile faster."""
-    return (
-        (task.serves_shorter or series.k >= _FAR)
-        and series.increment[T] > 0
-        and any(structure_of(task.lowered_from()[0]).is_recurrent)
+    """True for a task serving many lengths, or a recurrence long enough for its family to compile faster."""
+    return series.increment[T] > 0 and (
+        task.serves_shorter or (series.k >= _FAR and any(structure_of(task.lowered_from()[0]).is_recurrent))
     )
 
 

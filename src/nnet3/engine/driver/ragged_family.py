@@ -16,8 +16,9 @@ change even zero derivatives.)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -34,6 +35,7 @@ from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.program_tables import MatrixInfo
 from nnet3.engine.lowering import build_graph, schedule
 from nnet3.engine.lowering.class_members import told_apart
+from nnet3.engine.lowering.continuation import EarlierEnds
 from nnet3.engine.lowering.graph import ComputationGraph
 from nnet3.engine.lowering.source import GraphSource, LoweringRequest, NodeKind, RequestedRows
 from nnet3.engine.lowering.structure import structure_of
@@ -49,8 +51,9 @@ class RaggedFamily:
         self._graph = build_graph(source, one)
         if self._graph.all_samples:
             raise NotRaggedError("a node looks at all rows at once")
+        self._granularity, self._ending = relation.granularity, partial(_ending_earlier, one, relation.lasting)
         times = range(relation.granularity, relation.period + 1, relation.granularity)
-        shorter = [build_graph(source, _ending_earlier(one, relation, time)) for time in times]
+        shorter = [build_graph(source, self._ending(time)) for time in times]
         self._period, self._units = relation.period, len(times)
         learns = request.needs_backward or request.store_component_stats
         #: Rows that nobody needs would make a difference to others, or to what is learned.
@@ -69,12 +72,27 @@ class RaggedFamily:
                     raise NotRaggedError(f"{name} ends later in some shorter sequences")
                 rows = slice(*self._graph.first[node : node + 2].tolist())
                 self._before_end[rows] = self._units_before_end(name, of_graphs[0])
-        self._program = RaggedProgram(program, self._distances, _recurrent_steps(source, build_graph(source, request)))
+        self._program = RaggedProgram(program, self._distances, _recurrent_steps(source, request))
         self._program.locate_entries(KernelRules(source))
-        self._checked = CheckedLengths(self._program)
+        rows, added = self._program.rows.before_end, 0
+        series = None if program.member is None else relation.longer.series()
+        if program.member is not None and series is not None:
+            added = program.member.k * series.increment[T] // relation.granularity
+        #: The units that sequences may lack to end among the periods that the smallest program lacks.
+        self._repeating = 1 + int(rows[rows < ALWAYS].max(initial=-1)) - added, added
+        self._checked = CheckedLengths(self._program, self._checked_as)
         self._late: set[int] = set()  # nodes that are computed for some time beyond their end
         self._check_rows_of_kernels()
+        self._ends_alike = EarlierEnds(self._ending, relation.period)
         self._known: dict[tuple[int, ...], str] = {}  # why sequences have other graphs, "" if they have not
+
+    def _checked_as(self, missing: int) -> int:
+        """Returns the fewest units that a sequence may lack for the program to do the same at its end.
+
+        The program is the smallest of its family with periods in addition, which are alike.
+        """
+        first, end = self._repeating
+        return first + (missing - first) % self._units if first <= missing <= end else missing
 
     def _distances(self, info: MatrixInfo) -> np.ndarray:
         """Returns how many units before the end of its node each row of a matrix lies."""
@@ -135,30 +153,45 @@ class RaggedFamily:
         keys = list(zip(relation.missing, *(count.tolist() for count in counts), strict=True))
         new = {key: number for key, number in zip(keys, relation.numbers, strict=True) if key not in self._known}
         if new:
-            missing = dict(zip(relation.numbers, relation.missing, strict=True))
-            numbers = sorted(new.values())
-            source, request = task.lowered_from()
-            fault = self._fault(source, _of_sequences(request, numbers), numbers, [missing[n] for n in numbers])
-            self._known |= dict.fromkeys(new, fault)
+            self._look_up(new, *task.lowered_from())
         for key in keys:
             if self._known[key]:
                 raise NotRaggedError(self._known[key])
 
-    def _fault(
-        self, source: GraphSource, request: LoweringRequest, numbers: Sequence[int], missing: Sequence[int]
-    ) -> str:
+    def _look_up(self, new: Mapping[tuple[int, ...], int], source: GraphSource, request: LoweringRequest) -> None:
+        """Find the faults of sequences by how many units they lack and how many rows they have.
+
+        A sequence that ends as the longer one does is looked at as the longest one of which the same is found.
+        """
+        alike, asked = dict(zip(new, new, strict=True)), dict[tuple[int, ...], LoweringRequest]()
+        for key, number in new.items():
+            own = self._ending(key[0] * self._granularity)
+            if _key(key[0], own) == key:
+                time = self._ends_alike.alike(source, key[0] * self._granularity)
+                own = self._ending(time)
+                alike[key] = _key(time // self._granularity, own)
+            else:
+                own = _of_sequences(request, [number])
+            asked[alike[key]] = own
+        asked = {key: own for key, own in asked.items() if key not in self._known}
+        if asked:
+            fault = self._fault(source, _side_by_side(list(asked.values())), np.array([key[0] for key in asked]))
+            self._known |= dict.fromkeys(asked, fault)
+        self._known |= {key: self._known[alike[key]] for key in new}
+
+    def _fault(self, source: GraphSource, request: LoweringRequest, missing: np.ndarray) -> str:
         """Returns the fault of the graphs of sequences that lack `missing` units; "" without a fault."""
         graph = told_apart(build_graph(source, request))
-        long, exists = self._graph, self._before_end[:, np.newaxis] >= np.array(missing, dtype=np.int64)
-        ids = np.flatnonzero(~self._is_beyond(graph, np.array(numbers), np.array(missing, dtype=np.int64)))
+        long, exists = self._graph, self._before_end[:, np.newaxis] >= missing
+        ids = np.flatnonzero(~self._is_beyond(graph, missing))
         ends = np.searchsorted(graph.node[ids], np.arange(len(long.node_names) + 1)).tolist()
-        cells, which = self._cells_of(graph, ids, ends), np.searchsorted(numbers, graph.indexes[ids, N])
+        cells, which = self._cells_of(graph, ids, ends), graph.indexes[ids, N]
         if (cells < 0).any() or not exists[cells, which].all():
             return "what shorter sequences need does not end where they do"
         has_more = len(ids) < exists.sum()
         if has_more and self._mixes_rows:
             return "shorter sequences need fewer rows before their end, and all rows together make a difference"
-        id_of_cell = np.full((long.num_cindexes + 1, len(numbers)), -1, dtype=np.int32)  # the last for slots not in use
+        id_of_cell = np.full((long.num_cindexes + 1, len(missing)), -1, dtype=np.int32)  # the last for slots not in use
         id_of_cell[cells, which] = ids
         for node, name in enumerate(long.node_names):
             own = slice(ends[node], ends[node + 1])
@@ -190,11 +223,11 @@ class RaggedFamily:
                 cells[first:end] = self._graph.cindex_ids(node, indexes)
         return cells
 
-    def _is_beyond(self, graph: ComputationGraph, numbers: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    def _is_beyond(self, graph: ComputationGraph, missing: np.ndarray) -> np.ndarray:
         """Returns a mask of given cindexes later than the inputs of the longer request, shortened alike, would be."""
         always = np.full(self._units, ALWAYS)
         ends = np.array([self._ends.get(name, always) for name in graph.node_names])
-        periods, units = np.divmod(missing[np.searchsorted(numbers, graph.indexes[:, N])], self._units)
+        periods, units = np.divmod(missing[graph.indexes[:, N]], self._units)
         last = ends[graph.node, units] - self._period * periods
         return np.asarray(graph.is_input & (graph.indexes[:, T] > last))
 
@@ -212,7 +245,7 @@ def program_of_frames(task: CompileTask, program: NnetComputation, length: int) 
 
     source, request = task.lowered_from()
     graph = build_graph(source, request)
-    ragged = RaggedProgram(program, distances, _recurrent_steps(source, graph))
+    ragged = RaggedProgram(program, distances, _recurrent_steps(source, request, graph))
     for (name, does, _, _), found in ragged.operands.rows_of_kernels(apart=True).items():
         expected = found[:0]
         if name in graph.node_names:
@@ -249,11 +282,33 @@ def _of_sequences(request: LoweringRequest, numbers: Sequence[int]) -> LoweringR
     return replace(request, inputs=list(map(cut, request.inputs)), outputs=list(map(cut, request.outputs)))
 
 
-def _recurrent_steps(source: GraphSource, graph: ComputationGraph) -> dict[str, list[IndexTable]]:
+def _side_by_side(requests: Sequence[LoweringRequest]) -> LoweringRequest:
+    """Returns the request for the sequences of requests for one sequence each, as sequences 0, 1, ...."""
+
+    def joined(all_rows: tuple[RequestedRows, ...]) -> RequestedRows:
+        indexes = np.concatenate([rows.indexes for rows in all_rows])
+        indexes[:, N] = np.repeat(np.arange(len(all_rows)), [len(rows.indexes) for rows in all_rows])
+        return replace(all_rows[0], indexes=indexes)
+
+    inputs, outputs = (
+        list(map(joined, zip(*sides, strict=True)))
+        for sides in zip(*((each.inputs, each.outputs) for each in requests), strict=True)
+    )
+    return replace(requests[0], inputs=inputs, outputs=outputs)
+
+
+def _key(missing: int, request: LoweringRequest) -> tuple[int, ...]:
+    """Returns what sequences of one key have in common: how many units they lack, and their numbers of rows."""
+    return missing, *(len(rows.indexes) for rows in (*request.inputs, *request.outputs))
+
+
+def _recurrent_steps(
+    source: GraphSource, request: LoweringRequest, graph: ComputationGraph | None = None
+) -> dict[str, list[IndexTable]]:
     """Returns the rows of each step of the kernels in recurrences, by the name of the node."""
     result: dict[str, list[IndexTable]] = {}
     if any(structure_of(source).is_recurrent):
-        made = schedule(source, graph)
+        made = schedule(source, graph or build_graph(source, request))
         for epoch in made.epoch_steps:
             for step in made.steps[epoch.first : epoch.end] if epoch.is_recurrent else ():
                 if made.nodes[step.node].kind is NodeKind.KERNEL:
@@ -265,9 +320,9 @@ def _times_of(graph: ComputationGraph, node: int) -> np.ndarray:
     return graph.indexes[graph.first[node] : graph.first[node + 1], T].astype(np.int64)
 
 
-def _ending_earlier(request: LoweringRequest, relation: RaggedRelation, time: int) -> LoweringRequest:
+def _ending_earlier(request: LoweringRequest, lasting: frozenset[str], time: int) -> LoweringRequest:
     def cut(rows: RequestedRows) -> RequestedRows:
-        if rows.name in relation.lasting:
+        if rows.name in lasting:
             return rows
         times = rows.indexes[:, T]
         return replace(rows, indexes=rows.indexes[times <= times.max() - time])

@@ -5,16 +5,20 @@ A convolution over time wants its rows on a grid: times by sequences, with paddi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from nnet3.base.index import NO_TIME, IndexTable, N, T, X, distinct, find_rows
+from nnet3.base.index import NO_TIME, IndexTable, N, T, X, find_rows
 from nnet3.engine.families.precomputed import Entry, KernelRules
 from nnet3.engine.families.ragged_program import RaggedProgram
-from nnet3.engine.families.ragged_regions import SideRows, UnlikeOperand
+from nnet3.engine.families.ragged_regions import RaggedEntry, SideRows, UnlikeOperand
 from nnet3.engine.families.ragged_rows import NotRaggedError
 from nnet3.engine.ir.program_tables import KernelRows
+from nnet3.engine.lowering.source import PADDING
+
+_MOST_GRIDS = 64  # lengths and numbers of sequences for which grids are kept
 
 
 class WantedRows(NamedTuple):
@@ -30,6 +34,18 @@ class RowOrder(NamedTuple):
     indexes: IndexTable
     to_wanted: int
     to_existing: int
+
+
+class Grid(NamedTuple):
+    """The rows of a kernel with an order of its own, where all sequences are as long as the longest.
+
+    `sides`: inputs and outputs. `first`: the number of the first row of each image (n, x) of the outputs, among all
+    indexes. `entry`: what the kernel precomputes of the rows.
+    """
+
+    sides: tuple[WantedRows, WantedRows]
+    first: np.ndarray
+    entry: Mapping[str, np.ndarray]
 
 
 class KernelOrders:
@@ -54,6 +70,7 @@ class KernelOrders:
         self.wanted: dict[int, tuple[WantedRows, WantedRows]] = {}  # by entry, as inputs and outputs
         self.tables: list[np.ndarray] = []
         self._orders: dict[tuple[int, bytes], RowOrder | None] = {}
+        self._grids: dict[int, Grid | None] | None = None
 
     def precomputed(self, number: int) -> Entry:
         """Returns a precomputed entry for the existing rows, in the kernel's order."""
@@ -62,27 +79,52 @@ class KernelOrders:
         if entry is None:
             return None
         sides = entry.inputs, entry.outputs
+        if entry.orders_rows:
+            grid = self._grid(number, entry)
+            if grid is not None and self.exists[grid.first].all():
+                # All sequences at all times: so are some, with padding in the place of the others.
+                wanted = [self._padded(side, rows.start) for side, rows in zip(grid.sides, sides, strict=True)]
+                self.wanted[number] = wanted[0], wanted[1]
+                padding = [np.flatnonzero(each.rows < 0) for each in wanted]
+                return {**grid.entry, **dict(zip(PADDING, padding, strict=True))}
         wanted = [self._existing(rows) for rows in sides]
         if not len(wanted[1].indexes):
             return None
         if entry.orders_rows:
-            masks = [self._times_left(rows) for rows in sides]
-            key, in_order = (number, self.fewest, len(self.numbers)), self.ragged.in_order
-            if key not in in_order:
-                full = [rows.indexes[mask] for rows, mask in zip(sides, masks, strict=True)]
-                arranged = self.rules.arrange(entry.node, full[0], full[1])
-                # A kernel that gives back what it is given has no order of its own, and takes no padding.
-                in_order[key] = arranged[1] is not full[1] and all(map(np.array_equal, full, arranged))
-            images = [_num_images(each) for each in (sides[1].indexes[masks[1]], wanted[1].indexes)]
-            if in_order[key] and images[0] == images[1]:
-                # All sequences at all times: so are some, with padding in the place of the others.
-                wanted = [self._padded(rows, mask) for rows, mask in zip(sides, masks, strict=True)]
-            else:
-                arranged = self.rules.arrange(entry.node, wanted[0].indexes, wanted[1].indexes)
-                wanted = list(map(_arranged, wanted, arranged))
+            arranged = self.rules.arrange(entry.node, wanted[0].indexes, wanted[1].indexes)
+            wanted = list(map(_arranged, wanted, arranged))
             self.wanted[number] = wanted[0], wanted[1]
         inputs, outputs = (self.renumbered(each.indexes) for each in wanted)
         return self.rules.precompute(KernelRows(entry.node, entry.runs_backward, inputs, outputs))
+
+    def _grid(self, number: int, entry: RaggedEntry) -> Grid | None:
+        """Returns the rows of a kernel that wants rows of equal sequences in the order that they have; else None."""
+        if self._grids is None:
+            key, kept = (self.fewest, len(self.numbers)), self.ragged.grids
+            if key not in kept and len(kept) >= _MOST_GRIDS:
+                kept.pop(next(iter(kept)), None)
+            self._grids = kept.setdefault(key, {})
+        if number not in self._grids:
+            self._grids[number] = self._made_grid(entry)
+        return self._grids[number]
+
+    def _made_grid(self, entry: RaggedEntry) -> Grid | None:
+        assert self.rules is not None
+        sides = [self._of_equal(rows) for rows in (entry.inputs, entry.outputs)]
+        full = [side.indexes for side in sides]
+        arranged = self.rules.arrange(entry.node, full[0], full[1])
+        # A kernel that gives back what it is given has no order of its own, and takes no padding.
+        if not len(full[1]) or arranged[1] is full[1] or not all(map(np.array_equal, full, arranged)):
+            return None
+        made = self.rules.precompute(KernelRows(entry.node, entry.runs_backward, full[0], full[1]))
+        if made is None or not made.keys() >= set(PADDING):
+            return None
+        t, x = full[1][:, T], full[1][:, X]
+        xs, number = np.unique(x, return_inverse=True)
+        begins = np.full(len(xs), np.iinfo(t.dtype).max, t.dtype)
+        np.minimum.at(begins, number.reshape(-1), t)
+        first = sides[1].rows[t == begins[number.reshape(-1)]]
+        return Grid((sides[0], sides[1]), entry.outputs.start + first, made)
 
     def _exist(self, rows: SideRows) -> np.ndarray:
         """Returns a mask of the existing rows; all rows without samples exist."""
@@ -94,17 +136,18 @@ class KernelOrders:
         exists = self._exist(rows)
         return WantedRows(rows.indexes[exists], np.flatnonzero(exists))
 
-    def _times_left(self, rows: SideRows) -> np.ndarray:
-        """Returns a mask of the rows of remaining sequences, at times at which the longest sequence has rows."""
+    def _of_equal(self, rows: SideRows) -> WantedRows:
+        """Returns the rows of the remaining sequences, if all were as long as the longest."""
         own = slice(rows.start, rows.start + len(rows.indexes))
         is_left = self.ragged.rows.n[own] < len(self.numbers)
-        return np.asarray(is_left & (self.ragged.rows.before_end[own] >= self.fewest))
+        chosen = np.flatnonzero(is_left & (self.ragged.rows.before_end[own] >= self.fewest))
+        return WantedRows(rows.indexes[chosen], chosen)
 
-    def _padded(self, rows: SideRows, mask: np.ndarray) -> WantedRows:
-        """Returns the rows of a mask, with padding for missing rows."""
-        exists, indexes = self._exist(rows)[mask], rows.indexes[mask]
+    def _padded(self, side: WantedRows, start: int) -> WantedRows:
+        """Returns the rows with padding for missing rows."""
+        exists, indexes = self.exists[start + side.rows], side.indexes.copy()
         indexes[~exists, T] = NO_TIME
-        return WantedRows(indexes, np.where(exists, np.flatnonzero(mask), -1))
+        return WantedRows(indexes, np.where(exists, side.rows, -1))
 
     def order(self, region: int, wanted: WantedRows, *, is_read: bool) -> RowOrder | None:
         """Returns the order that brings the rows of a region into a kernel's order; None for rows already in order."""
@@ -154,11 +197,6 @@ def _arranged(existing: WantedRows, indexes: IndexTable) -> WantedRows:
     """Returns rows in the order of `indexes`, which may have padding."""
     found = find_rows(existing.indexes, indexes)
     return WantedRows(indexes, np.where(found >= 0, existing.rows[found], -1))
-
-
-def _num_images(rows: IndexTable) -> int:
-    """Returns how many pairs (n, x) rows have."""
-    return len(distinct((rows[:, N].astype(np.int64) << 32) + rows[:, X]))
 
 
 def _is_range(rows: np.ndarray) -> bool:

@@ -8,7 +8,7 @@ the program has sequences; after a few checks all lengths are known.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from nnet3.engine.families.precomputed import KernelRules
 from nnet3.engine.families.ragged_program import RaggedProgram
@@ -22,8 +22,9 @@ from nnet3.errors import ComputationCheckError, RequestError
 class CheckedLengths:
     """A ragged program, and the lengths checked for it."""
 
-    def __init__(self, program: RaggedProgram) -> None:
-        self.program = program
+    def __init__(self, program: RaggedProgram, alike: Callable[[int], int] = int) -> None:
+        """`alike`: from a length to one for which the program is as right, the same for all lengths alike."""
+        self.program, self._alike = program, alike
         self._known: set[int] = set()
         self._looks_ahead = True
 
@@ -34,12 +35,12 @@ class CheckedLengths:
         until a length is wrong. Where kernels want their rows in an order of their own, the first program of each
         variant is checked too. `rules`: see `restricted`.
         """
-        new = set(missing) - self._known
+        new = set(map(self._alike, missing)) - self._known
         if new and self._looks_ahead:
-            between = [each for each in range(missing[0], missing[-1]) if each not in self._known and each not in new]
-            together = sorted([*new, *between[: self.program.num_sequences - len(new)]])
+            between = set(map(self._alike, range(missing[0], missing[-1]))) - self._known - new
+            together = sorted([*new, *sorted(between)[: self.program.num_sequences - len(new)]])
             try:
-                check_computation(restricted(self.program, together, rules))
+                check_computation(restricted(self.program, together, rules, is_lazy=False))
                 self._known.update(together)
                 new = set()
             except (ComputationCheckError, NotRaggedError, RequestError):
@@ -47,4 +48,4 @@ class CheckedLengths:
         orders_rows = any(entry is not None and entry.orders_rows for entry in self.program.entries)
         if new or (orders_rows and not computation.is_lazy):
             check_computation(computation)
-            self._known.update(missing)
+            self._known.update(map(self._alike, missing))

@@ -72,8 +72,9 @@ class RaggedProgram:
             self.operands = OperandRows(unrolled(computation), IndexRows(computation, distances, steps or {}))
         self.computation = self.operands.computation
         self.rows, versions, starts_of_commands = self.operands.rows, self.operands.versions, self.operands.starts
-        #: True where a kernel wants rows of equal sequences as they are, by entry, length and number of sequences.
-        self.in_order: dict[tuple[int, int, int], bool] = {}
+        #: What kernels with orders of their own are given if all sequences are equal: by the length, counted from the
+        #: end, and the number of sequences; then by entry (see `families.kernel_orders`).
+        self.grids: dict[tuple[int, int], dict[int, Any]] = {}
         self.entries: list[RaggedEntry | None] = [None] * len(computation.precomputed)
         for command in self.computation.commands:
             if isinstance(command, cmd.Propagate) and command.precomputed:

@@ -27,18 +27,20 @@ def restricted(
     missing: Sequence[int],
     rules: KernelRules | None = None,
     numbers: Sequence[int] | None = None,
+    *,
+    is_lazy: bool = True,
 ) -> NnetComputation:
     """Returns the program for sequences of which each lacks `missing` frames, the longest sequence first.
 
     Sequences beyond the length of `missing` have no rows. `rules`: the rules of kernels that precompute anything.
-    `numbers`: the n of each sequence, by default 0, 1, ....
+    `numbers`: the n of each sequence, by default 0, 1, .... `is_lazy`: it may be made when it is looked at.
     """
     number_of_n = np.arange(len(missing)) if numbers is None else np.array(numbers)
 
     def made() -> Restriction:
         return Restriction(ragged, ragged.counted(missing), number_of_n, missing[0], rules)
 
-    return made().program(lambda: made().program())
+    return made().program((lambda: made().program()) if is_lazy else None)
 
 
 class Restriction:

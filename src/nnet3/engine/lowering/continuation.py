@@ -20,6 +20,9 @@ Sweeps see a part of time. Where rows depend on rows beyond the edge of the part
 computable and used if everything beyond were available. The computable rows lie between the two answers. Needed rows
 use equal slots in the two answers, or `Sweeps.run` would have looked further.
 
+Where the zones between b and a are longer than the rules ask for, periods can be taken out as well, by the same
+argument: so much is *spare*, and shorter requests follow too. `EarlierEnds` makes use of it.
+
 A node that adds x(t - 20), where there is such a frame, to x(t) does not do so within 16 frames, and 41 are needed
 for a frame that adds and is added:
 
@@ -30,7 +33,7 @@ for a frame that adds and is added:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -54,18 +57,75 @@ def frames_missing(short: Case, long: Case, period: int) -> int | None:
     `period`: the frames by which the second request is longer than the first; 0 for more sequences of equal lengths.
     None for requests that are not alike, and for requests that tell nothing at any length.
     """
-    if period and any(rules.period is None or period % rules.period for rules, _ in (short, long)):
+    if period and not all(_repeats(rules, period) for rules, _ in (short, long)):
         return None
     one, other = _History(*short), _History(*long)
     if one.outline != other.outline:
         return None
-    lines = [(*pair, _zone(*pair, period)) for pair in zip(one.lines, other.lines, strict=True)]
-    zones = [zone for _, _, zone in lines]
+    zones = _zones(one, other, period)
     missing = max([0, *(period - (zone.end - zone.first) for zone in zones)])
     if not missing:
         limits = _zone_of_limits(short[1].deriv_times, long[1].deriv_times, period)
-        missing = max([0, *(_missing(line, zone, limits, zones, period) for line, _, zone in lines)])
+        pairs = zip(one.lines, zones, strict=True)
+        missing = max([0, *(_missing(line, zone, limits, zones, period) for line, zone in pairs)])
     return None if missing and (period == 0 or missing > _MOST_TIMES) else missing
+
+
+class EarlierEnds:
+    """Proves that two requests which end earlier than a long one differ from it in the same way.
+
+    Take the long request, and those that end s and s + P earlier, as in the proof above. Each row of the shortest at t
+    is that of the other at t, and the long one's at t, if everything at which its rules look lies before the ends of
+    the zones. It is that of the other at t + P, and the long one's at t + P, from the beginnings of the zones on, as
+    long as the long one still has its zones there. If every row of the shortest is in one case or the other, whatever
+    is found by comparing the graphs row by row is found for both or for neither.
+    """
+
+    def __init__(self, ending: Callable[[int], LoweringRequest], period: int) -> None:
+        """`ending`: the request that ends so many frames earlier than the longest."""
+        self._ending, self._period = ending, period
+        self._alike: dict[int, tuple[int, int]] = {}  # the least and the most frames that are alike, by rest
+
+    def alike(self, source: GraphRules, time: int) -> int:
+        """Returns the least time such that ending this much earlier is like ending `time` earlier."""
+        rest = time % self._period
+        if rest not in self._alike:
+            self._alike[rest] = self._find(source, rest)
+        least, most = self._alike[rest]
+        return least if least <= time <= most else time
+
+    def _find(self, source: GraphRules, rest: int) -> tuple[int, int]:
+        """Returns the least and the most time of this rest that are alike; the least is larger if none are."""
+        period, nothing = self._period, (0, -1)
+        if not _repeats(source, period):
+            return nothing
+        ends = {time: _History(source, self._ending(time)) for time in {0, period, rest, rest + period}}
+        short = ends[rest + period]
+        if any(each.outline != short.outline for each in ends.values()):
+            return nothing
+        of_longest, own = _zones(ends[period], ends[0], period), _zones(short, ends[rest], period)
+        zones = [_Zone(max(one.first, other.first), other.end) for one, other in zip(of_longest, own, strict=True)]
+        lines = list(zip(short.lines, zones, of_longest, strict=True))
+        missing = [
+            max(period - (zone.end - zone.first), _missing(line, zone, _EVERYWHERE, zones, period))
+            for line, zone, _ in lines
+        ]
+        spare = -max(missing, default=0)
+        behind = [
+            line.last + 1 - _zone_of_rules(line, known, _EVERYWHERE, of_longest).end
+            for line, zone, known in lines
+            if line.last >= zone.first
+        ]
+        periods = max([0, *(-(-each // period) for each in behind)])
+        return rest + periods * period, rest + (1 + spare // period) * period
+
+
+def _repeats(rules: GraphRules, period: int) -> bool:
+    return rules.period is not None and period % rules.period == 0
+
+
+def _zones(short: _History, long: _History, period: int) -> list[_Zone]:
+    return [_zone(*pair, period) for pair in zip(short.lines, long.lines, strict=True)]
 
 
 class _Zone(NamedTuple):
@@ -75,14 +135,18 @@ class _Zone(NamedTuple):
     end: int
 
 
+_EVERYWHERE = _Zone(-_NEVER, _NEVER)
+
+
 @dataclass(frozen=True, eq=False)
 class _Line:
-    """The states of a node: a row of numbers for each time of the node, in ascending order.
+    """The states of a node: a row of numbers for each time of the node, in ascending order; `last` is needed last.
 
     `looks`: (line, least distance, greatest distance) of every slot of the node, and of every slot of a user that
     looks at the node. `fixed`: (line, time) of slots that look at one time only.
     """
 
+    last: int
     times: npt.NDArray[np.int64]
     states: npt.NDArray[np.int64]  # (times, numbers)
     looks: list[tuple[int, int, int]]
@@ -128,7 +192,10 @@ class _History:
                     states.append(np.where(valid, moves, 0))
         rows = [np.asarray(each).reshape(grid.shape[0], -1) for each in states if each is not None]
         times = grid.times if sweeps.structure.has_samples[node] else np.zeros(1, np.int64)
-        return _Line(times, np.concatenate(rows, axis=1).astype(np.int64), looks, fixed)
+        need = sweeps.need[node]
+        needed = times[:0] if need is None else times[need.any(axis=(1, 2))]
+        last = int(needed[-1]) if len(needed) else -_NEVER
+        return _Line(last, times, np.concatenate(rows, axis=1).astype(np.int64), looks, fixed)
 
 
 def _zone(short: _Line, long: _Line, period: int) -> _Zone:
@@ -171,10 +238,9 @@ def _zone_of_limits(short: tuple[int, int] | None, long: tuple[int, int] | None,
 
 
 def _missing(line: _Line, zone: _Zone, limits: _Zone, zones: Sequence[_Zone], period: int) -> int:
-    """Returns by how many frames the zone is too short for the rules of a node, 0 if it is not."""
-    first = max([zone.first, limits.first, *(zones[other].first - least for other, least, _ in line.looks)])
-    end = min([zone.end, limits.end, *(zones[other].end - greatest for other, _, greatest in line.looks)])
-    missing = [0, *(time + 1 - zones[other].end for other, time in line.fixed)]
+    """Returns by how many frames the zone is too short for the rules of a node; negative for spare frames."""
+    first, end = _zone_of_rules(line, zone, limits, zones)
+    missing = [-_NEVER, *(time + 1 - zones[other].end for other, time in line.fixed)]
     before, inside = line.times < zone.first, (line.times >= zone.first) & (line.times < zone.end)
     behind = line.times >= zone.end
     if inside.any():
@@ -184,3 +250,11 @@ def _missing(line: _Line, zone: _Zone, limits: _Zone, zones: Sequence[_Zone], pe
     if behind.any():
         missing.append(first - int(line.times[behind][0]))
     return max(missing)
+
+
+def _zone_of_rules(line: _Line, zone: _Zone, limits: _Zone, zones: Sequence[_Zone]) -> _Zone:
+    """Returns the times at which the rules of a node look at zones alone, of its own and of others."""
+    return _Zone(
+        max([zone.first, limits.first, *(zones[other].first - least for other, least, _ in line.looks)]),
+        min([zone.end, limits.end, *(zones[other].end - greatest for other, _, greatest in line.looks)]),
+    )

@@ -35,6 +35,9 @@ import numpy as np
 from nnet3.base.index import IndexTable
 from nnet3.engine.ir.kernel import KernelInfo
 
+#: The names of the arrays in which a kernel precomputes which of its inputs and outputs are padding.
+PADDING = ("input_padding", "output_padding")
+
 
 class NodeKind(enum.Enum):
     PROVIDED = "provided"
@@ -157,7 +160,8 @@ class GraphSource(GraphRules, Protocol):
         """Named arrays that a kernel with `needs_indexes` makes of the indexes of its rows; None if none are needed.
 
         The tables are the tables after `arrange`. The inputs are the rows of the INDEXED operand, if a kernel has one;
-        for operands by ROW the inputs are the outputs.
+        for operands by ROW the inputs are the outputs. Of a kernel with `PADDING` among its arrays these alone depend
+        on which rows are padding, as long as each time and each pair (n, x) has a row that is not.
         """
 
 
