@@ -8,7 +8,8 @@ run on this machine too. What is left of the time from the first minibatch to th
 
 Several processes of torchrun on as many idle cores stand beside one that torchrun has started alone: how much faster
 they are by the clock on the wall, and what a process takes of its processor for a step, which other programs disturb
-less.
+less. Equally many steps are looked at, since natural gradient learns at each of the first ten steps, and then at every
+fourth.
 """
 
 from __future__ import annotations
@@ -124,8 +125,8 @@ def run_alone(folder: Path, settings: Path, table: Table, device: str, threads: 
     table.add_row("frames per second", f"{rows * count / (end - begin):.1f}", "")
 
 
-def be_one_of_several(settings: Path) -> None:
-    """A process of torchrun; writes (steps, seconds, processor seconds) of all steps but the first two."""
+def be_one_of_several(settings: Path, steps: int) -> None:
+    """A process of torchrun; writes the seconds, and those of the processor, of so many steps after the first two."""
     moments, original = [], TrainingRun._step
 
     def step(run: TrainingRun, *arguments: Any) -> Any:
@@ -135,16 +136,25 @@ def be_one_of_several(settings: Path) -> None:
 
     TrainingRun._step = step  # type: ignore[method-assign]
     train_model(KINDS.read(read_settings_text(str(settings))), KINDS, display=Display(Console(file=io.StringIO())))
-    taken = [last - first for first, last in zip(moments[1], moments[-1], strict=True)]
-    settings.with_suffix(f".{os.environ['RANK']}").write_text(json.dumps([len(moments) - 2, *taken]))
+    taken = [last - first for first, last in zip(moments[1], moments[1 + steps], strict=True)]
+    settings.with_suffix(f".{os.environ['RANK']}").write_text(json.dumps(taken))
 
 
-def cost_of_step(settings: Path, processes: int) -> tuple[float, float]:
+def cost_of_step(settings: Path, processes: int, steps: int) -> tuple[float, float]:
     """Seconds of a step that so many processes take together, and processor seconds of each of them."""
     launch = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-    command = [sys.executable, *launch, "-m", "benchmarks.training", "--one-of", str(settings)]
+    command = [
+        sys.executable,
+        *launch,
+        "-m",
+        "benchmarks.training",
+        "--one-of",
+        str(settings),
+        "--minibatches",
+        str(steps),
+    ]
     subprocess.run(command, check=True, capture_output=True)
-    steps, seconds, worked = (
+    seconds, worked = (
         sum(each) / processes
         for each in zip(
             *(json.loads(settings.with_suffix(f".{rank}").read_text()) for rank in range(processes)), strict=True
@@ -168,7 +178,7 @@ def main(
 ) -> None:  # fmt: skip
     """Print a table."""
     if one_of is not None:
-        be_one_of_several(one_of)
+        be_one_of_several(one_of, minibatches)
         return
     table = Table(title=f"training run, {sequences} x {frames} output frames, {threads} threads", box=None)
     for column in ("what", "measured", "wanted"):
@@ -178,7 +188,7 @@ def main(
         config = tdnnf_config(256, 64, 200) if small else tdnnf_config()
         (folder / "net.config").write_text(config)
         write_examples(
-            folder / "train.ark", Nnet.from_config(config), (minibatches + 1) * sequences * processes, frames
+            folder / "train.ark", Nnet.from_config(config), (minibatches + 2) * sequences * processes, frames
         )
         several = {f"of-{number}": number for number in dict.fromkeys((1, processes)) if processes > 1}
         for run in ("alone", *several):
@@ -187,7 +197,7 @@ def main(
             text = text.replace("train.ark", f"{folder}/train.ark").replace("net.config", f"{folder}/net.config")
             (folder / f"{run}.toml").write_text(text)
         run_alone(folder, folder / "alone.toml", table, device, threads)
-        costs = [cost_of_step(folder / f"{run}.toml", number) for run, number in several.items()]
+        costs = [cost_of_step(folder / f"{run}.toml", number, minibatches) for run, number in several.items()]
         if costs:
             (alone, worked_alone), (together, worked) = costs
             faster = processes * alone / together

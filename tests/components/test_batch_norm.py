@@ -11,7 +11,10 @@ import torch
 from nnet3 import components
 from nnet3.components import Properties
 from nnet3.model.components.batch_norm import BatchNormComponent
+from nnet3.model.components.row_sums import summed_by
+from nnet3.training.runs.process_group import ProcessGroup
 from tests.components.contract import component_contract
+from tests.runs.thread_group import in_threads
 
 CONFIGS = ["dim=6", "dim=6 block-dim=2 target-rms=0.5", "dim=6 block-dim=6 epsilon=0.2"]
 
@@ -75,6 +78,32 @@ def test_a_large_mean_does_not_spoil_the_variance() -> None:
     y, _ = create("dim=2").propagate((x + 1000).float())
     expected, _ = create("dim=2").propagate(x)
     torch.testing.assert_close(y, expected.float(), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_processes_together_normalise_as_one(config: str) -> None:
+    """Also where their means differ and are large, and where one has fewer rows, or none at all."""
+    x, g = torch.randn(2, 30, 6, dtype=torch.float64)
+    x += 1000 * torch.tensor([1, -1, 2, 0, 1, 1])
+    x[:9] += 3
+    parts = [slice(0, 9), slice(9, 30), slice(30, 30)]
+
+    def work(group: ProcessGroup) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        component, own = create(config), parts[group.rank]
+        with summed_by(group):
+            y, memo = component.propagate(x[own])
+            derivative = component.backprop(x[own], y, g[own], memo=memo)
+        component.store_stats(x[own], y, memo)
+        return y, derivative, component.stats_sum
+
+    found = in_threads(3, work)
+    alone = create(config)
+    y, memo = alone.propagate(x)
+    torch.testing.assert_close(torch.cat([part[0] for part in found]), y, rtol=1e-9, atol=1e-9)
+    derivative = alone.backprop(x, y, g, memo=memo)
+    torch.testing.assert_close(torch.cat([part[1] for part in found]), derivative, rtol=1e-9, atol=1e-9)
+    alone.store_stats(x, y, memo)
+    torch.testing.assert_close(sum(part[2] for part in found), alone.stats_sum, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("config", CONFIGS)

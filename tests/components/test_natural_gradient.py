@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import pytest
 import torch
 from torch import Tensor
 
-from nnet3.model.components.natural_gradient import OnlineNaturalGradient, add_natural_gradient
+from nnet3.model.components.natural_gradient import OnlineNaturalGradient, add_natural_gradient, restoring_scale
+from nnet3.model.components.row_sums import summed_by
+from nnet3.training.runs.process_group import ProcessGroup
+from tests.runs.thread_group import in_threads
 
 
 class DenseNaturalGradient:
@@ -113,13 +118,20 @@ def test_float32_agrees_with_float64() -> None:
         assert relative_error(x_hat * scale32, expected * scale) < 1e-4
 
 
+def _with_ones(estimate: OnlineNaturalGradient, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """X_hat of x with a column of ones appended, the column that belongs to the ones, and the scale."""
+    directions = estimate.directions(x, has_ones=True)
+    x_hat, last, norm = directions.matrix()
+    return x_hat, last, restoring_scale(torch.stack([directions.norm, norm]))
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_ones_column_is_as_if_appended(dtype: torch.dtype) -> None:
     appended, apart = OnlineNaturalGradient(8), OnlineNaturalGradient(8)
     for minibatch in range(12):
         x = random_directions(50, 20, seed=minibatch, dtype=dtype)
         expected, expected_scale = appended.precondition(torch.cat([x, torch.ones(50, 1, dtype=dtype)], dim=1))
-        x_hat, last, scale = apart.directions(x, has_ones=True).matrix()
+        x_hat, last, scale = _with_ones(apart, x)
         actual = torch.cat([x_hat, last[:, None]], dim=1)
         assert relative_error(actual * scale, expected * expected_scale) < (1e-4 if dtype == torch.float32 else 1e-10)
 
@@ -291,7 +303,7 @@ def test_one_bad_minibatch_does_not_spoil_the_estimate(value: float) -> None:
 
 def _expected_change(x: Tensor, g: Tensor, into: OnlineNaturalGradient, out: OnlineNaturalGradient) -> Tensor:
     """s1 s2 G'^T [X 1]' through the matrices themselves."""
-    x_hat, last, scale_in = into.directions(x, has_ones=True).matrix()
+    x_hat, last, scale_in = _with_ones(into, x)
     g_hat, scale_out = out.precondition(g)
     return scale_in * scale_out * g_hat.t() @ torch.cat([x_hat, last[:, None]], dim=1)
 
@@ -368,3 +380,70 @@ def test_a_state_is_taken_up_again(dtype: torch.dtype) -> None:
         found, found_scale = again.precondition(x)
         assert torch.equal(found, expected)
         assert torch.equal(found_scale, scale)
+
+
+# ---- processes that share the rows ----
+
+
+class Layer(NamedTuple):
+    """A weight with a bias, and the preconditioners of what it reads and of what comes back."""
+
+    weight: Tensor
+    bias: Tensor
+    into: OnlineNaturalGradient
+    out: OnlineNaturalGradient
+
+    @classmethod
+    def new(cls) -> Layer:
+        weight, bias = torch.zeros(5, 30, dtype=torch.float64), torch.zeros(5, dtype=torch.float64)
+        return cls(weight, bias, OnlineNaturalGradient(6), OnlineNaturalGradient(2))
+
+    def learn(self, x: Tensor, g: Tensor) -> None:
+        add_natural_gradient(self.weight, self.bias, 1.0, x, self.into, g, self.out)
+
+
+def test_processes_learn_together_what_one_does_and_exchange_little() -> None:
+    """One of them has few rows, and multiplies matrices where the other one multiplies factors."""
+    rows = [[torch.randn(60, 30, dtype=torch.float64), torch.randn(60, 5, dtype=torch.float64)] for _ in range(8)]
+
+    def work(group: ProcessGroup) -> tuple[list[Layer], list[int]]:
+        layers, exchanges, original = [Layer.new(), Layer.new()], list[int](), group.sum_
+
+        def counted(tensors: Sequence[Tensor]) -> None:
+            exchanges[-1] += 1
+            original(tensors)
+
+        group.sum_ = counted  # type: ignore[method-assign]
+        own = slice(0, 3) if group.rank else slice(3, 60)
+        for first in range(0, len(rows), 2):
+            exchanges.append(0)
+            with summed_by(group):
+                for layer, (x, g) in zip(layers, rows[first : first + 2], strict=True):
+                    layer.learn(x[own], g[own])
+        return layers, exchanges
+
+    found, alone = in_threads(2, work), [Layer.new(), Layer.new()]
+    for number, (x, g) in enumerate(rows):
+        alone[number % 2].learn(x, g)
+    for number, layer in enumerate(alone):
+        parts = [layers[number] for layers, _ in found]
+        torch.testing.assert_close(parts[0].weight + parts[1].weight, layer.weight, rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(parts[0].bias + parts[1].bias, layer.bias, rtol=1e-6, atol=1e-6)
+    assert [exchanges[1:] for _, exchanges in found] == [[2, 2, 2], [2, 2, 2]]  # sums, then eigenvectors
+
+
+def test_an_estimate_that_is_used_twice_knows_the_first_rows() -> None:
+    x = torch.randn(4, 40, 20, dtype=torch.float64)
+
+    def work(group: ProcessGroup) -> Tensor:
+        estimate, own = OnlineNaturalGradient(4), slice(0, 15) if group.rank else slice(15, 40)
+        with summed_by(group):
+            for each in x:
+                estimate.directions(each[own])
+        return estimate.state().w
+
+    alone = OnlineNaturalGradient(4)
+    for each in x:
+        alone.directions(each)
+    for w in in_threads(2, work):
+        torch.testing.assert_close(w @ w.t(), alone.state().w @ alone.state().w.t(), rtol=1e-6, atol=1e-6)

@@ -10,10 +10,12 @@ from torch import Tensor
 
 from nnet3.model.components.row_sums import (
     rows_are_divided,
+    settle_sums,
     sum_and_count,
+    sum_later_,
     sum_over_processes_,
     summed_by,
-    take_those_of_first_,
+    take_those_of_first_later_,
     whole_gradient,
 )
 
@@ -60,20 +62,71 @@ def test_it_ends_with_an_error_too() -> None:
     assert not rows_are_divided()
 
 
-def test_what_the_first_has_is_taken_by_all() -> None:
-    x, y = torch.ones(3), torch.ones(2)
-    take_those_of_first_(x, y)
+class Counting(Twins):
+    """Remembers how many tensors were summed by each call."""
+
+    def __init__(self, rank: int = 1) -> None:
+        self.rank, self.calls = rank, list[int]()
+
+    def sum_(self, tensors: Sequence[Tensor]) -> None:
+        self.calls.append(len(tensors))
+        super().sum_(tensors)
+
+
+def test_alone_nothing_waits() -> None:
+    found = list[str]()
+    sum_later_([torch.ones(1)], lambda: found.append("now"))
+    settle_sums()
+    assert found == ["now"]
+
+
+def test_sums_wait_for_one_another() -> None:
+    """What comes after a sum may ask for another one: these wait for one another too."""
+    group, found = Counting(), list[float]()
+    x, y, second = torch.ones(2), torch.ones(3), torch.ones(1)
+    with summed_by(group):
+        sum_later_([x], lambda: sum_later_([second], lambda: found.append(float(second))))
+        sum_later_([y, y.clone()], lambda: found.append(float(y[0])))
+        assert (group.calls, found) == ([], [])
+    assert group.calls == [3, 1]
+    assert found == [2, 2]
+
+
+def test_waiting_sums_are_settled_when_asked_for_and_when_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nnet3.model.components.row_sums._MOST_BYTES_WAITING", 30)
+    group, found = Counting(), list[int]()
+    with summed_by(group):
+        sum_later_([torch.ones(1)], lambda: found.append(1))
+        settle_sums()
+        assert found == [1]
+        sum_later_([torch.ones(4)], lambda: found.append(2))
+        assert found == [1]
+        sum_later_([torch.ones(4)], lambda: found.append(3))
+        assert found == [1, 2, 3]
+    assert group.calls == [1, 2]
+
+
+def test_what_waits_is_forgotten_after_an_error() -> None:
+    group, found = Counting(), list[int]()
+
+    def fail() -> None:
+        with summed_by(group):
+            sum_later_([torch.ones(1)], lambda: found.append(1))
+            raise ValueError("x")
+
+    with pytest.raises(ValueError, match="x"):
+        fail()
+    assert (group.calls, found) == ([], [])
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_what_the_first_has_is_taken_by_all(rank: int) -> None:
+    """The others add zeros to it."""
+    x, y, found = torch.ones(3), torch.ones(2), list[str]()
+    take_those_of_first_later_((x, y), lambda: found.append("alone"))
     assert (x.tolist(), y.tolist()) == ([1, 1, 1], [1, 1])
-
-    class First(Twins):
-        rank = 0
-
-        def sum_(self, tensors: Sequence[Tensor]) -> None:
-            """The other one gives zeros."""
-
-    with summed_by(First()):
-        take_those_of_first_(x, y)
-    assert (x.tolist(), y.tolist()) == ([1, 1, 1], [1, 1])
-    with summed_by(Twins()):
-        take_those_of_first_(x, y)
-    assert (x.tolist(), y.tolist()) == ([0, 0, 0], [0, 0])  # what it gives to the sum
+    with summed_by(Counting(rank)):
+        take_those_of_first_later_((x, y), lambda: found.append("later"))
+        assert found == ["alone"]
+    assert found == ["alone", "later"]
+    assert x.tolist() == ([0, 0, 0] if rank else [2, 2, 2])

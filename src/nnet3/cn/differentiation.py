@@ -261,10 +261,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         self._clear_gradients(extra, found_whole)
         run.run()
         value = sum(weight * float(run.values[node].detach()) for node, weight in criteria.items())
-        wanted = [node for node in criteria if run.values[node].requires_grad]
-        if wanted:
-            weights = [torch.full_like(run.values[node], criteria[node]) for node in wanted]
-            torch.autograd.backward([run.values[node] for node in wanted], weights)
+        run.backward(criteria)
         self._last = self._times_given(final), run.layouts, {node: run.values[node].detach() for node in final}
         for node, leaf in run.leaves.items():
             if leaf.grad is not None and node not in found_whole:

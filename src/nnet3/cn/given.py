@@ -111,7 +111,8 @@ class GivenInput:
         if classes > _LARGEST_EXACT.get(rows.dtype, 2**53):
             raise ShapeError(f"{self.what}: {rows.dtype} does not tell {classes} classes apart: use a wider dtype")
         lowest, highest = rows.aminmax()
-        are_whole = isinstance(given, np.ndarray) and given.dtype.kind in "iu"
+        array = given.stacked if isinstance(given, Sequences) else given
+        are_whole = isinstance(array, np.ndarray) and array.dtype.kind in "iu"
         if not (lowest.item() >= -1 and highest.item() < classes and (are_whole or torch.equal(rows, rows.floor()))):
             found = rows[(rows != rows.floor()) | (rows < -1) | (rows >= classes)][0].item()
             raise ShapeError(f"{self.what}: expected integers 0 ... {classes - 1}, or -1 for none, got {found:g}")

@@ -30,6 +30,8 @@ class Sequences(Sequence[Array]):
         if not isinstance(arrays, Sequence | np.ndarray | Tensor) or isinstance(arrays, str | bytes):
             raise ShapeError(f"expected a list of arrays, one for each sequence, got {arrays!r}")
         turned = checked_layout(layout) == "rows"
+        self.stacked = _stacked(arrays, turned)
+        """All of them, (sequences, D, T), if they were given as one array."""
         self._arrays = [as_columns(array, f"sequence {number}", turned) for number, array in enumerate(arrays)]
         if not self._arrays:
             raise ShapeError("expected at least one sequence")
@@ -49,6 +51,15 @@ class Sequences(Sequence[Array]):
     @cached_property
     def lengths(self) -> tuple[int, ...]:
         return tuple(array.shape[1] for array in self._arrays)
+
+
+def _stacked(arrays: Any, turned: bool) -> Array | None:
+    if type(arrays) is np.ndarray and arrays.dtype.kind in "fiub":
+        if arrays.ndim == 3:
+            return arrays.transpose(0, 2, 1) if turned else arrays
+        if arrays.ndim == 2 and arrays.dtype.kind in "iu":
+            return arrays[:, np.newaxis]
+    return None
 
 
 def sequences(arrays: Sequence[Any], *, layout: str = "columns") -> Sequences:
@@ -206,19 +217,20 @@ class SampleLayout:
         if self.are_sequences != are_sequences:
             wanted = "sequences (cn.sequences([...]))" if self.are_sequences else "one array, a column a sample"
             raise ShapeError(f"{what}: expected {wanted} as for the other inputs, got {type(value).__name__}")
-        parts = list(value) if are_sequences else [value]
-        if len(parts[0]) != num_cols:
+        first = value[0] if are_sequences else value
+        if len(first) != num_cols:
             of_sequences = "" if are_sequences else ", and sequences are given as cn.sequences([...])"
-            raise ShapeError(
-                f"{what}: expected {num_cols} rows, got {len(parts[0])}: a column is a sample{of_sequences}"
-            )
-        count = len(parts) if are_sequences else parts[0].shape[1]
+            raise ShapeError(f"{what}: expected {num_cols} rows, got {len(first)}: a column is a sample{of_sequences}")
+        count = len(value) if are_sequences else first.shape[1]
         if len(self.lengths) != count or (are_sequences and self.lengths != value.lengths):
             got = value.lengths if are_sequences else (1,) * count
             raise ShapeError(
                 f"{what}: expected {self} as for the other inputs, got {SampleLayout(got, are_sequences)}; an "
                 "input whose sequences have lengths of their own lies on an axis: cn.input(..., axis=...)"
             )
+        if are_sequences and value.stacked is not None and not is_sparse and not self.first:  # of one length
+            return copied(value.stacked.transpose(2, 0, 1), dtype).view(-1, num_cols)
+        parts = list(value) if are_sequences else [value]
         if is_sparse:
             return sparse_rows(parts, self._order if are_sequences else slice(None), dtype)
         array = np.concatenate(parts, axis=1) if len(parts) > 1 else np.asarray(parts[0])

@@ -1,6 +1,6 @@
 """Networks in stages (see `computation_stages`): programs, and PyTorch's computations between them; times.
 
-Autograd goes through all stages: a program is a function whose derivative is the program's backward part.
+Gradients go back through the programs by their backward parts, and between programs by autograd.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -107,22 +107,28 @@ def _time(text: str, kind: str, type: str, node: str, found: list[tuple[float, f
 
 @dataclass(frozen=True, eq=False)
 class ProgramCall:
-    """One run of a program: the values given to the program and its results, by node."""
+    """One run of a program: the nodes with given values, contexts and outputs; all values are rows.
+
+    `contexts`: the nodes that nodes in a loop read whole, with their samples. `probed` receives gradients of nodes
+    inside. `values`: those of the given nodes, then of the contexts. `results`: the outputs that have a gradient.
+    """
 
     runner: Runner
     given: tuple[Node, ...]
-    contexts: Mapping[Node, SampleLayout | None]  # what nodes in a loop read whole
+    contexts: Mapping[Node, SampleLayout | None]
     layout: SampleLayout | None
-    outputs: tuple[Node, ...]
-    probed: dict[Node, Tensor]  # receives gradients of nodes inside
-    profiler: StagesProfiler | None = None
+    probed: dict[Node, Tensor]
+    profiler: StagesProfiler | None
+    values: Sequence[Tensor]
+    results: dict[Node, Tensor] = field(default_factory=dict)
 
     def _observed(self) -> AbstractContextManager[None]:
         return nullcontext() if self.profiler is None else self.profiler.program(self.runner)
 
-    def forward(self, values: Sequence[Tensor]) -> dict[Node, Tensor]:
-        """Returns the outputs, from the values of inputs and of contexts."""
-        given = dict(zip(self.given, values[: len(self.given)], strict=True))
+    def forward(self) -> dict[Node, Tensor]:
+        """Returns the outputs. Those that have a gradient are leaves for autograd, whose `grad` is collected."""
+        values = [value.detach() for value in self.values]
+        given = dict(zip(self.given, values, strict=False))
         inputs = None
         if self.contexts:
             whole = zip(values[len(self.given) :], self.contexts.values(), strict=True)
@@ -130,38 +136,26 @@ class ProgramCall:
             assert self.layout is not None, "frames have samples"
             inputs = ContextInputs(contexts, self.layout)
         with self._observed():
-            return self.runner.forward(given, inputs)
+            found = self.runner.forward(given, inputs)
+        self.results.update((node, found[node].requires_grad_()) for node in self.runner.program.question.criteria)
+        return found
 
-    def backward(self, seeds: Mapping[Node, Tensor]) -> list[Tensor | None]:
-        """Returns the gradients of the given values and of the contexts, from those of the outputs."""
+    def backward(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yields the values that have a gradient, each with its gradient; none if no output has got one."""
+        if all(value.grad is None for value in self.results.values()):
+            return
+        seeds = {
+            node: torch.zeros_like(value) if value.grad is None else value.grad.contiguous()
+            for node, value in self.results.items()
+        }
         with self._observed():
             found = self.runner.backward(seeds)
-        # Other stages may use the given values too: autograd adds up their gradients.
         self.probed.update((node, found[node]) for node in self.runner.program.question.probes)
         whole = self.runner.context_gradients()
-        return [*(found.get(node) for node in self.given), *(whole[node] for node in self.contexts)]
-
-
-class ProgramFunction(torch.autograd.Function):
-    """A program as a function of PyTorch. `anchor` requires grad, for parameters are learnt where inputs need none."""
-
-    @staticmethod
-    def forward(ctx: Any, call: ProgramCall, anchor: Tensor, *given: Tensor) -> tuple[Tensor, ...]:
-        found = call.forward(given)
-        ctx.call = call
-        seeded = call.runner.program.question.criteria
-        ctx.mark_non_differentiable(*(found[node] for node in call.outputs if node not in seeded))
-        ctx.shapes = {node: found[node] for node in seeded}
-        return tuple(found[node] for node in call.outputs)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
-        by_node = dict(zip(ctx.call.outputs, gradients, strict=True))
-        seeds = {}
-        for node, value in ctx.shapes.items():
-            gradient = by_node[node]
-            seeds[node] = torch.zeros_like(value) if gradient is None else gradient.contiguous()
-        return (None, None, *ctx.call.backward(seeds))
+        gradients = [*(found.get(node) for node in self.given), *(whole[node] for node in self.contexts)]
+        for value, gradient in zip(self.values, gradients, strict=True):
+            if gradient is not None and value.requires_grad:
+                yield value, gradient
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,6 +191,7 @@ class StagesRun:
     probed: dict[Node, Tensor] = field(default_factory=dict)
     profiler: StagesProfiler | None = None
     known_stages: Sequence[ProgramStage | Node] | None = None
+    calls: list[ProgramCall] = field(default_factory=list)
 
     def run(self) -> None:
         with torch.set_grad_enabled(bool(self.flags)):
@@ -206,6 +201,22 @@ class StagesRun:
                 else:
                     with nullcontext() if self.profiler is None else self.profiler.whole(stage):
                         self._whole(stage)
+
+    def backward(self, weights: Mapping[Node, float]) -> None:
+        """Goes back from the sum of weights times values of nodes, through all stages of a run with `flags`.
+
+        The gradient of each leaf, a given value or a parameter that PyTorch reads, is left as its `grad`.
+        """
+        waiting: list[tuple[Tensor, Tensor]] = []  # values that PyTorch computed, and parts of their gradients
+        for node, weight in weights.items():
+            value = self.values[node]
+            if value.requires_grad:
+                _add_gradient(value, torch.full_like(value, weight), waiting)
+        while self.calls:  # what uses a program's outputs has been gone through before the program
+            _go_back(waiting, are_more=True)
+            for value, gradient in self.calls.pop().backward():
+                _add_gradient(value, gradient, waiting)
+        _go_back(waiting, are_more=False)
 
     def stages(self) -> Iterator[ProgramStage | Node]:
         """The stages computed one after another: programs, and nodes of whole sequences."""
@@ -270,18 +281,32 @@ class StagesRun:
         return ProgramStage(question, given, contexts)
 
     def _program(self, stage: ProgramStage) -> None:
-        question, outputs = stage.question, stage.question.outputs
+        question = stage.question
         runner = self.runner_of(question)
         values = [self._value(node) for node in (*stage.given, *stage.contexts)]
         layouts = {node: self._layout(node) for node in stage.contexts}
-        call = ProgramCall(runner, stage.given, layouts, question.layout, outputs, self.probed, self.profiler)
+        call = ProgramCall(runner, stage.given, layouts, question.layout, self.probed, self.profiler, values)
+        found = call.forward()
+        self.values.update((node, found[node]) for node in question.outputs)
         if question.criteria:
-            found = ProgramFunction.apply(call, torch.zeros((), requires_grad=True), *values)
-        else:
-            by_node = call.forward([value.detach() for value in values])
-            found = tuple(by_node[node] for node in outputs)
-        self.values.update(zip(outputs, found, strict=True))
+            self.calls.append(call)
 
     def _layout_of_stage(self, stage: Stage, nodes: Sequence[Node]) -> SampleLayout | None:
         """The samples of a program; None for a program without samples."""
         return self.layouts.of(stage.key.axis) if any(node.shape.has_samples for node in nodes) else None
+
+
+def _add_gradient(value: Tensor, gradient: Tensor, waiting: list[tuple[Tensor, Tensor]]) -> None:
+    """Adds to the gradient of a leaf; what has a history waits for autograd."""
+    if not value.is_leaf:
+        waiting.append((value, gradient))
+    else:
+        value.grad = gradient if value.grad is None else value.grad + gradient
+
+
+def _go_back(waiting: list[tuple[Tensor, Tensor]], *, are_more: bool) -> None:
+    """Lets autograd go back from what waits; `are_more`: from values with the same history it may go once more."""
+    if waiting:
+        values, gradients = zip(*waiting, strict=True)
+        torch.autograd.backward(values, gradients, retain_graph=are_more)
+        waiting.clear()

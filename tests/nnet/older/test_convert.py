@@ -14,7 +14,7 @@ from nnet3.base.kaldi_io.writer import Writer
 from nnet3.errors import ModelFormatError, Nnet3Error
 from nnet3.model.hmm.transition_model import TransitionModel
 from nnet3.model.nnet import AcousticModel, Nnet, load
-from nnet3.model.nnet.older.convert import convert, load_older
+from nnet3.model.nnet.older.convert import convert
 from tests.nnet.model_texts import TRANSITIONS_TEXT
 from tests.nnet.older.older_files import Part, affine, nonlinear, of_nnet2, reader, splice, written
 
@@ -48,7 +48,7 @@ def test_an_acoustic_model_with_an_ivector(tmp_path: Path, binary: bool) -> None
     (tmp_path / "final.mdl").write_bytes(mdl(parts, priors, binary))
     with pytest.raises(ModelFormatError, match="a model of nnet2, of which `nnet3 convert` makes one of nnet3"):
         load(tmp_path / "final.mdl")
-    model = load_older(str(tmp_path / "final.mdl"))
+    model = convert(Reader.open(str(tmp_path / "final.mdl")))
     assert isinstance(model, AcousticModel)
     assert model.nnet.input_dims == {"input": 3, "ivector": 2}
     assert [*model.nnet.components] == ["affine1", "nonlin1", "affine2", "log-softmax1"]

@@ -14,7 +14,7 @@ from nnet3.engine.ir.objects import many_objects
 from nnet3.engine.runtime.linker import ONCE, BoundCall, BoundRun, Linker
 from nnet3.engine.runtime.native_runs import NativeRun, in_groups, native_kernels, operations_of
 from nnet3.engine.runtime.plan import Plan
-from nnet3.engine.runtime.replay import is_same_state, state_of
+from nnet3.engine.runtime.replay import KernelState, objects_of
 from nnet3.engine.runtime.view_operations import ViewOperations, on_views
 from nnet3.engine.runtime.view_tensors import ViewAddresses
 
@@ -50,7 +50,7 @@ class NativeBoundRuns:
         self._rows = linker.plan.views[:, 4]  # of views, when their calls were looked at
         self._kernels = native_kernels(linker.plan, linker.kernels) if linker.tensors.are_on_cpu else []
         self._with_state = [kernel for kernel in self._kernels if kernel.replay_state() != []]
-        self._state: list[object] | None = None
+        self._state: KernelState | None = None
         self._memory: ReachableMemory | None = None
         self._operations: dict[int, list[ViewOperations | None]] = {}  # by call
         self._straight: dict[tuple[range, bool], _Straight] = {}
@@ -63,11 +63,11 @@ class NativeBoundRuns:
         """Forgets everything and returns True if native code would read parameters where they were."""
         if not self._with_state:
             return False
-        state = state_of(self._with_state)
-        if state is not None and is_same_state(self._state, state):
+        objects = objects_of(self._with_state)
+        if self._state is not None and self._state.is_of(objects):
             return False
         self.forget()
-        self._state = state
+        self._state = None if objects is None else KernelState(objects)
         return True
 
     @property

@@ -49,32 +49,32 @@ class Replay:
 
     def __init__(self, linked: Replayed, record: Recorder) -> None:
         self._linked, self._record = linked, record
-        self._states: dict[int, list[object]] = {}
+        self._states: dict[int, KernelState] = {}
         self._recorded: dict[int, list[BoundCall]] = {}
         self._never = linked.num_runs() > _MOST_RECORDED
 
     def run(self, number: int) -> None:
         """Make all calls of a segment."""
-        state = None if self._never else self._state()
-        if state is None or not is_same_state(self._states.get(number), state):
+        objects, known = None if self._never else self._objects(), self._states.get(number)
+        if known is None or not known.is_of(objects):
             self._recorded.pop(number, None)
             self._states.pop(number, None)
             calls = self._linked.calls_of_segment(number)
             for call in calls:
                 call()
-            after = state and self._state()  # kernels may have kept something for the next run
+            after = objects and self._objects()  # kernels may have kept something for the next run
             if after:
-                self._states[number] = after
+                self._states[number] = KernelState(after)
         elif number in self._recorded:
             for call in self._recorded[number]:
                 call()
         else:
             self._run_and_record(number)
 
-    def _state(self) -> list[object] | None:
+    def _objects(self) -> list[object] | None:
         """Returns all that the recorded calls depend on; None if kernels may depend on more."""
-        state = state_of(map(self._linked.kernels.find, self._linked.plan.kernels))
-        return None if state is None else [torch.backends.cuda.matmul.allow_tf32, *state]
+        objects = objects_of(map(self._linked.kernels.find, self._linked.plan.kernels))
+        return None if objects is None else [torch.backends.cuda.matmul.allow_tf32, *objects]
 
     def _run_and_record(self, number: int) -> None:
         recorded: list[BoundCall] = []
@@ -126,22 +126,34 @@ def _graph(calls: Sequence[BoundCall], pool: Any) -> torch.cuda.CUDAGraph:
     return graph
 
 
-def state_of(kernels: Iterable[Any]) -> list[object] | None:
-    """Returns all state behind the kernels' forward passes, besides tensors' contents; None if there may be more."""
-    state: list[object] = []
+class KernelState:
+    """What forward passes of kernels depend on, as `objects_of` gave it, besides tensors' contents."""
+
+    def __init__(self, objects: list[object]) -> None:
+        self._objects = objects
+        self._tensors = [each for each in objects if isinstance(each, Tensor)]
+        self._addresses = self._present_addresses()
+
+    def _present_addresses(self) -> list[tuple[int, tuple[int, ...]]]:
+        return [(tensor.data_ptr(), tensor.stride()) for tensor in self._tensors]
+
+    def is_of(self, objects: list[object] | None) -> bool:
+        """True if these are the same objects or equal integers, and tensors lie where they lay."""
+        if objects is None or len(objects) != len(self._objects):
+            return False
+        if not all(map(operator.is_, self._objects, objects)):  # all in all, asked before each run
+            pairs = zip(self._objects, objects, strict=True)
+            if not all(a is b or (type(a) is int and type(b) is int and a == b) for a, b in pairs):
+                return False
+        return self._present_addresses() == self._addresses
+
+
+def objects_of(kernels: Iterable[Any]) -> list[object] | None:
+    """Returns the objects on which forward passes of kernels depend; None if they may depend on more."""
+    objects: list[object] = []
     for kernel in kernels:
         of_kernel = getattr(kernel, "replay_state", lambda: None)()
         if of_kernel is None:
             return None
-        state += of_kernel
-    tensors = [each for each in state if isinstance(each, Tensor)]
-    return state + [number for each in tensors for number in (each.data_ptr(), *each.stride())]
-
-
-def is_same_state(before: list[object] | None, now: list[object]) -> bool:
-    """True if all values are the same objects or equal integers."""
-    if before is None or len(before) != len(now):
-        return False
-    if all(map(operator.is_, before, now)):
-        return True
-    return all(a is b or (type(a) is int and type(b) is int and a == b) for a, b in zip(before, now, strict=True))
+        objects += of_kernel
+    return objects

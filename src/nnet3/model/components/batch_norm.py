@@ -21,7 +21,7 @@ from nnet3.model.components.component_types import register
 from nnet3.model.components.field_table import Field, Same, divisor_of, summarize_vector, value_of
 from nnet3.model.components.nonlinearity import BLOCK_DIM, old_statistics
 from nnet3.model.components.random_source import RandomSource
-from nnet3.model.components.row_sums import blocks_of_rows, sum_and_count, sum_of_rows, type_of_sums
+from nnet3.model.components.row_sums import blocks_of_rows, rows_are_divided, sum_and_count, sum_of_rows, type_of_sums
 from nnet3.model.components.state import ComponentState
 from nnet3.model.components.value_kinds import BOOLEAN, POSITIVE, SIZE, NumberKind, Vector
 
@@ -199,9 +199,30 @@ class BatchNormComponent(Component):
 
     def _mean(self, sums: Tensor, num_rows: int) -> Tensor:
         """Returns the means (..., block_dim) over the rows of all processes; `sums` over those here are (..., dim)."""
-        blocks = sums.unflatten(-1, (-1, self.block_dim))
-        total, count = sum_and_count(blocks.sum(-2), num_rows * blocks.shape[-2])
+        total, count = sum_and_count(self._of_block(sums), num_rows * (self.dim // self.block_dim))
         return total / max(count, 1)
+
+    def _centred(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """y = x - mean; returns mean and variance over the rows of all processes, (block_dim,) each."""
+        sums = self._of_block(x.sum(0, dtype=type_of_sums(x)))
+        rows = len(x) * (self.dim // self.block_dim)
+        mean = sums / max(rows, 1)
+        subtracted = self._columns(mean, x)
+        squares = sum_of_rows(lambda some, centred: torch.sub(some, subtracted, out=centred).square(), x, y)
+        squares = self._of_block(squares)
+        if not rows_are_divided():
+            return mean, squares / max(rows, 1)
+        # Squares about the means of processes make those about the mean of all (Chan, Golub, LeVeque 1979, 2.1): their
+        # sum + sum_i n_i mean_i^2 - n mean^2, whose digits float64 has where the mean is large.
+        total, count = sum_and_count(torch.stack([sums, squares, sums * mean.double()]), rows)
+        of_all = total[0] / max(count, 1)
+        variance = (total[1] + total[2] - total[0] * of_all).clamp_(min=0.0) / max(count, 1)
+        y.add_(self._columns(mean - of_all, y))
+        return of_all.to(mean.dtype), variance.to(mean.dtype)
+
+    def _of_block(self, sums: Tensor) -> Tensor:
+        """Returns sums over columns (dim,) that are one in a block, (block_dim,)."""
+        return sums.unflatten(-1, (-1, self.block_dim)).sum(-2)
 
     def _columns(self, numbers: Tensor, like: Tensor) -> Tensor:
         """Returns a number for each column, (dim,), of one for each of a block, (block_dim,)."""
@@ -215,10 +236,7 @@ class BatchNormComponent(Component):
         # y = (x - mean) scale with scale = tau / sqrt(variance + epsilon). PyTorch's fused kernel computes x scale -
         # mean scale from plain sums: in deep networks with few rows its rounding shows. Here sums are pairwise, and the
         # variance is computed after the mean is subtracted.
-        mean = self._mean(x.sum(0, dtype=type_of_sums(x)), len(x))
-        subtracted = self._columns(mean, x)
-        squares = sum_of_rows(lambda rows, centred: torch.sub(rows, subtracted, out=centred).square(), x, y)
-        variance = self._mean(squares, len(x))
+        mean, variance = self._centred(x, y)
         scale = (variance + self.epsilon).rsqrt_().mul_(self.target_rms)
         y.mul_(self._columns(scale, y))
         return BatchNormMemo(len(x) * (self.dim // self.block_dim), mean, variance, scale)

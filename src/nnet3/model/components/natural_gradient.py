@@ -18,46 +18,55 @@ from torch import Tensor
 
 from nnet3.model.components.large_products import add_product
 from nnet3.model.components.row_matrix import RowMatrix
-from nnet3.model.components.row_sums import sum_and_count, sum_over_processes_, take_those_of_first_
+from nnet3.model.components.row_sums import (
+    rows_are_divided,
+    settle_sums,
+    sum_and_count,
+    sum_later_,
+    sum_over_processes_,
+    take_those_of_first_later_,
+)
 
 
 @dataclass(frozen=True)
 class Directions:
-    """A preconditioned matrix X_hat = X - H W in factors, which suffice for some products with X_hat."""
+    """A preconditioned matrix X_hat = X - H W in factors, which suffice for some products with X_hat.
+
+    All numbers are of the rows here; other processes may have more (row_sums.py).
+    """
 
     x: RowMatrix  # (rows, columns)
     has_ones: bool  # whether X is x with a column of ones appended
     projection: Tensor  # H = X W^T, (rows, rank)
     w: Tensor  # W transposed, (dim, rank), where dim is columns + has_ones
-    norm: Tensor  # tr(X X^T), a float64 scalar; as all sums over rows it is that of all processes (row_sums.py)
-    num_rows: int  # of all processes
+    norm: Tensor  # tr(X X^T), a float64 scalar
 
     def matrix(self) -> tuple[Tensor, Tensor, Tensor]:
-        """X_hat but for the column that belongs to the ones, that column (rows,), and the scale."""
+        """X_hat but for the column that belongs to the ones, that column (rows,), and tr(X_hat X_hat^T)."""
         x, columns = self.x.dense(), self.x.shape[1]
         ones = x.new_ones(len(x))
         if self.w.shape[1] == 0:
-            return x, ones, torch.ones_like(self.norm)
+            return x, ones, self.norm
         x_hat = torch.empty_like(x)
         add_product(x_hat, self.projection, self.w[:columns].t(), x, -1.0)
         norm_hat = RowMatrix(x_hat).sum_of_squares()
         if self.has_ones:
             ones.addmv_(self.projection, self.w[columns], alpha=-1)
             norm_hat = norm_hat + ones.double().square().sum()
-        sum_over_processes_(norm_hat)
-        return x_hat, ones, self.scale(norm_hat)
+        return x_hat, ones, norm_hat
 
-    def norm_of_product(self) -> Tensor:
-        """tr(X_hat X_hat^T) without X_hat, inexact where it is much smaller than tr(X X^T)."""
+    def precise_norm(self) -> Tensor | None:
+        """tr(X_hat X_hat^T) without X_hat; None where it is so much smaller than tr(X X^T) that it would be inexact."""
         gram = (self.projection.t() @ self.projection).double()
         change = (gram * (self.w.t() @ self.w).double()).sum() - 2 * gram.trace()
-        sum_over_processes_(change)
-        return self.norm + change
+        norm = self.norm + change
+        return norm if norm > _LEAST_NORM * self.norm else None
 
-    def scale(self, norm_hat: Tensor) -> Tensor:
-        """Returns the factor that restores the Frobenius norm of X, given tr(X_hat X_hat^T)."""
-        ratio = self.norm / norm_hat
-        return torch.where(ratio.isfinite() & (ratio > 0), ratio.sqrt(), 1.0)
+
+def restoring_scale(norms: Tensor) -> Tensor:
+    """The factor that restores the Frobenius norm of X, a float64 scalar, given tr(X X^T) and tr(X_hat X_hat^T)."""
+    ratio = norms[0] / norms[1]
+    return torch.where(ratio.isfinite() & (ratio > 0), ratio.sqrt(), 1.0)
 
 
 class NaturalGradientState(NamedTuple):
@@ -96,6 +105,7 @@ class OnlineNaturalGradient:
         self._rho = self.epsilon
         self._d = torch.empty(0, dtype=torch.float64)  # (rank,), always on the CPU
         self._w = torch.empty(0, 0)  # W transposed, (dim, rank): this layout makes X W^T fastest
+        self._waits = False  # for sums over the rows of other processes
 
     def state(self) -> NaturalGradientState:
         """The estimate so far, to be taken up by `load_state`; the tensors are never changed afterwards."""
@@ -114,26 +124,31 @@ class OnlineNaturalGradient:
 
         The scale is for the caller to multiply the learning rate by. x is not changed, but may be what is returned.
         """
-        x_hat, _, scale = self.directions(x).matrix()
-        return x_hat, scale
+        directions = self.directions(x)
+        x_hat, _, norm_hat = directions.matrix()
+        norms = torch.stack([directions.norm, norm_hat])
+        sum_over_processes_(norms)
+        return x_hat, restoring_scale(norms)
 
     def directions(self, x: Tensor | RowMatrix, *, has_ones: bool = False) -> Directions:
         """The same in factors; if `has_ones`, for x with a column of ones appended."""
         if isinstance(x, Tensor):
             x = RowMatrix(x)
+        if self._waits:
+            settle_sums()
         rows, dim = x.shape[0], x.shape[1] + has_ones
         self._w = self._w.to(x.device, x.dtype)
         knows = self._calls > 0 and dim > 1
         projection, squares = self._project(x, has_ones) if knows else (None, x.sum_of_squares())
-        norm, total_rows = sum_and_count(squares + (rows if has_ones else 0), rows)
-        if dim == 1 or total_rows == 0:
-            nothing = torch.zeros(rows + dim, 0, dtype=x.dtype, device=x.device)
-            return Directions(x, has_ones, nothing[:rows], nothing[rows:], norm, total_rows)
-        if projection is None:
-            self._start(x, has_ones, norm, total_rows)
+        norm = squares + (rows if has_ones else 0)
+        if projection is None and self._start(x, has_ones, norm, rows):
             projection, _ = self._project(x, has_ones)
-        result = Directions(x, has_ones, projection, self._w, norm, total_rows)
+        if projection is None or (rows == 0 and not rows_are_divided()):
+            nothing = torch.zeros(rows + dim, 0, dtype=x.dtype, device=x.device)
+            return Directions(x, has_ones, nothing[:rows], nothing[rows:], norm)
+        result = Directions(x, has_ones, projection, self._w, norm)
         if self._is_time_to_update:
+            self._waits = rows_are_divided()
             self._update(result)
         self._calls += 1
         return result
@@ -147,9 +162,15 @@ class OnlineNaturalGradient:
         projection, squares = x.times(self._w[:-1] if has_ones else self._w)
         return projection.add_(self._w[-1]) if has_ones else projection, squares
 
-    def _start(self, x: RowMatrix, has_ones: bool, norm: Tensor, rows: int) -> None:
-        """Begin with a fixed sparse basis, then learn from the first matrix itself (docs/formulas.md, beginning)."""
+    def _start(self, x: RowMatrix, has_ones: bool, norm: Tensor, rows: int) -> bool:
+        """Begin with a fixed sparse basis, then learn from the first matrix itself (docs/formulas.md, beginning).
+
+        Returns False if there is nothing to learn.
+        """
         dim = x.shape[1] + has_ones
+        total_rows = sum_and_count(norm, rows)[1] if dim > 1 else 0
+        if total_rows == 0:
+            return False
         rank = self.rank = min(self.rank, dim - 1)
         self._rho = self.epsilon
         self._d = torch.full((rank,), self.epsilon, dtype=torch.float64)
@@ -158,60 +179,73 @@ class OnlineNaturalGradient:
         basis[column, column % rank] = torch.where(column < rank, 1.1, 1.0).double()
         basis /= basis.norm(dim=0)
         self._w = (basis * math.sqrt(1 / (2 + (dim + rank) * self.alpha / dim))).to(x.device, x.dtype)
-        for _ in range(1 if rows <= rank else 3):
-            self._update(Directions(x, has_ones, self._project(x, has_ones)[0], self._w, norm, rows))
+        for _ in range(1 if total_rows <= rank else 3):
+            self._update(Directions(x, has_ones, self._project(x, has_ones)[0], self._w, norm))
+            settle_sums()
+        return True
 
     def _update(self, directions: Directions) -> None:
-        """Move the estimate towards their covariance (docs/formulas.md, updating).
+        """Move the estimate towards their covariance (docs/formulas.md, updating), once all processes' sums are known.
 
         A matrix with NaN or infinity is ignored. What is of size (rank, rank) is computed in float64 on the CPU.
         """
         x, projection = directions.x, directions.projection
         dim, rank = self._w.shape
-        eta = self._forgetting(directions.num_rows)
-        gain = eta / directions.num_rows
+        j = torch.empty(rank, dim, dtype=torch.float64, device=x.device)
+        j[:, : x.shape[1]] = x.left_times(projection.t())
+        if directions.has_ones:
+            j[:, -1] = projection.sum(0)
+        norm_and_rows = torch.stack([directions.norm, torch.full_like(directions.norm, len(projection))])
+        sum_later_((j, norm_and_rows), lambda: self._move(j, *norm_and_rows.tolist()))
+
+    def _move(self, j: Tensor, norm: float, rows: float) -> None:
+        """The rest of `_update`, given sums over all rows: J = H^T X, tr(X X^T) and the number of rows."""
+        self._waits = False
+        if rows == 0:
+            return
+        rank, dim = j.shape
+        eta = self._forgetting(rows)
+        gain = eta / rows
         d, rho = self._d, self._rho
         e = self._smoothed(rho, d)
         old = (1 - eta) * (d + rho)
 
         w = self._w.t().double()
-        j = w.new_empty(rank, dim)
-        j[:, : x.shape[1]] = x.left_times(projection.t())
-        if directions.has_ones:
-            j[:, -1] = projection.sum(0)
-        sum_over_processes_(j)
         k = (j @ j.t()).cpu()
         l = (w @ j.t()).cpu()
         root = e.rsqrt()
         z = root[:, None] * (gain**2 * k + gain * (l + l.t()) / 2 * (old[:, None] + old)) * root
         z += torch.diag(old.square())
-        c, u = _decreasing_eigenvalues(z, x.dtype)
-        take_those_of_first_(c, u)  # rounding may turn eigenvectors of equal eigenvalues, and J is of all processes' W
-        if not c.isfinite().all():
-            return
+        c, u = _decreasing_eigenvalues(z, self._w.dtype)
 
-        floor = (rho * (1 - eta)) ** 2
-        spread = bool(c[0] > 1e6 * c[-1])
-        floored = bool((c < floor).any())
-        c = c.clamp(min=floor)
-        root_c = c.sqrt()
-        trace = gain * float(directions.norm) + (1 - eta) * (dim * rho + float(d.sum()))
-        new_rho = (trace - float(root_c.sum())) / (dim - rank)
-        new_d = root_c - new_rho
-        least = max(self.epsilon, self.delta * float(root_c.max()))
-        new_rho, new_d = max(new_rho, least), new_d.clamp(min=least)
-        new_e = self._smoothed(new_rho, new_d)
+        b = j.add_(w * (old / gain).to(w.device)[:, None])  # J + diag(old / gain) W
 
-        # rows of the new basis: diag(e')^(-1/2) A B with B = J + diag(old / gain) W
-        a = gain * c.rsqrt()[:, None] * u.t() * root
-        b = j.add_(w * (old / gain).to(w.device)[:, None])
-        basis = a.to(w.device) @ b
-        if spread or floored:
-            basis = _orthonormal_rows(basis)
-        self._rho, self._d = new_rho, new_d
-        self._w = (basis * new_e.sqrt().to(w.device)[:, None]).to(x.dtype).t().contiguous()
+        def turn() -> None:
+            if not c.isfinite().all():
+                return
+            floor = (rho * (1 - eta)) ** 2
+            is_uneven = bool(c[0] > 1e6 * c[-1]) or bool((c < floor).any())
+            floored = c.clamp(min=floor)
+            root_c = floored.sqrt()
+            trace = gain * norm + (1 - eta) * (dim * rho + float(d.sum()))
+            new_rho = (trace - float(root_c.sum())) / (dim - rank)
+            new_d = root_c - new_rho
+            least = max(self.epsilon, self.delta * float(root_c.max()))
+            new_rho, new_d = max(new_rho, least), new_d.clamp(min=least)
+            new_e = self._smoothed(new_rho, new_d)
 
-    def _forgetting(self, rows: int) -> float:
+            # rows of the new basis: diag(e')^(-1/2) A B
+            a = gain * floored.rsqrt()[:, None] * u.t() * root
+            basis = a.to(b.device) @ b
+            if is_uneven:
+                basis = _orthonormal_rows(basis)
+            self._rho, self._d = new_rho, new_d
+            self._w = (basis * new_e.sqrt().to(b.device)[:, None]).to(self._w.dtype).t().contiguous()
+
+        # Rounding may turn eigenvectors of equal eigenvalues, and J is of all processes' W.
+        take_those_of_first_later_((c, u), turn)
+
+    def _forgetting(self, rows: float) -> float:
         """eta, the weight of this minibatch in the estimate (docs/formulas.md, forgetting)."""
         if self.num_minibatches_history > 0:
             return 1 / self.num_minibatches_history
@@ -278,19 +312,20 @@ def add_natural_gradient(
     into = preconditioner_in.directions(x, has_ones=bias is not None)
     out = preconditioner_out.directions(y_deriv)
     output_dim, input_dim = weight.shape
-    may_follow = out.num_rows / 2 if y_deriv.device.type == "cpu" else 0  # the same choice in all processes
-    scale_in = _precise_scale(into) if may_follow >= output_dim else None
-    scale_out = _precise_scale(out) if may_follow >= input_dim else None
+    may_follow = len(y_deriv) / 2 if y_deriv.device.type == "cpu" else 0
+    norm_in = into.precise_norm() if may_follow >= output_dim else None
+    norm_out = out.precise_norm() if may_follow >= input_dim else None
     w, v = into.w, out.w
     of_rows, ones, g = into.x, w.new_ones(len(y_deriv)), y_deriv
-    if scale_in is None:
-        x_hat, ones, scale_in = into.matrix()
+    if norm_in is None:
+        x_hat, ones, norm_in = into.matrix()
         of_rows, w = RowMatrix(x_hat), w[:, :0]
-    if scale_out is None:
-        g, _, scale_out = out.matrix()
+    if norm_out is None:
+        g, _, norm_out = out.matrix()
         v = v[:, :0]
-    rate *= float(scale_in * scale_out)
-    if w.shape[1] == v.shape[1] == 0:
+    norms = torch.stack([into.norm, norm_in, out.norm, norm_out])
+    if w.shape[1] == v.shape[1] == 0 and not rows_are_divided():
+        rate *= float(restoring_scale(norms[:2]) * restoring_scale(norms[2:]))
         of_rows.add_product(weight, g, rate)
         if bias is not None:
             bias.addmv_(g.t(), ones, alpha=rate)
@@ -300,13 +335,15 @@ def add_natural_gradient(
     add_product(product, v, v.t() @ product, product, -1.0)
     column.addmv_(v, v.t() @ column, alpha=-1)
     of_w = product @ w[:input_dim]
-    if bias is not None:
+    if bias is not None and w.shape[1]:
         of_w.addr_(column, w[input_dim])
-        bias.add_(column, alpha=rate).addmv_(of_w, w[input_dim], alpha=-rate)
-    add_product(weight.add_(product, alpha=rate), of_w, w[:input_dim].t(), weight, -rate)
 
+    def add() -> None:
+        alpha = rate * float(restoring_scale(norms[:2]) * restoring_scale(norms[2:]))
+        if bias is not None:
+            bias.add_(column, alpha=alpha)
+            if w.shape[1]:
+                bias.addmv_(of_w, w[input_dim], alpha=-alpha)
+        add_product(weight.add_(product, alpha=alpha), of_w, w[:input_dim].t(), weight, -alpha)
 
-def _precise_scale(directions: Directions) -> Tensor | None:
-    """The scale, if it need not be that of X' itself to be precise."""
-    norm = directions.norm_of_product()
-    return directions.scale(norm) if norm > _LEAST_NORM * directions.norm else None
+    sum_later_([norms], add)

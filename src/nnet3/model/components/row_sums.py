@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
 _BYTES_OF_BLOCK = 2**19  # of each matrix
+_MOST_BYTES_WAITING = 2**26
 
 
 class RowReduction(Protocol):
@@ -33,46 +35,90 @@ class RowReduction(Protocol):
         """Replace all tensors by their sums over all processes, in place, to the same bits in every process."""
 
 
-_REDUCTION: ContextVar[RowReduction | None] = ContextVar("row reduction", default=None)
+@dataclass
+class _Sums:
+    """A reduction, and the tensors that wait to be summed, with what comes after each sum."""
+
+    reduction: RowReduction
+    waiting: list[tuple[tuple[Tensor, ...], Callable[[], None]]] = field(default_factory=list)
+    bytes_waiting: int = 0
+
+    def settle(self) -> None:
+        while self.waiting:  # what comes after a sum may ask for another one
+            now, self.waiting, self.bytes_waiting = self.waiting, [], 0
+            self.reduction.sum_([tensor for tensors, _ in now for tensor in tensors])
+            for _, then in now:
+                then()
+
+
+_SUMS: ContextVar[_Sums | None] = ContextVar("sums over rows", default=None)
 
 
 @contextmanager
 def summed_by(reduction: RowReduction | None) -> Iterator[None]:
-    """Makes sums over rows inside the block sums over the processes of `reduction` (None: over local rows)."""
-    token = _REDUCTION.set(reduction)
+    """Makes sums over rows inside the block sums over the processes of `reduction` (None: over local rows).
+
+    What waits is summed at the end of the block; after an error it is forgotten.
+    """
+    sums = None if reduction is None else _Sums(reduction)
+    token = _SUMS.set(sums)
     try:
         yield
+        if sums is not None:
+            sums.settle()
     finally:
-        _REDUCTION.reset(token)
+        _SUMS.reset(token)
 
 
 def rows_are_divided() -> bool:
     """Returns True if other processes have rows of the minibatch."""
-    return _REDUCTION.get() is not None
+    return _SUMS.get() is not None
 
 
 def sum_over_processes_(*tensors: Tensor) -> None:
     """Replaces tensors by their sums over all processes."""
-    reduction = _REDUCTION.get()
-    if reduction is not None:
-        reduction.sum_(tensors)
+    sums = _SUMS.get()
+    if sums is not None:
+        sums.reduction.sum_(tensors)
 
 
-def take_those_of_first_(*tensors: Tensor) -> None:
-    """Replaces tensors by the first process's tensors."""
-    reduction = _REDUCTION.get()
-    if reduction is not None:
-        reduction.sum_([tensor if reduction.rank == 0 else tensor.zero_() for tensor in tensors])
+def sum_later_(tensors: Sequence[Tensor], then: Callable[[], None]) -> None:
+    """Replaces tensors by their sums over all processes, and calls `then`: now, or where processes share rows, later.
+
+    That is at the end of the block of `summed_by`, or at `settle_sums`.
+    """
+    sums = _SUMS.get()
+    if sums is None:
+        then()
+        return
+    sums.waiting.append((tuple(tensors), then))
+    sums.bytes_waiting += sum(tensor.nbytes for tensor in tensors)
+    if sums.bytes_waiting > _MOST_BYTES_WAITING:
+        sums.settle()
+
+
+def settle_sums() -> None:
+    """Sums all that waits."""
+    sums = _SUMS.get()
+    if sums is not None:
+        sums.settle()
+
+
+def take_those_of_first_later_(tensors: Sequence[Tensor], then: Callable[[], None]) -> None:
+    """Replaces tensors by the first process's tensors, and calls `then`, when `sum_later_` would."""
+    sums = _SUMS.get()
+    for tensor in () if sums is None or sums.reduction.rank == 0 else tensors:
+        tensor.zero_()
+    sum_later_(tensors, then)
 
 
 def sum_and_count(total: Tensor, rows: int) -> tuple[Tensor, int]:
     """Returns a sum over rows and the number of rows, of all processes."""
     if not rows_are_divided():
         return total, rows
-    count = torch.tensor(float(rows), dtype=torch.float64, device=total.device)
-    total = total.clone()
-    sum_over_processes_(total, count)
-    return total, int(count)
+    numbers = torch.cat([total.double().reshape(-1), total.new_tensor([rows], dtype=torch.float64)])
+    sum_over_processes_(numbers)
+    return numbers[:-1].view(total.shape).to(total.dtype), int(numbers[-1])
 
 
 @contextmanager
@@ -81,10 +127,10 @@ def whole_gradient(gradient: Tensor) -> Iterator[float]:
 
     Gives the share of the update that this process shall make, since the updates of all will be added.
     """
-    reduction = _REDUCTION.get()
+    sums = _SUMS.get()
     sum_over_processes_(gradient)
     with summed_by(None):
-        yield 1.0 if reduction is None else 1.0 / reduction.size
+        yield 1.0 if sums is None else 1.0 / sums.reduction.size
 
 
 def blocks_of_rows(*matrices: Tensor) -> Iterator[tuple[Tensor, ...]]:

@@ -65,9 +65,10 @@ class _States:
         self.count += count
         for name, value in state.items():
             rows = len(self.chunk.before[name])
-            columns = value[None] if len(value) == rows else value.unflatten(0, (rows, -1))[:, :count].transpose(0, 1)
+            is_one = value.shape[0] == rows
+            columns = value[None] if is_one else value.unflatten(0, (rows, -1))[:, :count].transpose(0, 1)
             known = self._values.get(name)
-            if known is None or len(known) < self.count:
+            if known is None or known.shape[0] < self.count:
                 grown = columns.new_empty(max(self.count, 2 * first, 16), *columns.shape[1:])
                 if known is not None:
                     grown[:first] = known[:first]
@@ -237,7 +238,8 @@ class WordHistories:
     def _run(self, chunk_index: int, histories: Integers) -> None:
         """Runs the chunk of one word."""
         program, width = self._programs.program, min(few_widths(len(histories)), self._programs.widest)
-        padded = np.append(histories, np.repeat(histories[:1], width - len(histories)))
+        more = width - len(histories)
+        padded = np.append(histories, np.repeat(histories[:1], more)) if more else histories
         chunk, inputs = program.chunks[chunk_index], {}
         if chunk.before:
             inputs = self._states[chunk_index].take(self._column[self._parent.take(padded)[:, 0]])

@@ -80,8 +80,3 @@ def network_of_layers(layers: Sequence[OlderLayer], *, log_softmax: bool = True)
             raise NetworkError(f"component {number}, {layer.type}, gives {stack.dim} columns, not {output_dim}")
     parts = stack.parts()
     return Nnet(parts.nodes, parts.components)
-
-
-def load_older(path: str, *, log_softmax: bool = True) -> Nnet | AcousticModel:
-    """Loads a model of nnet1 or nnet2 as one of nnet3; see `convert`. Raises ModelFormatError."""
-    return convert(Reader.open(path), log_softmax=log_softmax)
