@@ -100,7 +100,7 @@ class Form:
         self.operand_names = tuple(f.name for f in self.operand_fields)
         self.fixed_operands = not any(f.several for f in self.operand_fields)
         self._several = tuple(f.several for f in self.operand_fields)
-        self._values = _attributes(self.operand_names)
+        self._values = attributes(self.operand_names)
         #: The fields of operands and tables with an access of their own: name, access, which of the two.
         self.accessed = tuple(
             (f.name, access, f.several, isinstance(f.declared, Table))
@@ -144,8 +144,8 @@ class Form:
         return iter(values)
 
 
-def _attributes(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """Returns what reads some attributes, fast where there are several."""
+def attributes(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """Returns what reads some attributes of a command, as a tuple."""
     if len(names) > 1:
         return attrgetter(*names)
     return lambda command: tuple([getattr(command, name) for name in names])

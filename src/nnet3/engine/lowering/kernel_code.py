@@ -141,7 +141,7 @@ class KernelCode:
                     sums.append(self._add_live(taken, written[number]))
                 continue
             # Two derivatives overlap where a kernel uses a value twice: they cannot share storage.
-            is_apart = not any(overlap(blocks[dest], blocks[other]) for other in (*written, *added))
+            is_apart = not any(other and overlap(blocks[dest], blocks[other]) for other in (*written, *added))
             if is_apart and self._overwrites(position, number):
                 written[number] = dest
             elif is_apart and info.inputs[number].accumulates_deriv:

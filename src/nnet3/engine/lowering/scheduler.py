@@ -131,10 +131,9 @@ class _Scheduler:
             return []
         ids = self.numbers[first:end]
         given = self.graph.is_input[first:end]
-        if not given.any():
-            if all(operand.use is not Use.INDEXED for operand in self.nodes[node].operands):
-                self.items[node], self.row_of_item[first:end] = ids, self.numbers[: end - first]
-                return [Step(node, 0, len(ids))]
+        if not given.any() and all(operand.use is not Use.INDEXED for operand in self.nodes[node].operands):
+            self.items[node], self.row_of_item[first:end] = ids, self.numbers[: end - first]
+            return [Step(node, 0, len(ids))]
         return self._laid_out(node, ids[given], ids[~given], [])
 
     def _recurrent_steps(self, nodes: list[int]) -> list[Step]:

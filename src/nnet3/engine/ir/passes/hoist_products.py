@@ -207,16 +207,15 @@ class _Hoisting(Rewriting):
             addend = hoisted
         self.after[steps[-1].number].append(DeallocMatrix(hoisted))
         width = computation.submatrices[command.inputs[0]].num_cols
-        starts_and_ends = zip(
-            [0, *(part.end for part in columns)], [*(part.first for part in columns), width], strict=True
-        )
-        rest = [
-            (first, end, self._kernel(command, first, end, adds=True)) for first, end in starts_and_ends if first < end
+        firsts, ends = [0, *(part.end for part in columns)], [*(part.first for part in columns), width]
+        left = [
+            (first, end, self._kernel(command, first, end, adds=True))
+            for first, end in zip(firsts, ends, strict=True)
+            if first < end
         ]
         for step, start, count in zip(steps, rows.starts.tolist(), counts.tolist(), strict=True):
-            self.instead[step.number] = list(
-                self._rest(step.number, rest, computation.new_submatrix(hoisted, start, count))
-            )
+            addend = computation.new_submatrix(hoisted, start, count)
+            self.instead[step.number] = list(self._rest(step.number, left, addend))
 
     def _source(
         self, part: EarlyColumns, rows: Integers, before: list[Command], info: MatrixInfo | None

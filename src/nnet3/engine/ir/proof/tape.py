@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cache, partial
 from itertools import accumulate
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from nnet3.base.native.library import library
-from nnet3.engine.ir.declarations import Command, Form, Life, PlainValue, Role
+from nnet3.engine.ir.declarations import Command, Form, Life, PlainValue, Role, attributes
 from nnet3.engine.ir.proof import field
 from nnet3.engine.ir.proof.columns import ColumnSpan
 from nnet3.engine.ir.proof.field import Elements
@@ -130,9 +129,8 @@ class Tape(ProgramMachine):
         return memory, drawn
 
     def _evaluate(self, command: Command) -> None:
-        kind_of_command: Any = type(command)
-        fields = _fields_of(kind_of_command)
-        operands = command.form.operands(command)
+        kind: Any = type(command)
+        fields, operands = _fields_of(kind), command.form.operands(command)
         addresses = [self._addresses.get(number) or self._address_of(number) for number in operands]
         matrices = [address.matrix for address in addresses]
         if fields.ends:
@@ -140,42 +138,46 @@ class Tape(ProgramMachine):
         if fields.begins:
             self._begun.update(matrices)
             self._unwritten.update(matrices)
-        memo = getattr(command, fields.memo, -1)
-        is_apart = len(set(matrices)) == len(matrices)
-        if fields.has_kind and self._begun.issuperset(matrices):
-            call = self._call_of(command, fields, operands, addresses, memo)
+        is_apart, has_kind = len(set(matrices)) == len(matrices), fields.has_kind
+        memo = getattr(command, fields.memo) if fields.memo else -1
+        memo_rows = -1 if memo < 0 else self._memos[memo][1] if memo in self._memos else -2
+        if has_kind and self._begun.issuperset(matrices):
+            same = () if is_apart else tuple([operands.index(each) for each in operands])
+            kernel = self._kernels[getattr(command, fields.kernel)] if fields.kernel else _NO_KERNEL
+            all_sizes = [address.all_sizes for address in addresses]
+            key = kind, fields.of_node(command), kernel.own, memo_rows, same, *all_sizes
+            call: _Call | None = self._notes.calls.get(key)
+            if call is None:
+                call = self._notes.calls[key] = self._new_kind(command, kernel, addresses, memo_rows, same)
         else:
             counts = tuple([address.rows for address in addresses])
             own = self._notes.own_of(self._note(partial(command.evaluate, self), operands, counts))
             call = self._new_call(own, AnyRows(counts, ()))
-        if self._unwritten and not (fields.has_kind and self._unwritten.isdisjoint(matrices)):
-            if fields.has_kind and is_apart:  # else another operand or a table may read them
+        if self._unwritten and not (has_kind and self._unwritten.isdisjoint(matrices)):
+            if has_kind and is_apart:  # else another operand or a table may read them
                 overwritten = call.own.template.overwritten
                 self._unwritten.difference_update([matrices[k] for k in overwritten if addresses[k].is_whole])
             if not fields.begins:
-                self._write_unwritten(matrices if fields.has_kind else self._matrices_of(command))
+                self._write_unwritten(matrices if has_kind else self._matrices_of(command))
         self._call(call, [address.first for address in addresses], memo)
-        if not (is_apart and fields.has_kind):
+        if not (is_apart and has_kind):
             for submatrix in self._spoiled(command):
                 self._do(partial(self._spoil, submatrix), submatrix)
 
-    def _call_of(
-        self, command: Command, fields: _Fields, operands: Sequence[int], addresses: Sequence[_Address], memo: int
+    def _new_kind(
+        self,
+        command: Command,
+        kernel: NotedKernel,
+        addresses: Sequence[_Address],
+        memo_rows: int,
+        same: tuple[int, ...],
     ) -> _Call:
-        """Returns how a command is called, noted if none was that is alike."""
-        same = () if len(set(operands)) == len(operands) else tuple([operands.index(each) for each in operands])
-        kernel = self._kernels[getattr(command, fields.kernel)] if fields.kernel else _NO_KERNEL
-        memo_rows = self._memos.get(memo, (0, -1 if memo < 0 else -2))[1]
-        all_sizes = [address.all_sizes for address in addresses]
-        key = type(command), fields.of_node(command), kernel.own, memo_rows, same, *all_sizes
-        call: _Call | None = self._notes.calls.get(key)
-        if call is None:
-            counts = *[address.rows for address in addresses], memo_rows
-            rows = AnyRows(counts, ()) if kernel.alike < 0 else self._notes.any_rows(counts)
-            kind = type(command), fields.values(command), rows.noted, tuple([each.sizes for each in addresses]), same
-            own = self._own_of(command, operands, kernel, kind, rows.noted)
-            call = self._notes.calls[key] = self._new_call(own, rows)
-        return call
+        """Returns how a command is called of which none that is alike was called before."""
+        form, counts = command.form, (*[address.rows for address in addresses], memo_rows)
+        rows = AnyRows(counts, ()) if kernel.alike < 0 else self._notes.any_rows(counts)
+        values = _fields_of(type(command)).values(command)
+        kind = type(command), values, rows.noted, tuple([each.sizes for each in addresses]), same
+        return self._new_call(self._own_of(command, form.operands(command), kernel, kind, rows.noted), rows)
 
     def _own_of(
         self, command: Command, operands: Sequence[int], kernel: NotedKernel, kind: Hashable, rows: Sequence[int]
@@ -220,11 +222,10 @@ class Tape(ProgramMachine):
     def _call(self, call: _Call, firsts: Sequence[int], memo: int) -> None:
         """Call a template: with the addresses of operands, of a memo and of what was drawn."""
         own, instance, rows = call
-        memo_rows = own.template.memo_rows
-        if memo_rows >= 0:
-            memo_rows = rows.of(memo_rows)
+        if own.template.memo_rows >= 0:
+            memo_rows = rows.of(own.template.memo_rows)
             self._memos[memo] = self._new(2 * memo_rows + 1), memo_rows
-        self._calls += [instance, *firsts, self._memos.get(memo, (0,))[0], *own.drawn]
+        self._calls += [instance, *firsts, self._memos[memo][0] if memo in self._memos else 0, *own.drawn]
         if own.effects:
             self.effects |= own.effects
 
@@ -376,14 +377,11 @@ class Tape(ProgramMachine):
 @cache
 def _fields_of(kind: Any) -> _Fields:
     form: Form = kind.form
-    of_node = [each.name for each in form.fields if isinstance(each.declared, PlainValue)]
-    values, all_values = (
-        attrgetter(*names) if names else lambda command: ()
-        for names in ([name for name in of_node if name != "node"], of_node)
-    )
+    names = [each.name for each in form.fields if isinstance(each.declared, PlainValue)]
+    values, of_node = attributes([name for name in names if name != "node"]), attributes(names)
     has_kind = not form.table_fields and kind.role is not Role.IO
     begins, ends = (any(each is life for _, each in form.lives) for life in (Life.BEGINS, Life.ENDS))
-    return _Fields(form.kernel, values, form.makes_memo or form.uses_memo or "memo", has_kind, begins, ends, all_values)
+    return _Fields(form.kernel, values, form.makes_memo or form.uses_memo, has_kind, begins, ends, of_node)
 
 
 def _elements(words: Words) -> Elements:
