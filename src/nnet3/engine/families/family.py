@@ -26,7 +26,7 @@ from nnet3.engine.families.precomputed import (
 )
 from nnet3.engine.families.rolled import CommandPattern, RolledCommands
 from nnet3.engine.ir.computation import FamilyMember, NnetComputation
-from nnet3.engine.ir.declarations import Command, attributes
+from nnet3.engine.ir.declarations import Command, Form, attributes
 from nnet3.engine.ir.program_tables import IoInfo, KernelRows, Matrix, MatrixInfo, OutsideMatrix, SubMatrix
 
 _COMPARED = 4  # members in which families are compared
@@ -48,11 +48,10 @@ class _Words:
 
     def pattern(self, command: Command, blocks: tuple[tuple[int, int, int], ...]) -> int:
         """Returns the number of a command's pattern. `blocks`: matrix, column and columns of each operand."""
-        fields = _fields_of(type(command))
+        kind: Any = type(command)
+        fields = _fields_of(kind)
         lengths = [len(getattr(command, name)) for name in fields.several]
-        number = self._known.setdefault(
-            (type(command), blocks, fields.constants(command), *lengths), len(self.patterns)
-        )
+        number = self._known.setdefault((kind, blocks, fields.constants(command), *lengths), len(self.patterns))
         if number == len(self.patterns):
             self.patterns.append(CommandPattern(command, blocks, fields.numbers))
         return number
@@ -110,7 +109,8 @@ class _Sheets:
             blocks = [self.computation.submatrices[number] for number in command.form.operands(command)]
             kinds.append(words.pattern(command, tuple([(b.matrix, b.col_offset, b.num_cols) for b in blocks])))
             numbers = [number for block in blocks for number in block[1:3]]
-            rows.append(numbers + [getattr(command, name) for name in _fields_of(type(command)).numbers])
+            pattern = words.patterns[kinds[-1]]
+            rows.append(numbers + [getattr(command, name) for name in pattern.others])
         values = np.zeros((len(rows), max(map(len, rows), default=1)), dtype=np.int64)
         for row, numbers in zip(values, rows, strict=True):
             row[: len(numbers)] = numbers
@@ -126,8 +126,8 @@ class _Fields(NamedTuple):
 
 
 @cache
-def _fields_of(command: type[Command]) -> _Fields:
-    form = command.form
+def _fields_of(kind: Any) -> _Fields:
+    form: Form = kind.form
     others = {each.name for each in (*form.table_fields, *form.reference_fields) if each.name != form.kernel}
     numbers = tuple(name for name in form.names if name in others)
     constants = attributes([name for name in form.names if name not in {*others, *form.operand_names}])

@@ -173,11 +173,12 @@ class Tape(ProgramMachine):
         same: tuple[int, ...],
     ) -> _Call:
         """Returns how a command is called of which none that is alike was called before."""
-        form, counts = command.form, (*[address.rows for address in addresses], memo_rows)
+        kind_of_command: Any = type(command)
+        operands, counts = command.form.operands(command), (*[address.rows for address in addresses], memo_rows)
         rows = AnyRows(counts, ()) if kernel.alike < 0 else self._notes.any_rows(counts)
-        values = _fields_of(type(command)).values(command)
-        kind = type(command), values, rows.noted, tuple([each.sizes for each in addresses]), same
-        return self._new_call(self._own_of(command, form.operands(command), kernel, kind, rows.noted), rows)
+        values = _fields_of(kind_of_command).values(command)
+        kind = kind_of_command, values, rows.noted, tuple([each.sizes for each in addresses]), same
+        return self._new_call(self._own_of(command, operands, kernel, kind, rows.noted), rows)
 
     def _own_of(
         self, command: Command, operands: Sequence[int], kernel: NotedKernel, kind: Hashable, rows: Sequence[int]
