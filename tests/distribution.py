@@ -21,7 +21,7 @@ LONG = (
     "tests/runs/test_distributed.py",
     "tests/runs/test_train_model.py",
     "tests/runs/test_training_run.py",
-    "tests/runtime/test_row_plans.py",
+    "tests/runtime/test_ragged_plans.py",
     "tests/serve/test_conversation.py",
 )
 

@@ -61,7 +61,7 @@ def test_what_else_a_kernel_says() -> None:
     assert (info.name, info.inputs, info.needs_indexes, info.indexes_go_on) == ("k", (), True, True)
     names = (
         "backprop_needs_sign_only",
-        "has_parts",
+        "has_slices",
         "backprop_takes_input",
         "repeats_forward",
         "counts_backward",
@@ -73,8 +73,8 @@ def test_what_else_a_kernel_says() -> None:
     assert info_of(P.SIMPLE, is_linear=True).inputs[0].is_linear
     assert not info_of(P.SIMPLE, is_linear=False).inputs[0].is_linear
     whole = components.create("AffineComponent", "input-dim=3 output-dim=2")
-    assert kernel_info("k", whole, 1).has_parts
-    assert not kernel_info("k", whole, 1, has_parts=False).has_parts
+    assert kernel_info("k", whole, 1).has_slices
+    assert not kernel_info("k", whole, 1, has_slices=False).has_slices
 
 
 def test_a_composite_promises_what_all_its_parts_promise() -> None:

@@ -18,7 +18,7 @@ def peak_bytes(computation: NnetComputation, sizes: NnetComputation | None = Non
     """
     sizes, now, peak = sizes or computation, 0, 0
     for command in computation.commands:
-        for name, life in command.form.lives:
+        for name, life in command.schema.lives:
             matrix = sizes.matrices[sizes.submatrices[getattr(command, name)].matrix]
             size, width = matrix.num_rows * matrix.num_cols, _BYTES.get(matrix.dtype, 4)
             factor = {Life.BEGINS: width, Life.ENDS: -width, Life.COMPRESSES: 1 - width, Life.DECOMPRESSES: width - 1}

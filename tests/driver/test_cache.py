@@ -21,7 +21,8 @@ from nnet3.engine.driver.cache_file import num_bytes
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.runtime import NnetComputer, plan_of
 from nnet3.errors import ArgumentError, ExecutionError, RequestError
-from nnet3.model.requests.request import ComputationRequest, IoSpecification
+from nnet3.model.requests.io_specification import IoSpecification
+from nnet3.model.requests.request import ComputationRequest
 from tests.driver.counting_maker import Maker, run
 from tests.patience import PATIENCE
 from tests.runtime.scale_program import FEATURES, forward, scale_program

@@ -1,4 +1,4 @@
-"""FamilyStore: a cache compiles few lengths of a form, and what it continues is what would be compiled."""
+"""FamilyStore: a cache compiles few lengths of a series, and what it continues is what would be compiled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nnet3.engine.driver.cache_file import num_bytes
 from nnet3.engine.families.continued import NotAffineError
 from nnet3.engine.families.family import ProgramFamily
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.model.requests.request import RequestForms
+from nnet3.model.requests.request_series import RequestSeries
 from tests.families.networks import BLSTM, POOLING, TDNN, compiled, request_for, same_program, same_program_or_results
 
 RNN = """
@@ -46,8 +46,8 @@ def test_all_lengths_but_the_first_are_continued() -> None:
 def test_families_that_were_used_last_are_found_without_a_form(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the indexes alone: not for others, nor with other options, nor for those that are too short."""
     nnet, cache, asked = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache(), list[int]()
-    form = RequestForms.form
-    monkeypatch.setattr(RequestForms, "form", lambda self: asked.append(len(self.request.rows[-1])) or form(self))  # type: ignore[func-returns-value]
+    of = RequestSeries.by_length
+    monkeypatch.setattr(RequestSeries, "by_length", lambda self: asked.append(len(self.request.rows[-1])) or of(self))  # type: ignore[func-returns-value]
     unoptimized = nnet3.CompileOptions(optimize=False)
     for frames, sequences, options in (
         *((40, 1, None), (50, 1, None), (60, 1, None), (200, 1, None), (60, 2, None), (70, 1, None), (9, 1, None)),

@@ -13,7 +13,7 @@ import nnet3
 from nnet3 import cn
 from nnet3.decode import UtteranceComputer, UtteranceOptions
 from nnet3.engine.driver import proving
-from nnet3.engine.driver.proving import PROVE, prove_made_of_others, proves_all, proves_forms
+from nnet3.engine.driver.proving import PROVE, prove_made_of_others, proves_all, proves_compiled
 from nnet3.engine.ir.commands import MatrixAdd, Propagate
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.passes import pipeline
@@ -74,12 +74,12 @@ def test_in_python_forms_are_proved_where_native_code_makes_it_cheap(monkeypatch
     monkeypatch.delenv(PROVE)
     for library, expected in ((object(), True), (None, False)):
         monkeypatch.setattr(proving, "library", lambda found=library, **_: found)
-        assert proves_forms(CompileOptions()) is expected
-        assert proves_forms(CompileOptions(prove=True))
+        assert proves_compiled(CompileOptions()) is expected
+        assert proves_compiled(CompileOptions(prove=True))
         assert not proves_all(CompileOptions())
     for value, expected in (("0", False), ("forms", True), ("some", True), ("all", True)):
         monkeypatch.setenv(PROVE, value)
-        assert proves_forms(CompileOptions()) is expected
+        assert proves_compiled(CompileOptions()) is expected
 
 
 def lose_an_operation(computation: NnetComputation) -> NnetComputation:

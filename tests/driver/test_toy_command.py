@@ -25,7 +25,7 @@ from nnet3.engine.ir.passes.pipeline import Pass
 from nnet3.engine.ir.program_tables import ProgramTables
 from nnet3.engine.ir.proof.field import scaled
 from nnet3.engine.ir.shape_rules import Problems, same_shape
-from nnet3.engine.runtime.calls import call_kind
+from nnet3.engine.runtime.calls import opcode
 from nnet3.engine.runtime.rules import rule
 from nnet3.errors import ExportError
 from tests.driver.ragged_requests import ragged_request
@@ -71,7 +71,7 @@ def register() -> type[Any]:
     def plan_clone(command: Clone, planner: Planner) -> None:
         planner.call("clone", planner.view(command.dest), planner.view(command.source), number=command.scale)
 
-    @call_kind("clone")
+    @opcode("clone")
     def bind_clone(link: Linker, args: Sequence[int], number: float) -> Any:
         def clone(dest: torch.Tensor, source: torch.Tensor) -> None:
             torch.mul(source, number, out=dest)

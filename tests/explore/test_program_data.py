@@ -64,7 +64,7 @@ def test_memory_is_that_of_the_plan() -> None:
     computation = nnet3.compile(nnet, request(nnet))
     data, made = memory_data(computation), plan(computation)
     assert data["bytes"] == made.num_bytes
-    assert sorted(block[:4] for block in data["blocks"] if block[0]) == sorted(made.places.tolist())
+    assert sorted(block[:4] for block in data["blocks"] if block[0]) == sorted(made.spans.tolist())
     at = data["peak"]["command"]
     assert data["peak"]["bytes"] == sum(size for _, first, last, _, size in data["blocks"] if first <= at <= last)
     assert data["peak"]["bytes"] <= data["bytes"]

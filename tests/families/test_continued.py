@@ -92,13 +92,13 @@ def test_equal_tables_are_made_once() -> None:
     assert first is last
 
 
-def test_kinds_have_to_agree() -> None:
-    def table(n: int, kind: int) -> NumberTable:
-        kinds = np.array([7, *[1, 2] * n, kind])
-        return NumberTable(np.arange(len(kinds))[:, None], kinds)
+def test_labels_have_to_agree() -> None:
+    def table(n: int, label: int) -> NumberTable:
+        labels = np.array([7, *[1, 2] * n, label])
+        return NumberTable(np.arange(len(labels))[:, None], labels)
 
     family = continued([[table(n, 9)] for n in (8, 9, 10)])
-    assert family.at(4)[0].kinds.tolist() == table(12, 9).kinds.tolist()
+    assert family.at(4)[0].labels.tolist() == table(12, 9).labels.tolist()
     with pytest.raises(NotAffineError):
         continued([[table(8, 9)], [table(9, 9)], [table(10, 8)]])
 

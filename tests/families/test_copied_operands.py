@@ -10,8 +10,8 @@ import pytest
 from nnet3.base.index import NO_TIME, N, T
 from nnet3.engine.families.copied_operands import with_copied_operands
 from nnet3.engine.families.operand_rows import OperandRows
+from nnet3.engine.families.ragged_regions import UnlikeOperand
 from nnet3.engine.families.ragged_rows import IndexRows
-from nnet3.engine.families.ragged_slots import UnlikeOperand
 from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.kernel import InputPromises, KernelInfo

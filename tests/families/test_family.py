@@ -21,9 +21,9 @@ FORMS = {BLSTM: ((25, 31, 49), 0, 6), TDNN: ((20, 19, 45), 0, 40), POOLING: ((26
 
 
 def family_of(nnet: nnet3.Nnet, request: nnet3.ComputationRequest, first: int = 0) -> ProgramFamily:
-    form = request.task(nnet).form()
-    assert form is not None
-    return ProgramFamily([compile_task(form.shorter(first + k)[0]) for k in range(2)])
+    series = request.task(nnet).series()
+    assert series is not None
+    return ProgramFamily([compile_task(series.shorter(first + k)[0]) for k in range(2)])
 
 
 def check_members(nnet: nnet3.Nnet, lengths: tuple[int, ...], first: int = 0, **how: bool | int) -> None:
@@ -31,9 +31,9 @@ def check_members(nnet: nnet3.Nnet, lengths: tuple[int, ...], first: int = 0, **
     for length in lengths:
         request = request_for(nnet, length, **how)
         task = request.task(nnet)
-        form = task.form()
-        assert form is not None
-        assert same_program(family.at(form.k - first, precompute_of(task)), compiled(nnet, request))
+        series = task.series()
+        assert series is not None
+        assert same_program(family.at(series.k - first, precompute_of(task)), compiled(nnet, request))
 
 
 @pytest.mark.parametrize("train", [False, True])
@@ -62,10 +62,10 @@ def test_members_run_to_the_same_bits() -> None:
     nnet = nnet3.Nnet.from_config(BLSTM, seed=1)
     request = request_for(nnet, 52, 3, train=True)
     task = request.task(nnet)
-    form = task.form()
-    assert form is not None
+    series = task.series()
+    assert series is not None
     results = []
-    for program in (family_of(nnet, request).at(form.k, precompute_of(task)), compiled(nnet, request)):
+    for program in (family_of(nnet, request).at(series.k, precompute_of(task)), compiled(nnet, request)):
         gradient = nnet.gradient_copy()
         computer = nnet3.NnetComputer(program, nnet, gradient)
         generator = torch.Generator().manual_seed(3)

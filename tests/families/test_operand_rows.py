@@ -34,7 +34,7 @@ def test_operands_of_matrices_with_times_have_these(config: str) -> None:
     operands = rows_of(config)
     program, rows, compared = operands.computation, operands.rows, 0
     for command, (starts, _) in zip(program.commands, operands.starts, strict=True):
-        for number, start in zip(command.form.operands(command), starts, strict=True):
+        for number, start in zip(command.schema.operands(command), starts, strict=True):
             block = program.submatrices[number]
             info = program.matrix_info.get(block.matrix)
             if block.matrix not in rows.base or not isinstance(start, int):

@@ -58,20 +58,20 @@ def test_it_refuses_what_the_checker_refuses(
         ragged = ragged_of(recurrence(1, "plain")[0] if criterion is None else criterion)
     except (NetworkError, NotRaggedError):
         assume(False)
-    counted = np.flatnonzero(ragged.slots.last >= ragged.slots.first + SEQUENCES)
+    counted = np.flatnonzero(ragged.regions.last >= ragged.regions.first + SEQUENCES)
     assume(len(counted))
     if not is_right:
-        last = ragged.slots.last.copy()
+        last = ragged.regions.last.copy()
         last[counted[int(which * (len(counted) - 1))]] -= SEQUENCES
-        ragged.slots = replace(ragged.slots, last=last)
+        ragged.regions = replace(ragged.regions, last=last)
     checked = CheckedLengths(ragged)
-    for shorter in map(sorted, sets):
+    for missing in map(sorted, sets):
         try:
-            made = restricted(ragged, shorter)
+            made = restricted(ragged, missing)
         except NotRaggedError:
             continue
         expected = passes(lambda made=made: check_computation(made))  # type: ignore[misc]
-        assert passes(lambda these=shorter, made=made: checked.check(these, made)) == expected  # type: ignore[misc]
+        assert passes(lambda these=missing, made=made: checked.check(these, made)) == expected  # type: ignore[misc]
 
 
 @pytest.fixture
@@ -91,8 +91,8 @@ def test_a_few_checks_do_for_all_sets(looked_at: list[int]) -> None:
     ragged = ragged_of(recurrence(-1, "late")[0])
     checked, rng = CheckedLengths(ragged), np.random.default_rng(1)
     for _ in range(40):
-        shorter = np.sort(rng.integers(LENGTH, size=SEQUENCES)).tolist()
-        checked.check(shorter, restricted(ragged, shorter))
+        missing = np.sort(rng.integers(LENGTH, size=SEQUENCES)).tolist()
+        checked.check(missing, restricted(ragged, missing))
     assert 1 <= len(looked_at) <= 4
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.kernel import named_part
+from nnet3.engine.ir.kernel import named_slice
 
 Array = np.ndarray
 
@@ -79,12 +79,12 @@ class Interpreter:
         return self.computation.submatrices[submatrix].matrix
 
     def kernel(self, name: str) -> ToyKernel:
-        """A kernel, or a part of one."""
-        part = named_part(name)
-        if part is None:
+        """A kernel, or a slice of one."""
+        sliced = named_slice(name)
+        if sliced is None:
             return self.kernels[name]
-        whole: Any = self.kernels[part[0]]
-        made: ToyKernel = whole.part(*part[1:])
+        whole: Any = self.kernels[sliced[0]]
+        made: ToyKernel = whole.slice(*sliced[1:])
         return made
 
     # ---- memory ----

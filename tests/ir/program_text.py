@@ -56,7 +56,7 @@ def _block(c: NnetComputation, number: int) -> Hashable:
 
 def _command(c: NnetComputation, command: Command) -> list[Hashable]:
     found: list[Hashable] = [type(command).__name__]
-    for name, declared, several in command.form.fields:
+    for name, declared, several in command.schema.fields:
         value = getattr(command, name)
         found += [(name, _value(c, declared, each)) for each in (value if several else (value,))]
     return found

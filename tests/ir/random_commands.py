@@ -22,7 +22,7 @@ from tests.ir.toy_kernels import (
     SIGMOID,
     SUM,
     WIDE,
-    WIDE_PART,
+    WIDE_SLICE,
 )
 
 
@@ -198,7 +198,7 @@ class CommandWriter:
             here, there = (self.c.new_submatrix(block, start, rows) for block in (source, dest))
             if is_part:
                 inputs = (state or here, here)
-                self._emit(cmd.Propagate(WIDE_PART, "wide", inputs, there), inputs, [there], [])
+                self._emit(cmd.Propagate(WIDE_SLICE, "wide", inputs, there), inputs, [there], [])
                 state = there
                 continue
             self._emit(cmd.MatrixCopy(left, here), [here], [left], [])

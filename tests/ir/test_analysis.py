@@ -6,13 +6,13 @@ import numpy as np
 from hypothesis import given, settings
 
 from nnet3.engine.ir.analysis import Analysis, analyse, forget_analysis
-from nnet3.engine.ir.commands import AccessKind, AllocMatrix, DeallocMatrix, MatrixAdd, MatrixCopy, SetConst
+from nnet3.engine.ir.commands import AccessMode, AllocMatrix, DeallocMatrix, MatrixAdd, MatrixCopy, SetConst
 from nnet3.engine.ir.computation import NnetComputation
 from tests.call_count import count_calls
 from tests.ir.programs import recurrence, training_step
 from tests.ir.random_programs import programs
 
-READ, WRITE, UPDATE = AccessKind.READ, AccessKind.WRITE, AccessKind.UPDATE
+READ, WRITE, UPDATE = AccessMode.READ, AccessMode.WRITE, AccessMode.UPDATE
 
 
 def _three_blocks() -> tuple[NnetComputation, int, int, int]:
@@ -34,11 +34,11 @@ def variables_of(analysis: Analysis, submatrix: int) -> np.ndarray:
     return analysis.variables.of_submatrices(np.array([submatrix]))
 
 
-def accesses(analysis: Analysis, variable: int) -> list[tuple[int, AccessKind]]:
+def accesses(analysis: Analysis, variable: int) -> list[tuple[int, AccessMode]]:
     """The commands that access a variable, in order, each with what it does."""
     events = analysis.event_variable == variable
-    commands, kinds = analysis.event_command[events].tolist(), analysis.event_kind[events].tolist()
-    return list(zip(commands, map(AccessKind, kinds), strict=True))
+    commands, kinds = analysis.event_command[events].tolist(), analysis.event_mode[events].tolist()
+    return list(zip(commands, map(AccessMode, kinds), strict=True))
 
 
 def test_variables_are_the_coarsest_blocks() -> None:
@@ -127,7 +127,7 @@ def test_an_empty_computation_has_no_events() -> None:
     assert analysis.event_command.tolist() == []
 
 
-def _accesses_of_element(c: NnetComputation, matrix: int, row: int, col: int) -> list[tuple[int, AccessKind]]:
+def _accesses_of_element(c: NnetComputation, matrix: int, row: int, col: int) -> list[tuple[int, AccessMode]]:
     """The slow way: what each command does to one element."""
     result = []
     for number, command in enumerate(c.commands):
@@ -138,7 +138,7 @@ def _accesses_of_element(c: NnetComputation, matrix: int, row: int, col: int) ->
             s = c.submatrices[access.submatrix]
             in_rows = s.row_offset <= row < s.row_offset + s.num_rows
             if s.matrix == matrix and in_rows and s.col_offset <= col < s.col_offset + s.num_cols:
-                kinds.add(access.kind)
+                kinds.add(access.mode)
         if kinds:
             result.append((number, kinds.pop() if len(kinds) == 1 else UPDATE))
     return result
@@ -174,7 +174,7 @@ def test_analysis_does_not_change_the_computation() -> None:
     computation = training_step()
     before = str(computation)
     analysis = Analysis(computation)
-    assert len(analysis.event_kind) > 0
+    assert len(analysis.event_mode) > 0
     assert str(computation) == before
 
 
@@ -188,7 +188,7 @@ def test_cost_grows_with_the_program_and_not_with_its_square() -> None:
 
     small, large = recurrence(100), recurrence(1000)
     calls = count_calls(analyse, large) / count_calls(analyse, small)
-    events = len(analyse(large).event_kind) / len(analyse(small).event_kind)
+    events = len(analyse(large).event_mode) / len(analyse(small).event_mode)
     commands = len(large.commands) / len(small.commands)
     assert calls < 1.1 * commands
     assert events < 1.1 * commands

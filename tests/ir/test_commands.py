@@ -7,14 +7,14 @@ from collections.abc import Mapping
 import pytest
 
 from nnet3.engine.ir import commands as cmd
-from nnet3.engine.ir.commands import AccessKind, Command
+from nnet3.engine.ir.commands import AccessMode, Command
 from nnet3.engine.ir.computation import NnetComputation
 from tests.ir.programs import command_types, multi_table
 
-READ, WRITE, UPDATE = AccessKind.READ, AccessKind.WRITE, AccessKind.UPDATE
+READ, WRITE, UPDATE = AccessMode.READ, AccessMode.WRITE, AccessMode.UPDATE
 SEVERAL = [(5, 0), (-1, -1), (6, 1), (5, 2)]  # the row table, number 0
 
-DECLARED: list[tuple[Command, Mapping[int, AccessKind], bool]] = [
+DECLARED: list[tuple[Command, Mapping[int, AccessMode], bool]] = [
     (cmd.AllocMatrix(1, zeroed=True), {}, True),
     (cmd.AllocMatrix(1, zeroed=False), {}, True),
     (cmd.DeallocMatrix(1), {}, True),
@@ -51,14 +51,14 @@ DECLARED: list[tuple[Command, Mapping[int, AccessKind], bool]] = [
 
 @pytest.mark.parametrize(("command", "accesses", "side_effects"), DECLARED)
 def test_accesses_follow_from_declarations(
-    command: Command, accesses: Mapping[int, AccessKind], side_effects: bool
+    command: Command, accesses: Mapping[int, AccessMode], side_effects: bool
 ) -> None:
     computation = NnetComputation()
     for _ in range(6):
         computation.new_matrix(4, 2)
     multi_table(computation, SEVERAL)
     declared = command.accesses(computation)
-    assert {access.submatrix: access.kind for access in declared} == accesses
+    assert {access.submatrix: access.mode for access in declared} == accesses
     assert len(declared) == len(accesses)
     assert command.side_effects is side_effects
 

@@ -10,7 +10,7 @@ from nnet3.engine.ir.commands import Command, substitute, with_operands, with_va
 
 def test_commands_are_made_with_other_operands() -> None:
     back = cmd.Backprop(0, "a", (1, 0), 2, 3, (0, 4), (5, 0), update=True, memo=1)
-    assert back.form.operands(back) == (1, 0, 2, 3, 0, 4, 5, 0)
+    assert back.schema.operands(back) == (1, 0, 2, 3, 0, 4, 5, 0)
     assert with_operands(back, range(8)) == cmd.Backprop(0, "a", (0, 1), 2, 3, (4, 5), (6, 7), update=True, memo=1)
     assert with_operands(cmd.CopyRows(1, 2, 7), (3, 4)) == cmd.CopyRows(3, 4, 7)
     assert with_values(cmd.CopyRows(1, 2, 7), scale=2.0) == cmd.CopyRows(1, 2, 7, 2.0)

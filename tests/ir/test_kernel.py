@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.engine.ir.kernel import named_part, part_name, whole_kernel
+from nnet3.engine.ir.kernel import named_slice, slice_name, whole_kernel
 
 
 @pytest.mark.parametrize("adds", [False, True])
 @pytest.mark.parametrize("kernel", ["w", "lstm1.W_all", "a[0:2]", "new\nline"])
 def test_a_part_is_found_by_its_name(kernel: str, adds: bool) -> None:
-    assert named_part(part_name(kernel, 3, 12, adds=adds)) == (kernel, 3, 12, adds)
+    assert named_slice(slice_name(kernel, 3, 12, adds=adds)) == (kernel, 3, 12, adds)
 
 
 def test_other_names_are_no_parts() -> None:
-    assert [named_part(name) for name in ("w", "w[1]", "w[1:2]x", "w[a:b]")] == [None] * 4
+    assert [named_slice(name) for name in ("w", "w[1]", "w[1:2]x", "w[a:b]")] == [None] * 4
 
 
 def test_the_whole_kernel_of_a_part() -> None:

@@ -1,4 +1,4 @@
-"""The printed form: every kind of command, compact lists, cut lists, broken references."""
+"""The printed text: every kind of command, compact lists, cut lists, broken references."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class Wide(Affine):
     def forward(self, inputs: Sequence[Array]) -> tuple[Array, Any]:
         return inputs[0] @ self.weight + 0.5, None
 
-    def part(self, first: int, end: int, adds: bool) -> WidePart:
+    def slice(self, first: int, end: int, adds: bool) -> WidePart:
         return WidePart(self.weight[first:end], adds)
 
 
@@ -161,7 +161,7 @@ class WidePart:
 
 
 DIM = 3
-AFFINE, SIGMOID, SCALED, PRODUCT, CENTRE, OTHER_AFFINE, WIDE, SUM, WIDE_PART = range(9)
+AFFINE, SIGMOID, SCALED, PRODUCT, CENTRE, OTHER_AFFINE, WIDE, SUM, WIDE_SLICE = range(9)
 _NEEDS_VALUE = InputPromises(backprop_needs_value=True)
 _ADDS = InputPromises(backprop_needs_value=True, accumulates_deriv=True)
 _GATED = InputPromises(backprop_needs_value=True, propagate_in_place=True, accumulates_deriv=True)
@@ -186,7 +186,7 @@ KERNELS = [
     KernelInfo("product", (_GATED, _ADDS), **_APART, stores_stats=True),
     KernelInfo("centre", uses_memo=True),
     KernelInfo("other_affine", (_NEEDS_VALUE,), updatable=True),
-    KernelInfo("wide", (_LINEAR,), **_APART, has_parts=True),
+    KernelInfo("wide", (_LINEAR,), **_APART, has_slices=True),
     KernelInfo("sum", (InputPromises(accumulates_deriv=True, passes_deriv=True, is_linear=True),) * 2, **_APART),
     KernelInfo("wide[3:6]+", (_LINEAR, replace(_LINEAR, propagate_in_place=True)), **_APART, packs=True),
 ]

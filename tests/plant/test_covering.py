@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from nnet3.base.native import library
-from nnet3.engine.runtime.lanes import lane_of
+from nnet3.engine.runtime.dtypes import dtype_name
 from tools.mutation.mutant import Mutant
 from tools.plant.covering import Covering
 from tools.plant.planting import ROOT
 
-LANES, LIBRARY = "src/nnet3/engine/runtime/lanes.py", "src/nnet3/base/native/library.py"
+DTYPES, LIBRARY = "src/nnet3/engine/runtime/dtypes.py", "src/nnet3/base/native/library.py"
 
 
 def at(path: str, text: str) -> Mutant:
@@ -20,14 +20,14 @@ def at(path: str, text: str) -> Mutant:
 
 
 def test_lines_know_their_cases() -> None:
-    covering = Covering([LANES, LIBRARY])
-    for number, call in enumerate([partial(lane_of, "float32"), library.library] * 2):
+    covering = Covering([DTYPES, LIBRARY])
+    for number, call in enumerate([partial(dtype_name, "float32"), library.library] * 2):
         with covering.of(number):
             call()
     covering.settle()
     inside = at(LIBRARY, "return _found[0]")
     assert covering.cases_of(inside) == [1, 3]
     assert covering.cases_of(at(LIBRARY, "raise RuntimeError")) == []
-    before = (ROOT / LANES).read_text().splitlines()
+    before = (ROOT / DTYPES).read_text().splitlines()
     body = next(line for line in before if line.startswith("    return "))
-    assert covering.cases_of(at(LANES, body)) == [0, 2]
+    assert covering.cases_of(at(DTYPES, body)) == [0, 2]

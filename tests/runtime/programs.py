@@ -215,11 +215,11 @@ class RandomProgram:
             self.live.append(matrix)
 
 
-def kinds_of_last(program: Program) -> list[str]:
-    """Returns the kinds of calls that the last command becomes."""
+def opcodes_of_last(program: Program) -> list[str]:
+    """Returns the opcodes of calls that the last command becomes."""
     made = plan(program.computation)
     last = made.call_command == len(program.computation.commands) - 1
-    return [made.kinds[kind] for kind in made.call_kind[last].tolist()]
+    return [made.opcodes[opcode] for opcode in made.call_opcode[last].tolist()]
 
 
 @st.composite

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from nnet3.engine.runtime.calls import CALLS, call_kind
+from nnet3.engine.runtime.calls import CALLS, opcode
 from nnet3.engine.runtime.linker import Linker
 
 A, B = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[10.0, 20.0], [30.0, 40.0]])
@@ -81,8 +81,8 @@ def test_pieces_one_below_the_other() -> None:
     assert torch.equal(link.tensors[0], torch.cat([A, B]))
 
 
-def test_a_kind_is_registered_under_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    @call_kind("of our own")
+def test_a_binder_is_registered_under_its_opcode(monkeypatch: pytest.MonkeyPatch) -> None:
+    @opcode("of our own")
     def own(link: Any, args: Any, number: float) -> None:
         return None
 

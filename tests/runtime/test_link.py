@@ -58,7 +58,7 @@ def test_commands_of_which_nothing_runs_are_no_steps() -> None:
     program = Program()
     program.matrix(3, 4)
     linked, _ = linked_to(program, {})
-    assert list(linked.steps_of_segment(linked.plan.segments[0])) == []
+    assert list(linked.calls_one_by_one(linked.plan.segments[0])) == []
     assert list(linked.calls_of_segment(0)) == []
 
 

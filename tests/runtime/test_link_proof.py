@@ -12,10 +12,10 @@ from nnet3 import cn
 from nnet3.base.native.operations import ADDRESSES, FLOAT_BYTES, OF_TURN
 from nnet3.base.native.ranges import ReachableMemory
 from nnet3.engine.driver import ComputationCache
-from nnet3.engine.runtime import native_parts
+from nnet3.engine.runtime import native_bound_runs
 from nnet3.engine.runtime.link import LinkedComputation
 from nnet3.engine.runtime.link_proof import LinkProof
-from nnet3.engine.runtime.native_parts import NativeParts
+from nnet3.engine.runtime.native_bound_runs import NativeBoundRuns
 from nnet3.engine.runtime.native_runs import Group, NativeRun
 from nnet3.engine.runtime.view_operations import ViewOperations
 from nnet3.engine.runtime.view_tensors import ViewTensors
@@ -119,7 +119,7 @@ def leave_tensors(move: Callable[..., Any]) -> Callable[..., Any]:
 
 def an_address_off(patch: Patch) -> None:
     """Outside of loops."""
-    in_groups = native_parts.in_groups
+    in_groups = native_bound_runs.in_groups
 
     def moved(calls: Any, operations: Any, addresses: Any, *iterations: int, together: bool) -> list[Group]:
         groups = in_groups(calls, operations, addresses, *iterations, together=together)
@@ -128,39 +128,41 @@ def an_address_off(patch: Patch) -> None:
                 group.run._arrays[0][-1, ADDRESSES.start] += FLOAT_BYTES
         return groups
 
-    patch.setattr(native_parts, "in_groups", moved)
+    patch.setattr(native_bound_runs, "in_groups", moved)
 
 
 def a_iteration_less(patch: Patch) -> None:
-    as_part = native_parts._as_part
-    patch.setattr(native_parts, "_as_part", lambda whole, iterations: as_part(whole, iterations[:-1]))
+    as_bound_run = native_bound_runs._as_bound_run
+    patch.setattr(native_bound_runs, "_as_bound_run", lambda whole, iterations: as_bound_run(whole, iterations[:-1]))
 
 
 def a_iteration_more(patch: Patch) -> None:
-    as_part = native_parts._as_part
+    as_bound_run = native_bound_runs._as_bound_run
     patch.setattr(
-        native_parts, "_as_part", lambda whole, iterations: as_part(whole, range(iterations.start, iterations.stop + 1))
+        native_bound_runs,
+        "_as_bound_run",
+        lambda whole, iterations: as_bound_run(whole, range(iterations.start, iterations.stop + 1)),
     )
 
 
 def a_call_less(patch: Patch) -> None:
     """Of each loop, and of the calls that stand outside of loops."""
-    loop = NativeParts.loop
+    loop = NativeBoundRuns.loop
 
-    def shorter(self: NativeParts, calls: range, *args: Any) -> Any:
+    def shorter(self: NativeBoundRuns, calls: range, *args: Any) -> Any:
         return loop(self, calls[:-1], *args)
 
-    patch.setattr(NativeParts, "loop", shorter)
+    patch.setattr(NativeBoundRuns, "loop", shorter)
 
 
 def calls_in_another_order(patch: Patch) -> None:
-    straight = NativeParts.straight
+    straight = NativeBoundRuns.straight
 
-    def turned(self: NativeParts, *args: Any) -> Any:
+    def turned(self: NativeBoundRuns, *args: Any) -> Any:
         iterations, calls, each = straight(self, *args)
         return iterations, calls, [each[1], each[0], *each[2:]] if len(each) > 1 else each
 
-    patch.setattr(NativeParts, "straight", turned)
+    patch.setattr(NativeBoundRuns, "straight", turned)
 
 
 MISTAKES: dict[str, Callable[[Patch], None]] = {

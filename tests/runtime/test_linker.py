@@ -1,4 +1,4 @@
-"""The linker: calls are bound by the kinds that it is given."""
+"""The linker: calls are bound by the binders that it is given."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.runtime.programs import Program
 from tests.runtime.scale_program import scale_program
 
 
-def test_kinds_of_calls_are_those_given() -> None:
+def test_binders_are_those_given() -> None:
     program, said = Program(), list[float]()
     program.add(cmd.SetConst(program.matrix(2, 2), 4.0))
     made, device = plan(program.computation), torch.device("cpu")
-    kinds = {**CALLS, "fill": lambda link, args, number: link.each(said.append, link.always(number))}
-    linker = Linker(made, Kernels({}), Arena(made.num_bytes, device), RunState(), Constants(device), {}, kinds, False)
+    binders = {**CALLS, "fill": lambda link, args, number: link.each(said.append, link.always(number))}
+    linker = Linker(made, Kernels({}), Arena(made.num_bytes, device), RunState(), Constants(device), {}, binders, False)
     for each in (linker, linker.anew()):
         bound = each.bind(made.num_calls - 1)
         assert bound is not None
@@ -34,6 +34,6 @@ def test_kinds_of_calls_are_those_given() -> None:
 def test_calls_of_another_version() -> None:
     made = plan(scale_program())
     header, arrays = made.to_data()
-    header["kinds"] = ["dance", *header["kinds"][1:]]
-    with pytest.raises(ExecutionError, match="call of kind 'dance', which this version does not know: plan it again"):
+    header["opcodes"] = ["dance", *header["opcodes"][1:]]
+    with pytest.raises(ExecutionError, match="call of opcode 'dance', which this version does not know: plan it again"):
         link(Plan.from_data(header, arrays), Kernels({}), Arena(made.num_bytes, torch.device("cpu")))

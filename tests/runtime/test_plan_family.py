@@ -41,7 +41,7 @@ def assert_same(found: Plan, expected: Plan) -> None:
     assert list(arrays) == list(other_arrays)
     for name, array in arrays.items():
         both = [array, other_arrays[name]]
-        if name in ("views", "places"):
+        if name in ("views", "spans"):
             both = [np.delete(each, 1 if name == "views" else 3, axis=1) for each in both]
         assert array.dtype == other_arrays[name].dtype
         np.testing.assert_array_equal(*both)
@@ -49,7 +49,7 @@ def assert_same(found: Plan, expected: Plan) -> None:
 
 def assert_nothing_overlaps(made: Plan, of: UnplacedPlan) -> None:
     """Each view lies as far behind the beginning of its block as it should, and blocks that meet lie apart."""
-    begin = made.places[:, 3]
+    begin = made.spans[:, 3]
     matrices = np.flatnonzero(of.blocks[:, 0])
     end, meet = begin + of.num_bytes[matrices], of.meet()[np.ix_(matrices, matrices)]
     apart = (end[:, None] <= begin) | (end <= begin[:, None])

@@ -35,7 +35,7 @@ def programs_of_seeds(count: int) -> list[NnetComputation]:
     return found
 
 
-def test_each_kind_of_calls_has_a_meaning() -> None:
+def test_each_opcode_has_a_meaning() -> None:
     assert MEANINGS.keys() == VIEWS.keys() == CALLS.keys()
 
 
@@ -56,7 +56,7 @@ def test_no_call_can_be_left_out_and_no_number_changed() -> None:
     """As when a copy of joined rows forgets its scale, or missing rows are not zeroed."""
     computation = moving_program()
     made = plan(computation)
-    assert {*made.kinds} >= MEANINGS.keys() - KERNEL_CALLS
+    assert {*made.opcodes} >= MEANINGS.keys() - KERNEL_CALLS
     prove_plan(computation, made)
     missed = []
     for name, wrong in wrong_calls(made):
@@ -106,11 +106,11 @@ def test_views_of_a_call_have_equally_many_columns() -> None:
     computation = moving_program()
     made = plan(computation)
     starts, known = made.call_start.tolist(), set[str]()
-    for call, kind in enumerate(made.kinds[kind] for kind in made.call_kind.tolist()):
-        views = VIEWS[kind](made.call_args[starts[call] : starts[call + 1]].tolist())
-        if kind in known or kind in KERNEL_CALLS or len(views) < 2:
+    for call, opcode in enumerate(made.opcodes[number] for number in made.call_opcode.tolist()):
+        views = VIEWS[opcode](made.call_args[starts[call] : starts[call + 1]].tolist())
+        if opcode in known or opcode in KERNEL_CALLS or len(views) < 2:
             continue
-        known.add(kind)
+        known.add(opcode)
         with pytest.raises(ProofError, match=r"has views of \[7, 8\] columns|bytes"):
             prove_plan(computation, with_views(made, 5, -1, view=views[-1]))
     assert known >= {"cat", "select rows", "copy to rows", "add to rows", "sum", "copy each", "add each", "copy"}

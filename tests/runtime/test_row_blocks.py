@@ -13,9 +13,9 @@ from tests.call_count import count_calls
 def expand(blocks: RowBlocks) -> np.ndarray:
     """The addresses that blocks stand for, in order."""
     rows = [
-        start + i * outer_step + j * inner_step
-        for start, outer, outer_step, inner, inner_step in zip(
-            blocks.start, blocks.outer, blocks.outer_step, blocks.inner, blocks.inner_step, strict=True
+        start + i * outer_stride + j * inner_stride
+        for start, outer, outer_stride, inner, inner_stride in zip(
+            blocks.start, blocks.outer, blocks.outer_stride, blocks.inner, blocks.inner_stride, strict=True
         )
         for i in range(outer)
         for j in range(inner)
@@ -28,8 +28,8 @@ def test_blocks_cover_the_lists_in_order(rows: list[tuple[int, int]]) -> None:
     addresses = np.array(rows, dtype=np.int64).reshape(len(rows), 2)
     blocks = find_blocks(addresses)
     np.testing.assert_array_equal(expand(blocks), addresses)
-    assert (blocks.inner_step >= 0).all()
-    assert (blocks.outer_step >= 0).all()
+    assert (blocks.inner_stride >= 0).all()
+    assert (blocks.outer_stride >= 0).all()
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_number_of_blocks(addresses: np.ndarray, num_blocks: int) -> None:
 
 
 @pytest.mark.parametrize("rare", [(1, 5), (5, 1)])
-def test_the_most_frequent_step_of_all_lists_together_counts(rare: tuple[int, int]) -> None:
-    """A step that is rare in one of two lists is rare, though it comes first and is frequent in the other."""
+def test_the_most_frequent_stride_of_all_lists_together_counts(rare: tuple[int, int]) -> None:
+    """A stride that is rare in one of two lists is rare, though it comes first and is frequent in the other."""
     addresses = np.cumsum([(0, 0), rare, *[(1, 1)] * 20], axis=0)
     assert len(find_runs(addresses, np.ones(len(addresses) - 1, bool))) == 2
 

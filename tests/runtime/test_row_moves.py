@@ -9,7 +9,7 @@ import pytest
 
 from nnet3.engine.ir import commands as cmd
 from nnet3.engine.runtime.row_blocks import find_blocks
-from tests.runtime.programs import Program, kinds_of_last
+from tests.runtime.programs import Program, opcodes_of_last
 
 
 def pieces(lengths: Sequence[int], gap: int = 0) -> list[int]:
@@ -23,7 +23,7 @@ def of_table(command: type[cmd.CopyRows | cmd.AddRows], table: list[int], scale:
     program = Program()
     dest, source = program.matrix(len(table), 3, zeroed=True), program.matrix(max(table) + 1, 3, zeroed=True)
     program.add(command(dest, source, program.index_table(table), scale))
-    return [kind for kind in kinds_of_last(program) if not kind.startswith("zero")]
+    return [opcode for opcode in opcodes_of_last(program) if not opcode.startswith("zero")]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_phases_that_stand_together_are_moved_by_one_view_each(periods: int) -> 
     dest, *phases = (program.matrix(rows, 3, zeroed=True) for rows in (len(table), 4 * periods, 4 * periods))
     multi = [(phases[row // (4 * periods)], row % (4 * periods)) if row >= 0 else (-1, -1) for row in table]
     program.add(cmd.AddRowsMulti(dest, program.multi_table(multi)))
-    assert kinds_of_last(program) == ["add"] * 2
+    assert opcodes_of_last(program) == ["add"] * 2
 
 
 SHUFFLED = np.random.default_rng(1).permutation(40).tolist()
@@ -113,7 +113,7 @@ def test_few_missing_rows_are_set_to_zero_by_views() -> None:
         dest, source = (program.matrix(len(table), 2, zeroed=True) for _ in range(2))
         program.add(cmd.CopyRows(dest, source, program.index_table(table.tolist())))
         blocks = len(find_blocks(missing[:, np.newaxis]))
-        zeroed = [kind for kind in kinds_of_last(program) if kind.startswith("zero")]
+        zeroed = [opcode for opcode in opcodes_of_last(program) if opcode.startswith("zero")]
         assert zeroed == (["zero"] * blocks if blocks <= 8 else ["zero rows"])
         seen.add(blocks)
     assert seen >= {8, 9}
@@ -133,5 +133,5 @@ def test_views_of_several_matrices_may_be_more(counts: list[int], is_by_views: b
     half = sum(counts[len(counts) // 2 :])  # the pieces of one matrix end there
     multi = program.multi_table([(second if row >= half else first, row) for row in table])
     program.add(cmd.AddToRowsMulti(whole, multi) if scatters else cmd.AddRowsMulti(whole, multi))
-    kinds = kinds_of_last(program)
-    assert ("add to rows" not in kinds and "select rows" not in kinds) == is_by_views
+    opcodes = opcodes_of_last(program)
+    assert ("add to rows" not in opcodes and "select rows" not in opcodes) == is_by_views

@@ -16,7 +16,7 @@ from nnet3.engine.ir.program_tables import IoInfo, SubMatrix
 from nnet3.engine.runtime import NnetComputer, plan_of
 from nnet3.engine.runtime.planning import unplaced_plan_by
 from nnet3.engine.runtime.proof import prove_plan
-from nnet3.engine.runtime.row_planner import RowPlanner, TablePart, parameters_of
+from nnet3.engine.runtime.row_planner import RowPlanner, TableSelection, parameters_of
 from nnet3.errors import ProofError
 from tests.runtime.wrong_plans import wrong_calls
 from tests.seeds import shifted
@@ -81,9 +81,9 @@ def test_rows_of_all_tables(add: bool, lacks_rows: bool, scale: float, cols: int
 
 def test_parts_of_tables() -> None:
     table = np.array([4, -1, 0, -1], np.int32)
-    parts = {part.name: part.of(table).tolist() for part in TablePart}
-    assert parts == {"ALL": [4, -1, 0, -1], "SOURCE": [4, 0], "DEST": [0, 2], "MISSING": [1, 3]}
-    assert {part.of(table).dtype for part in TablePart} == {np.dtype(np.int64)}
+    selections = {selected.name: selected.of(table).tolist() for selected in TableSelection}
+    assert selections == {"ALL": [4, -1, 0, -1], "SOURCE": [4, 0], "DEST": [0, 2], "MISSING": [1, 3]}
+    assert {selected.of(table).dtype for selected in TableSelection} == {np.dtype(np.int64)}
 
 
 def test_parameters_are_rows_of_blocks_of_matrices_and_of_tables() -> None:

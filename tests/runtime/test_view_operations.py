@@ -27,7 +27,7 @@ Call = Callable[..., Operations | None]
 
 
 def plan_with(views: Sequence[Sequence[int]], uneven: Sequence[np.ndarray] = ()) -> Plan:
-    """A plan with these views: start, rows, columns, iteration step, unevenness."""
+    """A plan with these views: start, rows, columns, iteration stride, unevenness."""
     program = Program()
     program.add(cmd.SetConst(program.matrix(FLOATS // WIDTH, WIDTH), 1.0))
     rows = [

@@ -42,7 +42,7 @@ WRONG_PLANS: dict[str, Callable[[Plan], Plan]] = {
         made, 1, int(made.views[1, 1] - made.views[2, 1]), view=2
     ),
     "nothing is zeroed": lambda made: made.changed(
-        kinds=tuple("undefined" if kind == "zero" else kind for kind in made.kinds)
+        opcodes=tuple("undefined" if name == "zero" else name for name in made.opcodes)
     ),
     "all lie in one place": lambda made: made.changed(views=np.where(np.arange(10) == 1, 0, made.views)),
     "other factors": lambda made: made.changed(call_number=made.call_number * 2),
@@ -95,25 +95,25 @@ def moving_program() -> NnetComputation:
     return program.computation
 
 
-#: The kinds of calls that use their number.
+#: The opcodes of calls that use their number.
 SCALED = {"fill", "scale", "scaled copy", "scaled add", "add each", "add to rows"}
 
 
 def wrong_calls(made: Plan, since: int = 0) -> Iterator[tuple[str, Plan]]:
     """Yields plans without one of the calls, and with another number of one that uses it: the first call of each
-    kind of each command from `since` on, but none that lets memory be undefined.
+    opcode of each command from `since` on, but none that lets memory be undefined.
     """
-    kinds = [made.kinds[kind] for kind in made.call_kind.tolist()]
-    firsts = {key: call for call, key in reversed([*enumerate(zip(made.call_command.tolist(), kinds, strict=True))])}
-    for (command, kind), call in firsts.items():
+    opcodes = [made.opcodes[opcode] for opcode in made.call_opcode.tolist()]
+    firsts = {key: call for call, key in reversed([*enumerate(zip(made.call_command.tolist(), opcodes, strict=True))])}
+    for (command, opcode), call in firsts.items():
         if command < since:
             continue
-        if kind != "undefined":
-            yield f"without call {call}, '{kind}'", _without(made, call)
-        if kind in SCALED:
+        if opcode != "undefined":
+            yield f"without call {call}, '{opcode}'", _without(made, call)
+        if opcode in SCALED:
             numbers = made.call_number.copy()
             numbers[call] += 1
-            yield f"call {call}, '{kind}', with another number", made.changed(call_number=numbers)
+            yield f"call {call}, '{opcode}', with another number", made.changed(call_number=numbers)
 
 
 def _without(made: Plan, call: int) -> Plan:
@@ -131,6 +131,6 @@ def _without(made: Plan, call: int) -> Plan:
         for each in made.segments
     ]
     return made.changed(
-        call_kind=made.call_kind[kept], call_start=starts, call_args=args, call_number=made.call_number[kept],
+        call_opcode=made.call_opcode[kept], call_start=starts, call_args=args, call_number=made.call_number[kept],
         call_command=made.call_command[kept], loops=loops, segments=tuple(segments),
     )  # fmt: skip

@@ -42,7 +42,7 @@ ROOMS = (
     Room(
         "planner",
         tuple(f"engine/runtime/{name}.py" for name in (
-            "planner", "rules", "row_moves", "row_blocks", "row_planner", "row_plans", "packing", "unplaced_plan",
+            "planner", "rules", "row_moves", "row_blocks", "row_planner", "ragged_plans", "packing", "unplaced_plan",
             "plan_family", "planning",
         )),
         (Stage.PLANS,),

@@ -29,8 +29,8 @@ _APART = {"row_by_row": True, "rows_apart": True}
 _KERNELS = [
     KernelInfo("affine", (_LINEAR,), **_APART),
     KernelInfo("memo", (InputPromises(),), uses_memo=True, **_APART),
-    KernelInfo("wide", (_LINEAR,), has_parts=True, **_APART),
-    KernelInfo("wide[0:3]", (), has_parts=True),
+    KernelInfo("wide", (_LINEAR,), has_slices=True, **_APART),
+    KernelInfo("wide[0:3]", (), has_slices=True),
     KernelInfo("wide[0:3]", (_LINEAR, InputPromises()), **_APART),
     KernelInfo("like affine", (_LINEAR,), **_APART),
     KernelInfo("random", (InputPromises(),), is_random=True, uses_memo=True, **_APART),

@@ -17,7 +17,7 @@ from nnet3.cli.profile_network import MAX_ROWS, times_first
 from nnet3.engine.ir.checker import check_computation
 from nnet3.engine.ir.commands_control import SegmentMarker
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.declarations import AccessKind, Command, Life, OperandField
+from nnet3.engine.ir.declarations import AccessMode, Command, Life, OperandField
 from nnet3.engine.ir.passes.pipeline import optimize, optimize as run_passes
 from nnet3.engine.runtime import NnetComputer
 from nnet3.engine.runtime.plan import Plan
@@ -69,11 +69,11 @@ def _with_time(line: str, number: int, seconds: Mapping[int, float] | None) -> s
 
 def _subject(computation: NnetComputation, command: Command) -> tuple[str, bool] | None:
     """Returns a command's node and True for its derivative; None for a command of no node, such as freeing."""
-    if any(isinstance(f.declared, OperandField) and f.declared.life is Life.ENDS for f in command.form.fields):
+    if any(isinstance(f.declared, OperandField) and f.declared.life is Life.ENDS for f in command.schema.fields):
         return None
     accesses = command.accesses(computation)
-    written = [access.submatrix for access in accesses if access.kind != AccessKind.READ]
-    allocated = [] if accesses else [number for number in command.form.operands(command) if number]
+    written = [access.submatrix for access in accesses if access.mode != AccessMode.READ]
+    allocated = [] if accesses else [number for number in command.schema.operands(command) if number]
     for submatrix in (*written, *allocated):
         info = computation.matrix_info.get(computation.submatrices[submatrix].matrix)
         if info is not None:

@@ -195,4 +195,4 @@ class StepProgram(Program):
     def task(self) -> CompileTask:
         task, request = super().task, self.request
         rows = [[(each.name, each.indexes) for each in group] for group in (request.inputs, request.outputs)]
-        return replace(task, key={**task.key, "step": rows}, form=lambda: None, kind=None)
+        return replace(task, key={**task.key, "step": rows}, series=lambda: None, signature=None)

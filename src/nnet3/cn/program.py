@@ -20,12 +20,12 @@ from nnet3.engine.driver import (
     FEWEST_SEQUENCES,
     CompileTask,
     ComputationCache,
-    LengthForm,
-    SequencesForm,
+    LengthSeries,
+    SequencesSeries,
+    increments_beyond,
     prove_made_of_others,
     rounded_up,
     rows_apart,
-    steps_beyond,
 )
 from nnet3.engine.families.ragged_check import CheckedLengths
 from nnet3.engine.families.ragged_rows import NotRaggedError
@@ -177,10 +177,10 @@ class Program:
             if ragged is None:
                 return None
             question.graph.ragged[key] = ragged
-        shorter = [length - each for each in layout.lengths]
+        missing = [length - each for each in layout.lengths]
         try:
-            computation = restricted(ragged.program, shorter)
-            ragged.check(shorter, computation)
+            computation = restricted(ragged.program, missing)
+            ragged.check(missing, computation)
         except (NotRaggedError, ComputationCheckError):  # rows are left without what they are computed from
             return None
         prove_made_of_others(lambda: (self.source, self.request), self.options, computation, layout.lengths)
@@ -197,39 +197,44 @@ class Program:
         )
         promises = sorted(map(repr, self.source.kernel_infos()))  # operations may be made anew under an old name
         key = {"cn": lines, "promises": promises, "question": self.question.key}
-        kind = "cn", *lines, *promises, self.question.key[1:]  # all but the layout
-        form = partial(self._form, key)
+        signature = "cn", *lines, *promises, self.question.key[1:]  # all but the layout
+        series = partial(self._series, key)
         return CompileTask(
-            key, lambda: (self.source, self.request), self.options, form=form, kind=kind, rows=lambda: self.rows
+            key,
+            lambda: (self.source, self.request),
+            self.options,
+            series=series,
+            signature=signature,
+            rows=lambda: self.rows,
         )
 
-    def _form(self, key: Mapping[str, object]) -> LengthForm | None:
+    def _series(self, key: Mapping[str, object]) -> LengthSeries | None:
         """The question's place among questions for sequences some frames longer or shorter, or for fewer sequences."""
         layout = self.question.layout
         if layout is None:
             return None
         if not layout.are_sequences:
-            return self._form_of_sequences(key, layout)
+            return self._series_of_sequences(key, layout)
         period = self.source.period or 1
-        step = math.lcm(period, structure_of(self.source).lag)
-        k = steps_beyond(min(layout.lengths) // period, step // period)
+        increment = math.lcm(period, structure_of(self.source).lag)
+        k = increments_beyond(min(layout.lengths) // period, increment // period)
         if k < 0:
-            return self._form_of_sequences(key, layout)
+            return self._series_of_sequences(key, layout)
 
         def asked(j: int, more: int | None = None) -> Question:
             of_few = layout if more is None else layout.first_sequences(FEWEST_SEQUENCES + more)
-            return replace(self.question, layout=of_few.shorter((k - j) * step))
+            return replace(self.question, layout=of_few.shorter((k - j) * increment))
 
-        def sequences() -> SequencesForm | None:
+        def sequences() -> SequencesSeries | None:
             if layout.num_alike <= FEWEST_SEQUENCES:
                 return None
-            few = {**key, "question": asked(0, 0).key, "step": step}
-            return SequencesForm(few, layout.num_alike - FEWEST_SEQUENCES, lambda j, n: self._task_of(asked(j, n)))
+            few = {**key, "question": asked(0, 0).key, "increment": increment}
+            return SequencesSeries(few, layout.num_alike - FEWEST_SEQUENCES, lambda j, n: self._task_of(asked(j, n)))
 
-        short = {**key, "question": asked(0).key, "step": step}
-        return LengthForm(short, k, self.rows, lambda j: self._task_of(asked(j)), (0, step, 0), sequences)
+        short = {**key, "question": asked(0).key, "increment": increment}
+        return LengthSeries(short, k, self.rows, lambda j: self._task_of(asked(j)), (0, increment, 0), sequences)
 
-    def _form_of_sequences(self, key: Mapping[str, object], layout: SampleLayout) -> LengthForm | None:
+    def _series_of_sequences(self, key: Mapping[str, object], layout: SampleLayout) -> LengthSeries | None:
         """The question for few frames or lone samples as one of those for more or fewer sequences."""
         more = layout.num_alike - FEWEST_SEQUENCES
         if more < FEWEST_MORE:
@@ -238,8 +243,8 @@ class Program:
         def asked(n: int) -> Question:
             return replace(self.question, layout=layout.first_sequences(FEWEST_SEQUENCES + n))
 
-        few = {**key, "question": asked(0).key, "step": 0}
-        return LengthForm(few, more, self.rows, lambda n: self._task_of(asked(n)), (1, 0, 0))
+        few = {**key, "question": asked(0).key, "increment": 0}
+        return LengthSeries(few, more, self.rows, lambda n: self._task_of(asked(n)), (1, 0, 0))
 
     def _task_of(self, question: Question) -> tuple[CompileTask, list[np.ndarray]]:
         """Returns the task of another question, and the task's indexes."""

@@ -107,7 +107,7 @@ def _programs(stages: list[tuple[str, NnetComputation]], texts: NumberedTexts) -
 
 def _command(computation: NnetComputation, command: Command, texts: NumberedTexts) -> list[Any]:
     """Text, kind, node, matrices; texts by number."""
-    named = [*command.form.operands(command), *(access.submatrix for access in command.accesses(computation))]
+    named = [*command.schema.operands(command), *(access.submatrix for access in command.accesses(computation))]
     matrices = {computation.submatrices[number].matrix for number in named if number}
     words = (command.text(computation), type(command).__name__, node_of_command(computation, command))
     return [*map(texts.number, words), sorted(matrices)]
@@ -116,7 +116,7 @@ def _command(computation: NnetComputation, command: Command, texts: NumberedText
 def memory_data(computation: NnetComputation) -> dict[str, Any]:
     """Returns the size of the arena in bytes, its blocks (matrix, first and last command, offset, bytes), the peak.
 
-    A matrix number below 0 is the matrix's compressed form, 0 is scratch memory. `live` is the bytes in use at each
+    A matrix number below 0 is the matrix's compressed contents, 0 is scratch memory. `live` is the bytes in use at each
     command.
     """
     made = unplaced_plan(computation)

@@ -70,9 +70,9 @@ def _pattern(piece: TablePiece) -> TablePattern:
 def _rows_of_blocks(piece: TablePiece) -> Iterator[TablePattern]:
     """Yields patterns of rows of one block; the block holds exactly the rows in the pattern."""
     iterations = extent(piece.iterations, piece.more_iterations)
-    if len(piece.kinds) > 1 and piece.more_iterations:
+    if len(piece.labels) > 1 and piece.more_iterations:
         raise ExportError(_LONGER)
-    for row in range(len(piece.kinds)):
+    for row in range(len(piece.labels)):
         base, slope, step = (each[row].tolist() for each in (piece.base, piece.slope, piece.step))
         if base[0] < 0:
             yield TablePattern((-1,), (0,), iterations, (None,))

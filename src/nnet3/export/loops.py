@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from nnet3.engine.ir.declarations import AccessKind, Command
+from nnet3.engine.ir.declarations import AccessMode, Command
 from nnet3.errors import ExportError
 from nnet3.export.blocks import Blocks, Rectangle, not_in
 from nnet3.export.extent import Extent, base_and_slope
@@ -117,13 +117,13 @@ def _survey(program: ExportProgram, body: Sequence[Command]) -> tuple[dict[int, 
     matrices: dict[int, _Matrix] = {}
     for command in body:
         accesses = program.accesses(command)
-        for access in sorted(accesses, key=lambda access: not access.kind & AccessKind.READ):
+        for access in sorted(accesses, key=lambda access: not access.mode & AccessMode.READ):
             block = program.block(access.submatrix)
             steps.setdefault(block.matrix, set()).add(block.row_step)
             matrix = matrices.setdefault(block.matrix, _Matrix(block.row_step))
-            if access.kind & AccessKind.READ:
+            if access.mode & AccessMode.READ:
                 matrix.read_first += not_in([block.area], matrix.written)
-            if access.kind & AccessKind.WRITE:
+            if access.mode & AccessMode.WRITE:
                 matrix.written.append(block.area)
     if any(len(found) > 1 and matrices[number].written for number, found in steps.items()):
         raise ExportError("blocks of one matrix move on in different steps: export a fixed chunk")

@@ -7,7 +7,7 @@ from typing import Any
 
 from nnet3.engine.families.continued import NotAffineError
 from nnet3.engine.ir import commands as ir_commands
-from nnet3.engine.ir.declarations import AccessKind, Command
+from nnet3.engine.ir.declarations import AccessMode, Command
 from nnet3.errors import ExportError
 from nnet3.export.blocks import Blocks
 from nnet3.export.emitter_table import Emission, Emitted
@@ -43,7 +43,7 @@ def _matrices_read(program: ExportProgram, commands: Sequence[Command]) -> set[i
         if isinstance(command, ir_commands.DeallocMatrix):
             read.discard(program.block(command.matrix).matrix)
         for access in program.accesses(command):
-            if access.kind & AccessKind.READ:
+            if access.mode & AccessMode.READ:
                 read.add(program.block(access.submatrix).matrix)
     return read
 

@@ -10,7 +10,7 @@ import pytest
 from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.commands import Command
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.kernel import InputPromises, KernelInfo, part_name
+from nnet3.engine.ir.kernel import InputPromises, KernelInfo, slice_name
 from nnet3.engine.ir.program_tables import IoInfo, MatrixInfo
 from nnet3.engine.ir.proof.equal import PassResult, prove_equal
 from nnet3.errors import ProofError
@@ -244,15 +244,15 @@ def test_statistics_are_of_all_that_was_computed() -> None:
 
 
 def test_parts_of_a_product_add_up_to_it() -> None:
-    whole = KernelInfo("k", (InputPromises(is_linear=True),), **APART, has_parts=True)
+    whole = KernelInfo("k", (InputPromises(is_linear=True),), **APART, has_slices=True)
 
     over = InputPromises(is_linear=True, propagate_in_place=True)
 
     def parts(first: int, *, adds: bool = True) -> NnetComputation:
         c = program(whole)
         c.kernels += [
-            KernelInfo(part_name("k", 0, first, adds=False), whole.inputs, **APART),
-            KernelInfo(part_name("k", first, _COLS, adds=adds), (*whole.inputs, over)[: 1 + adds], **APART),
+            KernelInfo(slice_name("k", 0, first, adds=False), whole.inputs, **APART),
+            KernelInfo(slice_name("k", first, _COLS, adds=adds), (*whole.inputs, over)[: 1 + adds], **APART),
         ]
         left, right = c.new_submatrix(X, 0, _ROWS, 0, first), c.new_submatrix(X, 0, _ROWS, first, _COLS - first)
         inputs = (right, Y) if adds else (right,)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.engine.ir.kernel import InputPromises, KernelInfo, part_name
+from nnet3.engine.ir.kernel import InputPromises, KernelInfo, slice_name
 from nnet3.engine.ir.proof import field
 from nnet3.engine.ir.proof.columns import Columns, ColumnSpan
-from nnet3.engine.ir.proof.randoms import Randoms, input_span, output_span, part_of, signs
-from tests.ir.toy_kernels import KERNELS, WIDE, WIDE_PART
+from nnet3.engine.ir.proof.randoms import Randoms, input_span, output_span, signs, slice_of
+from tests.ir.toy_kernels import KERNELS, WIDE, WIDE_SLICE
 
 _WIDE = ColumnSpan(("input", "wide", 0), 0, 6)
 
@@ -26,19 +26,19 @@ def values(*shape: int, seed: int = 1) -> field.Elements:
     return np.random.default_rng(seed).integers(0, field.PRIME, (*shape, 2), np.uint64)
 
 
-def test_a_part_has_the_columns_of_its_kernel() -> None:
-    whole, part = KERNELS[WIDE], KERNELS[WIDE_PART]
-    assert part_of(whole).is_whole
-    assert part_of(part) == ("wide", 3, 6, True)
+def test_a_slice_has_the_columns_of_its_kernel() -> None:
+    whole, sliced = KERNELS[WIDE], KERNELS[WIDE_SLICE]
+    assert slice_of(whole).is_whole
+    assert slice_of(sliced) == ("wide", 3, 6, True)
     assert input_span(whole, 0, 6) == _WIDE
-    assert input_span(part, 0, 3) == ColumnSpan(_WIDE.space, 3, 3)
-    assert input_span(part, 1, 3) == output_span(whole, 1, 3) == output_span(part, 2, 3)
-    assert input_span(part, 2, 3) == output_span(part, 0, 3)  # packed weights are read as they were written
+    assert input_span(sliced, 0, 3) == ColumnSpan(_WIDE.space, 3, 3)
+    assert input_span(sliced, 1, 3) == output_span(whole, 1, 3) == output_span(sliced, 2, 3)
+    assert input_span(sliced, 2, 3) == output_span(sliced, 0, 3)  # packed weights are read as they were written
 
 
-def test_a_part_without_a_sum_takes_packed_weights_as_its_second_input() -> None:
-    part = KernelInfo(part_name("wide", 0, 3, adds=False), (InputPromises(),) * 2)
-    assert input_span(part, 1, 3).space == ("packed", "wide")
+def test_a_slice_without_a_sum_takes_packed_weights_as_its_second_input() -> None:
+    sliced = KernelInfo(slice_name("wide", 0, 3, adds=False), (InputPromises(),) * 2)
+    assert input_span(sliced, 1, 3).space == ("packed", "wide")
 
 
 def test_what_passes_on_its_derivative_has_the_columns_of_the_output() -> None:

@@ -82,8 +82,8 @@ def test_two_numbers_of_rows_stay_two() -> None:
         return c
 
     notes = check_same(*(program(*rows) for rows in ((4, 2), (9, 3), (3, 9), (5, 5), (8, 8), (6, 1))))
-    kinds: list[Any] = list(notes.templates)
-    assert sum(command is cmd.Propagate for (command, *_), *_ in kinds) == 3
+    groups: list[Any] = list(notes.templates)
+    assert sum(command is cmd.Propagate for (command, *_), *_ in groups) == 3
 
 
 def test_kernels_that_draw_are_noted_once_for_all_nodes() -> None:
@@ -95,8 +95,8 @@ def test_kernels_that_draw_are_noted_once_for_all_nodes() -> None:
     ]
     c.commands += [cmd.ProvideOutput(m, f"y{m}") for m in range(2, 6)]
     notes = check_same(c)
-    kinds: list[Any] = list(notes.templates)
-    assert sum(command is cmd.Propagate for (command, *_), *_ in kinds) == 1
+    groups: list[Any] = list(notes.templates)
+    assert sum(command is cmd.Propagate for (command, *_), *_ in groups) == 1
 
 
 def moving_rows(width: int) -> NnetComputation:

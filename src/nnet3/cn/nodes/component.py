@@ -90,7 +90,7 @@ class ComponentOperation(Operation):
         return frozenset()
 
     def info(self, name: str, operands: Sequence[Shape], value: Shape, wanted: Sequence[bool]) -> KernelInfo:
-        info = kernel_info(name, self.component, 1, has_parts=False)
+        info = kernel_info(name, self.component, 1, has_slices=False)
         is_frozen = info.updatable and not self.trainable  # it has nothing to count in
         return replace(
             info,

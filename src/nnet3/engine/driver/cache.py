@@ -34,7 +34,7 @@ from nnet3.engine.driver.cache_file import (
 from nnet3.engine.driver.family_store import FamilyStore
 from nnet3.engine.driver.proving import prove_made_of_others
 from nnet3.engine.driver.ragged_family import RaggedFamily, program_of_frames
-from nnet3.engine.driver.task import CompileTask, RaggedForm, Request, compile_task, key_digest, task_of
+from nnet3.engine.driver.task import CompileTask, RaggedRelation, Request, compile_task, key_digest, task_of
 from nnet3.engine.families.ragged_check import CheckedLengths
 from nnet3.engine.families.ragged_rows import NotRaggedError
 from nnet3.engine.ir import serialize
@@ -192,13 +192,13 @@ class ComputationCache:
     def _restricted(self, task: CompileTask) -> NnetComputation | None:
         """The program of a task whose sequences end at different times, restricted from a longer one; else None."""
         try:
-            form = task.ragged()
-            if form is None:
+            relation = task.ragged()
+            if relation is None:
                 return None
-            family = self._ragged_of(form.longer, partial(self._ragged_family, form), form.granularity)
+            family = self._ragged_of(relation.longer, partial(self._ragged_family, relation), relation.granularity)
             if family is None:
                 return None
-            program = family.program(form, task)
+            program = family.program(relation, task)
         except (NotRaggedError, RequestError, ComputationCheckError) as error:
             with self._lock:
                 self._not_restricted[str(error)] = None
@@ -207,11 +207,11 @@ class ComputationCache:
             return None
         return program
 
-    def _ragged_family(self, form: RaggedForm) -> RaggedFamily:
+    def _ragged_family(self, relation: RaggedRelation) -> RaggedFamily:
         try:
-            return RaggedFamily(form, self._longer(form.longer))
+            return RaggedFamily(relation, self._longer(relation.longer))
         except NotRaggedError:
-            return RaggedFamily(form, self._longer(form.apart()))
+            return RaggedFamily(relation, self._longer(relation.apart()))
 
     def _longer(self, task: CompileTask) -> NnetComputation:
         """The program of a task, from which others are restricted, with recurrences as loops where possible."""

@@ -1,4 +1,4 @@
-"""FamilyStore: the families of programs made by a cache, by the form of their tasks."""
+"""FamilyStore: the families of programs made by a cache, by the series of their tasks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from nnet3.base.index import T
-from nnet3.engine.driver.task import CompileTask, LengthForm, SequencesForm, compile_task, key_digest
+from nnet3.engine.driver.task import CompileTask, LengthSeries, SequencesSeries, compile_task, key_digest
 from nnet3.engine.families.continued import Continued, ContinuedTwice, NotAffineError, continued, table_of
 from nnet3.engine.families.family import ProgramFamily, ShapeFamily
 from nnet3.engine.families.precomputed import KernelRules, Precompute
@@ -24,11 +24,11 @@ from nnet3.engine.lowering.structure import structure_of
 from nnet3.errors import Nnet3Error
 
 _MEMBERS = 2  # say how a family goes on
-_MOST_LATER = 48  # steps by which the shortest member may be longer than the shortest of its form
-_LATER = 32  # steps by which it is longer if programs do not go on alike before
-_FAR = 32  # steps from which on a recurrence is not compiled for its length first
+_MOST_LATER = 48  # increments by which the shortest member may be longer than the shortest of its series
+_LATER = 32  # increments by which it is longer if programs do not go on alike before
+_FAR = 32  # increments from which on a recurrence is not compiled for its length first
 _MOST_RECORDS = 64
-_MOST_OF_KIND = 4  # of which families are looked for by the indexes alone
+_MOST_OF_SIGNATURE = 4  # of which families are looked for by the indexes alone
 
 K = TypeVar("K", bound=Hashable)
 P = TypeVar("P")
@@ -42,7 +42,7 @@ class _NoMemberError(Exception):
 
 @dataclass
 class FamilyRecord:
-    """Knowledge of the programs of a form: the longest compiled program, the family, or the reason for having none.
+    """Knowledge of the programs of a series: the longest compiled program, the family, or the reason for having none.
 
     `rows`: the indexes of the members of the family. `first`: the shortest member. `is_proved`: all longer members go
     on likewise; None before the proof, False if a family reaches as far as the longest program alone. `short`: the
@@ -61,9 +61,9 @@ class FamilyRecord:
     refusal: str = ""
     short: FamilyRecord | None = None
 
-    def of(self, form: LengthForm) -> FamilyRecord:
+    def of(self, series: LengthSeries) -> FamilyRecord:
         """Returns the record of programs of this length."""
-        if form.k >= self.first:
+        if series.k >= self.first:
             return self
         self.short = self.short or FamilyRecord(self.compile, is_proved=False)
         return self.short
@@ -79,42 +79,42 @@ class FamilyRecord:
         is_member = k >= self.first and (bool(self.is_proved) or k <= self.longest_k)
         return k if is_member and _equal(self.rows, k, rows) else -1
 
-    def note(self, form: LengthForm, program: NnetComputation) -> None:
+    def note(self, series: LengthSeries, program: NnetComputation) -> None:
         """Take note of a compiled program."""
-        if self.refusal or (self.rows is not None and not _names(self.rows, form.k, form.rows)):
+        if self.refusal or (self.rows is not None and not _names(self.rows, series.k, series.rows)):
             return
-        if self.family is not None and form.k > self.longest_k:
-            self._confirm(self.family, form.k, program)
-        elif self.family is None and (form.k > self.longest_k or self.longest() is None):
-            self.longest_k, self.longest, self.longest_rows = form.k, weakref.ref(program), _digest(form.rows)
+        if self.family is not None and series.k > self.longest_k:
+            self._confirm(self.family, series.k, program)
+        elif self.family is None and (series.k > self.longest_k or self.longest() is None):
+            self.longest_k, self.longest, self.longest_rows = series.k, weakref.ref(program), _digest(series.rows)
 
-    def has(self, form: LengthForm, task: CompileTask) -> bool:
-        """Returns True if the family has a member of this form; makes the family when the time has come."""
-        if self.refusal or (self.longest_k < 0 and not _is_far(form, task)):
+    def has(self, series: LengthSeries, task: CompileTask) -> bool:
+        """Returns True if the family has the member of this series' task; makes the family when the time has come."""
+        if self.refusal or (self.longest_k < 0 and not _is_far(series, task)):
             return False
-        if self.is_proved is False and form.k > self.longest_k:
+        if self.is_proved is False and series.k > self.longest_k:
             return False
         try:
             if self.rows is None:
-                self.rows = continued([list(map(table_of, form.shorter(j)[1])) for j in range(_MEMBERS)])
-            if not _names(self.rows, form.k, form.rows):
+                self.rows = continued([list(map(table_of, series.shorter(j)[1])) for j in range(_MEMBERS)])
+            if not _names(self.rows, series.k, series.rows):
                 return False
             if self.family is None:
-                self._find_family(form)
+                self._find_family(series)
         except _NoMemberError:
             return False
         except (NotAffineError, Nnet3Error) as error:
             self.refusal = str(error)
-        return self.family is not None and (bool(self.is_proved) or form.k <= self.longest_k)
+        return self.family is not None and (bool(self.is_proved) or series.k <= self.longest_k)
 
-    def _find_family(self, form: LengthForm) -> None:
-        """Make the family, if this form is long enough and all longer members are known to go on likewise.
+    def _find_family(self, series: LengthSeries) -> None:
+        """Make the family, if this task is long enough and all longer members are known to go on likewise.
 
         This is proved, or else the longest program is compared. Raises NotAffineError or errors of compiling.
         """
-        self._prove(form)
+        self._prove(series)
         assert self.rows is not None
-        if self.is_proved is None or form.k < self.first + _MEMBERS:
+        if self.is_proved is None or series.k < self.first + _MEMBERS:
             return
         k, program = self.longest_k, self.longest()
         if program is not None and (k < self.first + _MEMBERS or not _has_rows(self.rows, k, self.longest_rows)):
@@ -123,32 +123,32 @@ class FamilyRecord:
             self.longest_k = -1
             return
         try:
-            family = ProgramFamily([self.compile(self._member(form, self.first + j)) for j in range(_MEMBERS)])
+            family = ProgramFamily([self.compile(self._member(series, self.first + j)) for j in range(_MEMBERS)])
         except NotAffineError:
             if self.first >= _LATER:
                 raise
             self.first += _LATER
-            return self._find_family(form)
-        self.family, self.longest_k = family, max(k, form.k)
+            return self._find_family(series)
+        self.family, self.longest_k = family, max(k, series.k)
         if program is not None:
             self._confirm(family, k, program)
 
-    def _member(self, form: LengthForm, k: int) -> CompileTask:
+    def _member(self, series: LengthSeries, k: int) -> CompileTask:
         assert self.rows is not None
-        return _member_of(self.rows, k, *form.shorter(k))
+        return _member_of(self.rows, k, *series.shorter(k))
 
-    def _prove(self, form: LengthForm) -> None:
-        """Find the shortest member after which all members go on alike, unless this form is too short to tell."""
+    def _prove(self, series: LengthSeries) -> None:
+        """Find the shortest member after which all members go on alike, unless this task is too short to tell."""
         assert self.rows is not None
-        if self.is_proved is None and not self.rows.moves_by(form.step):
+        if self.is_proved is None and not self.rows.moves_by(series.increment):
             self.is_proved = False
-        while self.is_proved is None and form.k >= self.first + _MEMBERS:
-            short, long = (self._member(form, self.first + j).lowered_from() for j in range(_MEMBERS))
-            missing = frames_missing(short, long, form.step[T])
+        while self.is_proved is None and series.k >= self.first + _MEMBERS:
+            short, long = (self._member(series, self.first + j).lowered_from() for j in range(_MEMBERS))
+            missing = frames_missing(short, long, series.increment[T])
             if missing == 0:
                 self.is_proved = True
             else:
-                self.first += -(-(missing or 0) // max(1, form.step[T]))
+                self.first += -(-(missing or 0) // max(1, series.increment[T]))
                 if missing is None or self.first > _MOST_LATER:
                     self.first, self.is_proved = 0, False
 
@@ -163,7 +163,8 @@ class FamilyRecord:
 
 @dataclass
 class SequencesRecord:
-    """The families of a form for all numbers of sequences, made of two small ones when two numbers have been asked for.
+    """The families of a series for all numbers of sequences, made of two small ones when two numbers have been asked
+    for.
 
     `record`: the family of `n` sequences more than the fewest; results are compared with it.
     """
@@ -174,13 +175,13 @@ class SequencesRecord:
     family: ShapeFamily | None = None
     refusal: str = ""
 
-    def give(self, record: FamilyRecord, form: LengthForm, others: SequencesForm) -> None:
+    def give(self, record: FamilyRecord, series: LengthSeries, others: SequencesSeries) -> None:
         """Give a new record its family, if a known number of sequences has one; both families reach equally far."""
         known = self.record
         if known.family is None:
             self.n, self.record = others.n, record
             return
-        if self.refusal or form.k < known.first + _MEMBERS:
+        if self.refusal or series.k < known.first + _MEMBERS:
             return
         try:
             if self.family is None:
@@ -195,7 +196,7 @@ class SequencesRecord:
             return
         record.first, record.longest_k, record.is_proved = known.first, known.longest_k, known.is_proved
 
-    def make(self, others: SequencesForm) -> None:
+    def make(self, others: SequencesSeries) -> None:
         """Make the families. Raises NotAffineError or errors of compiling."""
         first, known = self.record.first, self.record
         assert known.family is not None
@@ -213,7 +214,7 @@ class SequencesRecord:
             family.at(others.n).check(_MEMBERS, self.record.compile(self._member(others, first + _MEMBERS, others.n)))
         self.family = family
 
-    def _member(self, others: SequencesForm, k: int, n: int) -> CompileTask:
+    def _member(self, others: SequencesSeries, k: int, n: int) -> CompileTask:
         """Returns the task of member k, with n sequences."""
         assert self.rows is not None
         return _member_of(self.rows.at(n), k, *others.member(k, n))
@@ -222,8 +223,8 @@ class SequencesRecord:
 class FamilyStore:
     """Continues programs to further lengths and further numbers of sequences.
 
-    The first program of a form is compiled. For a second length, or at once for a recurrence that is long or serves
-    sequences of many lengths, two short programs of the form are compiled and continued. The longest program compiled
+    The first program of a series is compiled. For a second length, or at once for a recurrence that is long or serves
+    sequences of many lengths, two short programs of the series are compiled and continued. The longest program compiled
     before, if any, must equal their continuation, command by command. The two short programs are long enough to show
     all parts of longer programs (see `nnet3.engine.lowering.continuation`), so every longer program follows by
     arithmetic.
@@ -242,15 +243,15 @@ class FamilyStore:
         self._compile = compile
         self._records: OrderedDict[str, FamilyRecord] = OrderedDict()
         self._sequences: OrderedDict[str, SequencesRecord] = OrderedDict()
-        #: Families that were used last, by kinds of tasks: they are found without the form of a task.
-        self._of_kind: OrderedDict[Hashable, OrderedDict[int, FamilyRecord]] = OrderedDict()
+        #: Families that were used last, by signatures of tasks: they are found without the series of a task.
+        self._by_signature: OrderedDict[Hashable, OrderedDict[int, FamilyRecord]] = OrderedDict()
 
     def __len__(self) -> int:
         return sum(record.family is not None for record in self._all())
 
     @property
     def refusals(self) -> list[str]:
-        """Returns the reasons why some forms have no family, one line each."""
+        """Returns the reasons why some series have no family, one line each."""
         refusals = [record.refusal for record in self._all()] + [each.refusal for each in self._sequences.values()]
         return [refusal for refusal in refusals if refusal]
 
@@ -259,20 +260,20 @@ class FamilyStore:
 
     def note(self, task: CompileTask, program: NnetComputation) -> None:
         """Take note of a compiled program."""
-        form = task.form()
-        if form is not None:
-            self._record(form, task).note(form, program)
+        series = task.series()
+        if series is not None:
+            self._record(series, task).note(series, program)
 
     @many_objects()
     def program(self, task: CompileTask) -> NnetComputation | None:
-        """Returns the program of a task from the family of its form; None without a family."""
-        kind = None if task.kind is None else (task.kind, task.options)
-        record, k = self._used_last(kind, task) or self._of_form(task)
+        """Returns the program of a task from the family of its series; None without a family."""
+        signature = None if task.signature is None else (task.signature, task.options)
+        record, k = self._used_last(signature, task) or self._of_series(task)
         if record is None or record.family is None:
             return None
-        if kind is not None:
-            records = _recent(self._of_kind, kind, OrderedDict)
-            _recent(records, id(record), lambda: record, _MOST_OF_KIND)
+        if signature is not None:
+            records = _recent(self._by_signature, signature, OrderedDict)
+            _recent(records, id(record), lambda: record, _MOST_OF_SIGNATURE)
         try:
             program = record.family.member(k - record.first, precompute_of(task))
         except NotAffineError:  # its numbers have more than 32 bits
@@ -281,33 +282,33 @@ class FamilyStore:
             check_computation(program)
         return program
 
-    def _used_last(self, kind: Hashable, task: CompileTask) -> tuple[FamilyRecord, int] | None:
-        """Returns a family of this kind with a program for the indexes of a task, and the program's k."""
-        if kind not in self._of_kind:
+    def _used_last(self, signature: Hashable, task: CompileTask) -> tuple[FamilyRecord, int] | None:
+        """Returns a family of this signature with a program for the indexes of a task, and the program's k."""
+        if signature not in self._by_signature:
             return None
         rows = task.rows()
-        for record in reversed(self._of_kind[kind].values()):
+        for record in reversed(self._by_signature[signature].values()):
             k = record.k_of(rows)
             if k >= 0:
                 return record, k
         return None
 
-    def _of_form(self, task: CompileTask) -> tuple[FamilyRecord | None, int]:
-        """Returns the family of a task's form, and the task's k in it; None for a task without a family."""
-        form = task.form()
-        if form is None:
+    def _of_series(self, task: CompileTask) -> tuple[FamilyRecord | None, int]:
+        """Returns the family of a task's series, and the task's k in it; None for a task without a family."""
+        series = task.series()
+        if series is None:
             return None, -1
-        record = self._record(form, task)
-        return (record, form.k) if record.has(form, task) else (None, -1)
+        record = self._record(series, task)
+        return (record, series.k) if record.has(series, task) else (None, -1)
 
-    def _record(self, form: LengthForm, task: CompileTask) -> FamilyRecord:
-        record = _recent(self._records, _name(form, task), lambda: FamilyRecord(self._compile))
+    def _record(self, series: LengthSeries, task: CompileTask) -> FamilyRecord:
+        record = _recent(self._records, _name(series, task), lambda: FamilyRecord(self._compile))
         if record.rows is None and not record.refusal:
-            others = form.sequences()
+            others = series.sequences()
             if others is not None:
                 known = _recent(self._sequences, _name(others, task), lambda: SequencesRecord(others.n, record))
-                known.give(record, form, others)
-        return record.of(form)
+                known.give(record, series, others)
+        return record.of(series)
 
 
 def _recent(records: OrderedDict[K, P], name: K, make: Callable[[], P], most: int | None = None) -> P:
@@ -330,17 +331,17 @@ def _member_of(rows: Continued, k: int, task: CompileTask, own: Sequence[np.ndar
     return task
 
 
-def _is_far(form: LengthForm, task: CompileTask) -> bool:
+def _is_far(series: LengthSeries, task: CompileTask) -> bool:
     """True for a recurrence serving many lengths, or a recurrence long enough for its family to compile faster."""
     return (
-        (task.serves_shorter or form.k >= _FAR)
-        and form.step[T] > 0
+        (task.serves_shorter or series.k >= _FAR)
+        and series.increment[T] > 0
         and any(structure_of(task.lowered_from()[0]).is_recurrent)
     )
 
 
-def _name(form: LengthForm | SequencesForm, task: CompileTask) -> str:
-    return key_digest({**form.key, "options": task.options})
+def _name(series: LengthSeries | SequencesSeries, task: CompileTask) -> str:
+    return key_digest({**series.key, "options": task.options})
 
 
 def _digest(tables: Sequence[np.ndarray]) -> _Digest:

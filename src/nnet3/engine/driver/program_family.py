@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from nnet3.engine.driver.family_store import FamilyRecord, SequencesRecord, precompute_of
-from nnet3.engine.driver.task import FEWEST_SEQUENCES, CompileTask, LengthForm, compile_task
+from nnet3.engine.driver.task import FEWEST_SEQUENCES, CompileTask, LengthSeries, compile_task
 from nnet3.engine.families.continued import NotAffineError
 from nnet3.engine.families.family import ProgramFamily
 from nnet3.engine.families.polynomial import Polynomial
@@ -16,7 +16,7 @@ from nnet3.engine.ir.computation import NnetComputation
 from nnet3.errors import Nnet3Error, RequestError
 
 _MOST_KEPT = 8  # families of one number of sequences
-_MANY = 500  # steps, and sequences, of the largest member that is checked
+_MANY = 500  # increments, and sequences, of the largest member that is checked
 
 
 class CompiledFamily:
@@ -29,33 +29,33 @@ class CompiledFamily:
     """
 
     def __init__(self, task: CompileTask, table: int, sequences: int) -> None:
-        """`table`: the position of an output's indexes among the form's, for so many `sequences`.
+        """`table`: the position of an output's indexes among the series', for so many `sequences`.
 
         Raises RequestError if the request is too short to tell how longer programs go on, and for networks whose
         programs do not go on alike.
         """
-        form = task.form()
-        if form is None and task.ends_apart():
+        series = task.series()
+        if series is None and task.is_ragged():
             raise RequestError(
                 "its sequences end at different times: ask for sequences that are all alike; programs for others are "
                 "made of theirs where they are compiled"
             )
-        if form is None:
+        if series is None:
             raise RequestError("the request is too short to tell how longer ones go on: ask for more frames")
-        self._record, self.precompute = _record_of(form, task), precompute_of(task)
+        self._record, self.precompute = _record_of(series, task), precompute_of(task)
         self._prove = task.options.prove
         rows = self._record.rows
         assert rows is not None
         short, longer = (int(rows.lengths(self._record.first + k)[table]) // sequences for k in (0, 1))
         self.frames, self.step, self.sequences = short, longer - short, sequences
-        self._sequences_record = _sequences_record_of(form, self._record)
+        self._sequences_record = _sequences_record_of(series, self._record)
         self._by_sequences: dict[int, ProgramFamily] = {}
         self.any_sequences = self._sequences_record is not None
         if self._sequences_record is not None:
             self.sequences = FEWEST_SEQUENCES
         # All numbers are affine in the parameters: what is right for few and for many is right between.
-        for steps, more in ((0, 0), (_MANY, _MANY * self.any_sequences)):
-            check_computation(self.at(self.frames + steps * self.step, self.sequences + more))
+        for increments, more in ((0, 0), (_MANY, _MANY * self.any_sequences)):
+            check_computation(self.at(self.frames + increments * self.step, self.sequences + more))
 
     @property
     def family(self) -> ProgramFamily:
@@ -111,12 +111,12 @@ class CompiledFamily:
         return f"# {frames} of {sequences} sequences\n{self._text}"
 
 
-def _record_of(form: LengthForm, task: CompileTask) -> FamilyRecord:
-    """Returns the family of a form, made now. Raises RequestError with the reason if there is none."""
+def _record_of(series: LengthSeries, task: CompileTask) -> FamilyRecord:
+    """Returns the family of a series, made now. Raises RequestError with the reason if there is none."""
     record = FamilyRecord()
-    if not record.has(form, task):
-        record.note(form, compile_task(task))
-        record.has(form, task)
+    if not record.has(series, task):
+        record.note(series, compile_task(task))
+        record.has(series, task)
     if record.refusal or record.is_proved is False:
         reason = record.refusal or "it cannot be told from short requests how longer ones go on"
         raise RequestError(f"there is no program for all lengths: {reason}")
@@ -125,9 +125,9 @@ def _record_of(form: LengthForm, task: CompileTask) -> FamilyRecord:
     return record
 
 
-def _sequences_record_of(form: LengthForm, record: FamilyRecord) -> SequencesRecord | None:
+def _sequences_record_of(series: LengthSeries, record: FamilyRecord) -> SequencesRecord | None:
     """Returns the families for all numbers of sequences; None if only one number of sequences has a family."""
-    more = form.sequences()
+    more = series.sequences()
     if more is None:
         return None
     record_of_more = SequencesRecord(more.n, record)

@@ -24,14 +24,14 @@ from nnet3.engine.lowering.source import GraphSource, LoweringRequest, Use
 from nnet3.errors import ProofError
 
 #: The variable of the environment that says which programs are proved: "forms" are all that are compiled, "all" also
-#: those that are made of them for other lengths, plans and links; "some" are forms, and one in eight of the others;
+#: those that are made of them for other lengths, plans and links; "some" are these, and one in eight of the others;
 #: "0" those alone whose options say so. Without it it is "forms" where native code makes proofs cheap, else "0".
 PROVE = "NNET3_PROVE"
 _ONE_IN = 8
 _MOST_COMMANDS = 20_000  # of a program that is proved because of "all"
 
 
-def proves_forms(options: CompileOptions) -> bool:
+def proves_compiled(options: CompileOptions) -> bool:
     """Tells whether a compiled program is to be proved."""
     asked = os.environ.get(PROVE)
     return options.prove or asked in ("all", "some", "forms") or (asked is None and library(warns=False) is not None)

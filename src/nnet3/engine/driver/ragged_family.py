@@ -23,7 +23,7 @@ from itertools import pairwise
 import numpy as np
 
 from nnet3.base.index import IndexTable, N, T
-from nnet3.engine.driver.task import CompileTask, RaggedForm
+from nnet3.engine.driver.task import CompileTask, RaggedRelation
 from nnet3.engine.families.precomputed import KernelRules
 from nnet3.engine.families.ragged_check import CheckedLengths
 from nnet3.engine.families.ragged_program import RaggedProgram
@@ -42,16 +42,16 @@ from nnet3.engine.lowering.structure import structure_of
 class RaggedFamily:
     """Restricts the program of a task for equal sequences to shorter sequences of any lengths."""
 
-    def __init__(self, form: RaggedForm, program: NnetComputation) -> None:
-        """`program`: the program of the form's longer task. Raises NotRaggedError."""
-        source, request = form.longer.lowered_from()
+    def __init__(self, relation: RaggedRelation, program: NnetComputation) -> None:
+        """`program`: the program of the relation's longer task. Raises NotRaggedError."""
+        source, request = relation.longer.lowered_from()
         one = _of_sequences(request, [0])
         self._graph = build_graph(source, one)
         if self._graph.all_samples:
             raise NotRaggedError("a node looks at all rows at once")
-        times = range(form.granularity, form.period + 1, form.granularity)
-        shorter = [build_graph(source, _ending_earlier(one, form, time)) for time in times]
-        self._period, self._units = form.period, len(times)
+        times = range(relation.granularity, relation.period + 1, relation.granularity)
+        shorter = [build_graph(source, _ending_earlier(one, relation, time)) for time in times]
+        self._period, self._units = relation.period, len(times)
         learns = request.needs_backward or request.store_component_stats
         #: Rows that nobody needs would make a difference to others, or to what is learned.
         self._mixes_rows = learns or any(kernel.uses_memo for kernel in program.kernels)
@@ -91,20 +91,20 @@ class RaggedFamily:
         periods, rest = np.divmod(ends[0] - times, self._period)
         return periods * self._units + np.searchsorted(ends[0] - ends, rest, side="right") - 1
 
-    def program(self, form: RaggedForm, task: CompileTask) -> NnetComputation:
-        """Returns the program of a task of this form. Raises NotRaggedError or ComputationCheckError for a task without
-        one.
+    def program(self, relation: RaggedRelation, task: CompileTask) -> NnetComputation:
+        """Returns the program of a task of this relation. Raises NotRaggedError or ComputationCheckError for a task
+        without one.
         """
-        self._check(form, task)
+        self._check(relation, task)
         rules = KernelRules(task.lowered_from()[0])
-        program = restricted(self._program, form.shorter, rules, form.numbers)
-        inside, number_of_n = dict[tuple[str, bool], np.ndarray](), np.array(form.numbers)
-        for (name, is_deriv), exists in self._program.existing_rows(form.shorter).items():
+        program = restricted(self._program, relation.missing, rules, relation.numbers)
+        inside, number_of_n = dict[tuple[str, bool], np.ndarray](), np.array(relation.numbers)
+        for (name, is_deriv), exists in self._program.existing_rows(relation.missing).items():
             rows = self._rows[name][exists]
             rows[:, N] = number_of_n[rows[:, N]]
             inside[name, is_deriv] = rows
-        program = with_row_order(program, inside, form.rows)
-        self._checked.check(form.shorter, program, rules)
+        program = with_row_order(program, inside, relation.rows)
+        self._checked.check(relation.missing, program, rules)
         return program
 
     # ---- the proof ----
@@ -126,30 +126,31 @@ class RaggedFamily:
             elif not _are_rows_of_node(found, expected, does):
                 raise NotRaggedError(f"it is not certain on which rows the kernel of {name} works")
 
-    def _check(self, form: RaggedForm, task: CompileTask) -> None:
+    def _check(self, relation: RaggedRelation, task: CompileTask) -> None:
         """Raise NotRaggedError unless each sequence's graph is the longer graph without the rows beyond its end."""
         counts = [
-            np.bincount(rows[:, N], minlength=len(form.numbers))[list(form.numbers)] for rows in form.rows.values()
+            np.bincount(rows[:, N], minlength=len(relation.numbers))[list(relation.numbers)]
+            for rows in relation.rows.values()
         ]
-        keys = list(zip(form.shorter, *(count.tolist() for count in counts), strict=True))
-        new = {key: number for key, number in zip(keys, form.numbers, strict=True) if key not in self._known}
+        keys = list(zip(relation.missing, *(count.tolist() for count in counts), strict=True))
+        new = {key: number for key, number in zip(keys, relation.numbers, strict=True) if key not in self._known}
         if new:
-            shorter = dict(zip(form.numbers, form.shorter, strict=True))
+            missing = dict(zip(relation.numbers, relation.missing, strict=True))
             numbers = sorted(new.values())
             source, request = task.lowered_from()
-            fault = self._fault(source, _of_sequences(request, numbers), numbers, [shorter[n] for n in numbers])
+            fault = self._fault(source, _of_sequences(request, numbers), numbers, [missing[n] for n in numbers])
             self._known |= dict.fromkeys(new, fault)
         for key in keys:
             if self._known[key]:
                 raise NotRaggedError(self._known[key])
 
     def _fault(
-        self, source: GraphSource, request: LoweringRequest, numbers: Sequence[int], shorter: Sequence[int]
+        self, source: GraphSource, request: LoweringRequest, numbers: Sequence[int], missing: Sequence[int]
     ) -> str:
-        """Returns the fault of the graphs of sequences shorter by `shorter` units; "" without a fault."""
+        """Returns the fault of the graphs of sequences that lack `missing` units; "" without a fault."""
         graph = told_apart(build_graph(source, request))
-        long, exists = self._graph, self._before_end[:, np.newaxis] >= np.array(shorter, dtype=np.int64)
-        ids = np.flatnonzero(~self._is_beyond(graph, np.array(numbers), np.array(shorter, dtype=np.int64)))
+        long, exists = self._graph, self._before_end[:, np.newaxis] >= np.array(missing, dtype=np.int64)
+        ids = np.flatnonzero(~self._is_beyond(graph, np.array(numbers), np.array(missing, dtype=np.int64)))
         ends = np.searchsorted(graph.node[ids], np.arange(len(long.node_names) + 1)).tolist()
         cells, which = self._cells_of(graph, ids, ends), np.searchsorted(numbers, graph.indexes[ids, N])
         if (cells < 0).any() or not exists[cells, which].all():
@@ -189,11 +190,11 @@ class RaggedFamily:
                 cells[first:end] = self._graph.cindex_ids(node, indexes)
         return cells
 
-    def _is_beyond(self, graph: ComputationGraph, numbers: np.ndarray, shorter: np.ndarray) -> np.ndarray:
+    def _is_beyond(self, graph: ComputationGraph, numbers: np.ndarray, missing: np.ndarray) -> np.ndarray:
         """Returns a mask of given cindexes later than the inputs of the longer request, shortened alike, would be."""
         always = np.full(self._units, ALWAYS)
         ends = np.array([self._ends.get(name, always) for name in graph.node_names])
-        periods, units = np.divmod(shorter[np.searchsorted(numbers, graph.indexes[:, N])], self._units)
+        periods, units = np.divmod(missing[np.searchsorted(numbers, graph.indexes[:, N])], self._units)
         last = ends[graph.node, units] - self._period * periods
         return np.asarray(graph.is_input & (graph.indexes[:, T] > last))
 
@@ -264,9 +265,9 @@ def _times_of(graph: ComputationGraph, node: int) -> np.ndarray:
     return graph.indexes[graph.first[node] : graph.first[node + 1], T].astype(np.int64)
 
 
-def _ending_earlier(request: LoweringRequest, form: RaggedForm, time: int) -> LoweringRequest:
+def _ending_earlier(request: LoweringRequest, relation: RaggedRelation, time: int) -> LoweringRequest:
     def cut(rows: RequestedRows) -> RequestedRows:
-        if rows.name in form.lasting:
+        if rows.name in relation.lasting:
             return rows
         times = rows.indexes[:, T]
         return replace(rows, indexes=rows.indexes[times <= times.max() - time])

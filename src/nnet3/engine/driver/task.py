@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from nnet3.base.options.compiling import CompileOptions
-from nnet3.engine.driver.proving import proves_forms
+from nnet3.engine.driver.proving import proves_compiled
 from nnet3.engine.ir.checker import check_computation
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.objects import many_objects
@@ -20,19 +20,19 @@ from nnet3.engine.lowering.source import GraphSource, LoweringRequest
 from nnet3.errors import check_kind
 
 _FEWEST = 16  # periods that the shortest member has at least
-_FEWEST_STEPS = 6  # and steps, where neighbours differ by several periods
+_FEWEST_INCREMENTS = 6  # and increments, where neighbours differ by several periods
 #: The sequences of the members with the fewest; other members have one more, so tasks need that.
 FEWEST_SEQUENCES = 4
-FEWEST_MORE = 2  # steps by which others are longer than the shortest: programs are made of the two shortest
+FEWEST_MORE = 2  # increments by which others are longer than the shortest: programs are made of the two shortest
 
 
 @dataclass(frozen=True, eq=False)
-class SequencesForm:
+class SequencesSeries:
     """The position of a task among tasks that differ in length and in their number of sequences, all alike.
 
-    `key` is equal for all tasks of the form; `n` is the number of sequences beyond FEWEST_SEQUENCES. `member(j, n)` is
-    the task j steps longer than the shortest with n sequences beyond the fewest, and its indexes; n is at most this
-    task's.
+    `key` is equal for all tasks of the series; `n` is the number of sequences beyond FEWEST_SEQUENCES. `member(j, n)`
+    is the task j increments longer than the shortest with n sequences beyond the fewest, and its indexes; n is at most
+    this task's.
     """
 
     key: Mapping[str, object]
@@ -41,30 +41,30 @@ class SequencesForm:
 
 
 @dataclass(frozen=True, eq=False)
-class LengthForm:
+class LengthSeries:
     """The position of a task in a row of tasks that differ only in length, or only in their number of sequences.
 
-    `key`: equal for all tasks of the row. `k`: the number of steps by which the task is longer than the shortest.
-    `rows`: the task's indexes. `shorter(j)`: the task j steps longer than the shortest, and its indexes. `step`: the
-    distance (n, t, x) by which indexes move from a task to the next. `sequences`: its position among tasks
-    with further numbers of sequences; None for sequences that are not alike, or too few.
+    `key`: equal for all tasks of the row. `k`: the number of increments by which the task is longer than the shortest.
+    `rows`: the task's indexes. `shorter(j)`: the task j increments longer than the shortest, and its indexes.
+    `increment`: the distance (n, t, x) by which indexes move from a task to the next. `sequences`: its position among
+    tasks with further numbers of sequences; None for sequences that are not alike, or too few.
     """
 
     key: Mapping[str, object]
     k: int
     rows: Sequence[np.ndarray]
     shorter: Callable[[int], tuple[CompileTask, Sequence[np.ndarray]]]
-    step: tuple[int, int, int]
-    sequences: Callable[[], SequencesForm | None] = lambda: None
+    increment: tuple[int, int, int]
+    sequences: Callable[[], SequencesSeries | None] = lambda: None
 
 
 @dataclass(frozen=True, eq=False)
-class RaggedForm:
+class RaggedRelation:
     """Relates a task whose sequences end at different times to a task with longer and more sequences, all alike.
 
     `longer`: the task with longer sequences. `apart`: `longer`, compiled so that rows of different times never share
     memory. `period`: the frames after which programs repeat. `granularity`: the frames by which lengths differ, a
-    divisor of `period`. `shorter` (sequences,): by how many times that each sequence ends before the sequences of
+    divisor of `period`. `missing` (sequences,): by how many granularities each sequence ends before the sequences of
     `longer`, ascending; `numbers`: the n of each sequence. `rows`: the indexes of inputs and outputs by name, in the
     user's order. `lasting`: the names of inputs and outputs with equal indexes in all sequences.
     """
@@ -73,7 +73,7 @@ class RaggedForm:
     apart: Callable[[], CompileTask]
     period: int
     granularity: int
-    shorter: Sequence[int]
+    missing: Sequence[int]
     numbers: Sequence[int]
     rows: Mapping[str, np.ndarray]
     lasting: frozenset[str]
@@ -94,12 +94,12 @@ def rounded_up(count: int) -> int:
     return next(size for size in (power // 2, 3 * power // 4, power) if size >= count)
 
 
-def steps_beyond(num_periods: int, step: int) -> int:
-    """Returns the number of steps by which a task of `num_periods` is longer than the shortest of its form.
+def increments_beyond(num_periods: int, increment: int) -> int:
+    """Returns the number of increments by which a task of `num_periods` is longer than the shortest of its series.
 
-    A step is `step` periods. A task with a negative number has no form.
+    An increment is `increment` periods. A task with a negative number has no series.
     """
-    k = (num_periods - max(_FEWEST, _FEWEST_STEPS * step)) // step
+    k = (num_periods - max(_FEWEST, _FEWEST_INCREMENTS * increment)) // increment
     return k if k >= FEWEST_MORE else -1
 
 
@@ -109,21 +109,21 @@ class CompileTask:
 
     `key`: all dependences of the program beside the options (see `ComputationCache.get_or_compile`).
     `lowered_from` makes the source and the request of the lowering; called only for an unknown program.
-    `fingerprint`: aspects of the graph, compared with the aspects of the program's network before each run. `form`
-    makes the task's position in a row of tasks, None for too short a task. `ends_apart` tells whether the
+    `fingerprint`: aspects of the graph, compared with the aspects of the program's network before each run. `series`
+    makes the task's position in a row of tasks, None for too short a task. `is_ragged` tells whether the
     sequences end at different times; `ragged` then makes the relation to longer sequences, None without a relation.
-    `kind`: equal for tasks that differ only in their indexes, `rows`; None if unknown. `serves_shorter`: the program is
-    restricted to ever new lengths, so a loop gains more than in a program that only runs.
+    `signature`: equal for tasks that differ only in their indexes, `rows`; None if unknown. `serves_shorter`: the
+    program is restricted to ever new lengths, so a loop gains more than in a program that only runs.
     """
 
     key: Mapping[str, object]
     lowered_from: Callable[[], tuple[GraphSource, LoweringRequest]]
     options: CompileOptions
     fingerprint: Mapping[str, str] = field(default_factory=dict)
-    form: Callable[[], LengthForm | None] = lambda: None
-    ragged: Callable[[], RaggedForm | None] = lambda: None
-    ends_apart: Callable[[], bool] = lambda: False
-    kind: Hashable = None
+    series: Callable[[], LengthSeries | None] = lambda: None
+    ragged: Callable[[], RaggedRelation | None] = lambda: None
+    is_ragged: Callable[[], bool] = lambda: False
+    signature: Hashable = None
     rows: Callable[[], Sequence[np.ndarray]] = tuple
     serves_shorter: bool = False
 
@@ -139,7 +139,7 @@ def compile_task(task: CompileTask) -> NnetComputation:
     if options.check:
         check_computation(computation)
     if options.optimize:
-        prove = proves_forms(options)
+        prove = proves_compiled(options)
         computation = optimize(computation, options.disabled_passes, options.check, level=options.level, prove=prove)
     computation.fingerprint, computation.prove = dict(task.fingerprint), options.prove
     return computation

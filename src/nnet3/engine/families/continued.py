@@ -1,4 +1,4 @@
-"""Continued tables: integers that a few small tables of one form have in common, for every size.
+"""Continued tables: integers that a few small tables of one layout have in common, for every size.
 
 Two tables of 20 and 22 rows determine all larger tables:
 
@@ -36,35 +36,35 @@ class NotAffineError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class NumberTable:
-    """Rows of integers, and the kind of each row."""
+    """Rows of integers, and the label of each row."""
 
     values: np.ndarray  # (rows, columns) int64
-    kinds: np.ndarray  # (rows,), below 2 ** 60
-    by_change: bool = False  # rows repeat if they change alike, and not if they are of one kind
+    labels: np.ndarray  # (rows,), below 2 ** 60
+    by_change: bool = False  # rows repeat if they change alike, and not if they only have one label
 
     @cached_property
     def tokens(self) -> np.ndarray:
         """(rows,): equal for rows that may stand at one position of a period."""
         if not self.by_change:
-            return self.kinds
-        by_kind = np.argsort(self.kinds, kind="stable")
+            return self.labels
+        by_label = np.argsort(self.labels, kind="stable")
         change = np.zeros_like(self.values)
-        change[by_kind[1:]] = np.diff(self.values[by_kind], axis=0)
-        first = by_kind[np.flatnonzero(np.diff(self.kinds[by_kind], prepend=-1))]
+        change[by_label[1:]] = np.diff(self.values[by_label], axis=0)
+        first = by_label[np.flatnonzero(np.diff(self.labels[by_label], prepend=-1))]
         change[first] = 0
-        return _numbered(np.concatenate([change, self.kinds[:, None]], axis=1))
+        return _numbered(np.concatenate([change, self.labels[:, None]], axis=1))
 
 
-def table_of(values: np.ndarray, kinds: np.ndarray | None = None) -> NumberTable:
+def table_of(values: np.ndarray, labels: np.ndarray | None = None) -> NumberTable:
     """Returns a table of row numbers or indexes, (rows,) or (rows, columns), with repeating changes between rows.
 
-    Each row is compared with the preceding row of its kind. Unless kinds are given, empty rows (-1, or NO_TIME) are
-    a separate kind.
+    Each row is compared with the preceding row of its label. Unless labels are given, empty rows (-1, or NO_TIME) are
+    labelled apart.
     """
     rows = values.reshape(len(values), math.prod(values.shape[1:])).astype(np.int64)
-    if kinds is None:
-        kinds = (rows < 0).all(axis=1).astype(np.int64) + 2 * (rows == NO_TIME).any(axis=1)
-    return NumberTable(rows, kinds, by_change=True)
+    if labels is None:
+        labels = (rows < 0).all(axis=1).astype(np.int64) + 2 * (rows == NO_TIME).any(axis=1)
+    return NumberTable(rows, labels, by_change=True)
 
 
 def _numbered(rows: np.ndarray) -> np.ndarray:
@@ -85,7 +85,7 @@ class TablePiece(NamedTuple):
     base: np.ndarray
     slope: np.ndarray
     step: np.ndarray
-    kinds: np.ndarray  # (rows,)
+    labels: np.ndarray  # (rows,)
 
 
 class Continued:
@@ -95,7 +95,7 @@ class Continued:
     iterations; the piece repeats p rows iterations + k * more iterations times. The second has the p rows of all
     pieces: base, slope and step of each column; row j of iteration i is base[j] + k * slope[j] + i * step[j]. A step
     does not depend on k: there are more iterations the larger k is, and numbers would grow with its square. Kinds of
-    the second are twice the kinds of the table, and 1 more where a piece begins. `numbers`: the number of each table
+    the second are twice the labels of the table, and 1 more where a piece begins. `numbers`: the number of each table
     among the different tables."""
 
     def __init__(self, tables: Sequence[NumberTable], numbers: Sequence[int]) -> None:
@@ -151,7 +151,7 @@ class Continued:
         for period, iterations, more_iterations in pieces.values.tolist():
             own = slice(start, start + period)
             base, slope, step = np.split(rows.values[own].astype(np.int64), 3, axis=1)
-            yield TablePiece(iterations, more_iterations, base, slope, step, rows.kinds[own] >> 1)
+            yield TablePiece(iterations, more_iterations, base, slope, step, rows.labels[own] >> 1)
             start += period
 
     def moves_by(self, step: Sequence[int]) -> bool:
@@ -160,14 +160,14 @@ class Continued:
 
     def check(self, k: int, tables: Sequence[NumberTable]) -> None:
         """Raise NotAffineError, with the number of the first wrong table, unless tables equal the result of `at(k)`."""
-        differs = np.flatnonzero(self.lengths(k) != [len(table.kinds) for table in tables])
+        differs = np.flatnonzero(self.lengths(k) != [len(table.labels) for table in tables])
         if len(differs):
             raise NotAffineError("it has another length", int(differs[0]))
         same: set[tuple[int, int]] = set()
         for number, (one, other) in enumerate(zip(self.at(k), tables, strict=True)):
             if (id(one), id(other)) in same:
                 continue
-            if not (np.array_equal(one.values, other.values) and np.array_equal(one.kinds, other.kinds)):
+            if not (np.array_equal(one.values, other.values) and np.array_equal(one.labels, other.labels)):
                 raise NotAffineError("it is not affine", number)
             same.add((id(one), id(other)))
 
@@ -181,8 +181,8 @@ class _Joined:
         ).T.astype(np.int64)
         self.first = np.cumsum(self.period) - self.period
         self.rows = np.split(np.concatenate([table.values for table in rows]).astype(np.int64), 3, axis=1)
-        self.kinds = np.concatenate([table.kinds for table in rows]) >> 1
-        self.ends_of_pieces = np.cumsum([0, *(len(table.kinds) for table in pieces)])
+        self.labels = np.concatenate([table.labels for table in rows]) >> 1
+        self.ends_of_pieces = np.cumsum([0, *(len(table.labels) for table in pieces)])
         self._num_pieces = np.diff(self.ends_of_pieces)
         self._period, self._first = self.period.astype(np.int32), self.first.astype(np.int32)
         largest, slope, step = [int(np.abs(rows).max(initial=0)) for rows in self.rows]
@@ -218,10 +218,10 @@ class _Joined:
         position = np.arange(len(piece), dtype=np.int32) - starts.astype(np.int32)[piece]
         iteration, row = np.divmod(position, self._period[piece])
         row += self._first[piece]
-        values, kinds = step.take(row, 0), self.kinds.take(row)
+        values, labels = step.take(row, 0), self.labels.take(row)
         values *= iteration[:, None]
         values += first.take(row, 0)
-        found = [NumberTable(values[one:other], kinds[one:other]) for one, other in pairwise(ends.tolist())]
+        found = [NumberTable(values[one:other], labels[one:other]) for one, other in pairwise(ends.tolist())]
         for table in np.flatnonzero(is_long).tolist():
             found[table] = self._long(range(*self.ends_of_pieces[table : table + 2]), iterations, first, step)
         return found
@@ -241,7 +241,7 @@ class _Joined:
     def _long(self, pieces: range, iterations: np.ndarray, first: np.ndarray, step: np.ndarray) -> NumberTable:
         """Returns the table of the pieces, filled piece by piece."""
         num_rows = int((iterations * self.period)[pieces.start : pieces.stop].sum())
-        values, kinds, end = np.empty((num_rows, first.shape[1]), np.int32), np.empty(num_rows, np.int64), 0
+        values, labels, end = np.empty((num_rows, first.shape[1]), np.int32), np.empty(num_rows, np.int64), 0
         for piece in pieces:
             shape = int(iterations[piece]), int(self.period[piece])
             rows = slice(self.first[piece], self.first[piece] + shape[1])
@@ -249,8 +249,8 @@ class _Joined:
             block = values[start:end].reshape(*shape, -1)
             np.multiply(np.arange(shape[0], dtype=np.int32)[:, None, None], step[rows], out=block)
             block += first[rows]
-            kinds[start:end].reshape(shape)[:] = self.kinds[rows]
-        return NumberTable(values, kinds)
+            labels[start:end].reshape(shape)[:] = self.labels[rows]
+        return NumberTable(values, labels)
 
 
 def _starts(lengths: np.ndarray) -> np.ndarray:
@@ -311,7 +311,7 @@ def _sheets(tables: Sequence[NumberTable], number: int) -> tuple[NumberTable, Nu
     """Returns the pieces of one table and their rows, as suggested by its first two members; see `Continued`."""
     short, long = tables[:2]
     pieces: list[tuple[int, int, int]] = []
-    kinds = [np.zeros(0, np.int64)]
+    labels = [np.zeros(0, np.int64)]
     rows = [np.zeros((0, 3 * short.values.shape[1]), np.int64)]
 
     def add(at: int, at_long: int, period: int, iterations: int = 0) -> None:
@@ -322,8 +322,8 @@ def _sheets(tables: Sequence[NumberTable], number: int) -> tuple[NumberTable, Nu
         base, base_long = short.values[at : at + period], long.values[at_long : at_long + period]
         step = long.values[at_long + period : at_long + 2 * period] - base_long if iterations else np.zeros_like(base)
         pieces.append((period, iterations or 1, int(iterations > 0)))
-        kinds.append(2 * short.kinds[at : at + period])
-        kinds[-1][0] += 1
+        labels.append(2 * short.labels[at : at + period])
+        labels[-1][0] += 1
         rows.append(np.concatenate([base, base_long - base, step], axis=1))
 
     at = at_long = 0
@@ -336,14 +336,14 @@ def _sheets(tables: Sequence[NumberTable], number: int) -> tuple[NumberTable, Nu
         add(at, at_long, first - at_long)
         add(first - more, first, period, iterations - 1)
         at, at_long = last - more - period, last
-    rest = len(short.kinds) - at
-    if rest != len(long.kinds) - at_long:
+    rest = len(short.labels) - at
+    if rest != len(long.labels) - at_long:
         raise NotAffineError("it does not go on alike", number)
     add(at, at_long, rest)
     shapes = np.array(pieces, dtype=np.int64).reshape(-1, 3)
     return (
         NumberTable(shapes, shapes[:, 2], by_change=True),
-        NumberTable(np.concatenate(rows), np.concatenate(kinds), by_change=short.by_change),
+        NumberTable(np.concatenate(rows), np.concatenate(labels), by_change=short.by_change),
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from nnet3.base.index import NO_TIME, T
 from nnet3.engine.families.operand_rows import OperandRows
-from nnet3.engine.families.ragged_slots import names_of_operands
+from nnet3.engine.families.ragged_regions import names_of_operands
 from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import Command, with_operands, with_values
@@ -46,7 +46,7 @@ def _on_copies(
     computation: NnetComputation, command: Command, copied: Collection[int], copies: list[int]
 ) -> list[Command]:
     """Returns a kernel's command on new matrices for the operands `copied`, which are added to `copies`."""
-    numbers, before, after = list(command.form.operands(command)), list[Command](), list[Command]()
+    numbers, before, after = list(command.schema.operands(command)), list[Command](), list[Command]()
     names = names_of_operands(command)
     for i in copied:
         operand = numbers[i]

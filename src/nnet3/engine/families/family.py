@@ -19,14 +19,14 @@ from nnet3.engine.families.continued import Continued, ContinuedTwice, NotAffine
 from nnet3.engine.families.precomputed import (
     PRECOMPUTED,
     Entry,
-    EntryForm,
+    EntryLayout,
     Precompute,
     precomputed_entries,
     precomputed_tables,
 )
 from nnet3.engine.families.rolled import CommandPattern, RolledCommands
 from nnet3.engine.ir.computation import FamilyMember, NnetComputation
-from nnet3.engine.ir.declarations import Command, Form, attributes
+from nnet3.engine.ir.declarations import Command, Schema, attributes
 from nnet3.engine.ir.program_tables import IoInfo, KernelRows, Matrix, MatrixInfo, OutsideMatrix, SubMatrix
 
 _COMPARED = 4  # members in which families are compared
@@ -38,7 +38,7 @@ class _Words:
 
     def __init__(self) -> None:
         self.patterns: list[CommandPattern] = []
-        self.entries: dict[EntryForm, int] = {}
+        self.entries: dict[EntryLayout, int] = {}
         self._known: dict[Any, int] = {}
         self._constants: dict[Hashable, int] = {}
 
@@ -92,8 +92,8 @@ class _Sheets:
         """Add a table that does not grow; constants beside the numbers must be equal in all members."""
         width = max((len(numbers) for _, numbers in rows), default=1)
         values = np.array([numbers for _, numbers in rows], dtype=np.int64).reshape(len(rows), width)
-        kinds = np.array([self._words.constant(constant) for constant, _ in rows], dtype=np.int64)
-        self.tables[name] = NumberTable(values, kinds)
+        labels = np.array([self._words.constant(constant) for constant, _ in rows], dtype=np.int64)
+        self.tables[name] = NumberTable(values, labels)
 
     def _side_table(self, name: str, values: np.ndarray) -> NumberTable:
         if name != "multi_tables":
@@ -104,17 +104,17 @@ class _Sheets:
         return table_of(np.concatenate([blocks.reshape(-1, 5), values[:, 1:]], axis=1))
 
     def _commands(self, words: _Words) -> NumberTable:
-        kinds, rows = list[int](), list[list[int]]()
+        labels, rows = list[int](), list[list[int]]()
         for command in self.computation.commands:
-            blocks = [self.computation.submatrices[number] for number in command.form.operands(command)]
-            kinds.append(words.pattern(command, tuple([(b.matrix, b.col_offset, b.num_cols) for b in blocks])))
+            blocks = [self.computation.submatrices[number] for number in command.schema.operands(command)]
+            labels.append(words.pattern(command, tuple([(b.matrix, b.col_offset, b.num_cols) for b in blocks])))
             numbers = [number for block in blocks for number in block[1:3]]
-            pattern = words.patterns[kinds[-1]]
+            pattern = words.patterns[labels[-1]]
             rows.append(numbers + [getattr(command, name) for name in pattern.others])
         values = np.zeros((len(rows), max(map(len, rows), default=1)), dtype=np.int64)
         for row, numbers in zip(values, rows, strict=True):
             row[: len(numbers)] = numbers
-        return NumberTable(values, np.array(kinds, dtype=np.int64))
+        return NumberTable(values, np.array(labels, dtype=np.int64))
 
 
 class _Fields(NamedTuple):
@@ -127,11 +127,11 @@ class _Fields(NamedTuple):
 
 @cache
 def _fields_of(kind: Any) -> _Fields:
-    form: Form = kind.form
-    others = {each.name for each in (*form.table_fields, *form.reference_fields) if each.name != form.kernel}
-    numbers = tuple(name for name in form.names if name in others)
-    constants = attributes([name for name in form.names if name not in {*others, *form.operand_names}])
-    return _Fields(numbers, constants, tuple(each.name for each in form.fields if each.several))
+    layout: Schema = kind.layout
+    others = {each.name for each in (*layout.table_fields, *layout.reference_fields) if each.name != layout.kernel}
+    numbers = tuple(name for name in layout.names if name in others)
+    constants = attributes([name for name in layout.names if name not in {*others, *layout.operand_names}])
+    return _Fields(numbers, constants, tuple(each.name for each in layout.fields if each.several))
 
 
 class ProgramFamily:
@@ -209,7 +209,7 @@ class ProgramFamily:
 
     @cached_property
     def _needs_network(self) -> bool:
-        return any(form.arrays is None for form in self._words.entries)
+        return any(layout.arrays is None for layout in self._words.entries)
 
     def _as_member(self, k: int) -> FamilyMember | None:
         """Returns the position of a program in the family, if all members can be had without their network."""

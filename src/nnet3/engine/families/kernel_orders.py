@@ -12,8 +12,8 @@ import numpy as np
 from nnet3.base.index import NO_TIME, IndexTable, N, T, X, distinct, find_rows
 from nnet3.engine.families.precomputed import Entry, KernelRules
 from nnet3.engine.families.ragged_program import RaggedProgram
+from nnet3.engine.families.ragged_regions import SideRows, UnlikeOperand
 from nnet3.engine.families.ragged_rows import NotRaggedError
-from nnet3.engine.families.ragged_slots import SideRows, UnlikeOperand
 from nnet3.engine.ir.program_tables import KernelRows
 
 
@@ -106,12 +106,12 @@ class KernelOrders:
         indexes[~exists, T] = NO_TIME
         return WantedRows(indexes, np.where(exists, np.flatnonzero(mask), -1))
 
-    def order(self, slot: int, wanted: WantedRows, *, is_read: bool) -> RowOrder | None:
-        """Returns the order that brings the rows of a slot into a kernel's order; None for rows already in order."""
-        key = slot, wanted.rows.tobytes()
+    def order(self, region: int, wanted: WantedRows, *, is_read: bool) -> RowOrder | None:
+        """Returns the order that brings the rows of a region into a kernel's order; None for rows already in order."""
+        key = region, wanted.rows.tobytes()
         if key not in self._orders:
-            slots = self.ragged.slots
-            first, end = int(slots.first[slot]), int(slots.last[slot])
+            regions = self.ragged.regions
+            first, end = int(regions.first[region]), int(regions.last[region])
             if first == end:  # no samples
                 return None
             number = np.where(self.exists[first:end], self.count[first:end] - self.count[first], -1)

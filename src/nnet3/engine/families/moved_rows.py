@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from nnet3.engine.families.ragged_regions import DeclaredRegions
 from nnet3.engine.families.ragged_rows import IndexRows
-from nnet3.engine.families.ragged_slots import DeclaredSlots
 from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.declarations import Command
 
@@ -15,7 +15,13 @@ Move = cmd.MatrixCopy | cmd.MatrixAdd | cmd.CopyRows | cmd.AddRows
 
 
 def moved_in_blocks(
-    command: Move, starts: tuple[int, int], rows: np.ndarray, index_rows: IndexRows, slots: DeclaredSlots, *, most: int
+    command: Move,
+    starts: tuple[int, int],
+    rows: np.ndarray,
+    index_rows: IndexRows,
+    regions: DeclaredRegions,
+    *,
+    most: int,
 ) -> list[Command] | None:
     """Returns commands for moving the rows existing on both sides, one time per command; None for more than `most`.
 
@@ -35,9 +41,9 @@ def moved_in_blocks(
         lacks_source = bool(before_end[source + first] < before_end[dest + begin])
         leaves_rows |= lacks_source
         both = source + first if lacks_source else dest + begin
-        to = slots.limited(command.dest, dest, both, range(begin, end))
-        fro = slots.limited(command.source, source, both, range(first, first + end - begin))
+        to = regions.limited(command.dest, dest, both, range(begin, end))
+        fro = regions.limited(command.source, source, both, range(first, first + end - begin))
         moved.append((cmd.MatrixCopy if is_copy else cmd.MatrixAdd)(to, fro, command.scale))
     # In loops a command for those rows alone that have no source would mostly have none.
-    zeros = [cmd.SetConst(slots.plain(command.dest, dest), 0.0)] if is_copy and leaves_rows else []
+    zeros = [cmd.SetConst(regions.plain(command.dest, dest), 0.0)] if is_copy and leaves_rows else []
     return [*zeros, *moved]

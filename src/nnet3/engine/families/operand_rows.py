@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from nnet3.engine.families.ragged_regions import UnlikeOperand, names_of_operands
 from nnet3.engine.families.ragged_rows import PADDING, BufferVersions, IndexRows, NotRaggedError, RowStart
-from nnet3.engine.families.ragged_slots import UnlikeOperand, names_of_operands
 from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.declarations import AccessKind, Command, OperandField
-from nnet3.engine.ir.kernel import KernelInfo, named_part
+from nnet3.engine.ir.declarations import AccessMode, Command, OperandField
+from nnet3.engine.ir.kernel import KernelInfo, named_slice
 
 
 class OperandRows:
@@ -41,10 +41,10 @@ class OperandRows:
         if isinstance(command, cmd.Propagate | cmd.Backprop):
             return self._starts_of_kernel(of_command, command), {}
         starts, versions = list[RowStart](), self.versions
-        for name, declared, _ in command.form.operand_fields:
+        for name, declared, _ in command.schema.operand_fields:
             assert isinstance(declared, OperandField)
             number = getattr(command, name)
-            if declared.access is AccessKind.WRITE or (declared.access is None and name == "matrix"):
+            if declared.access is AccessMode.WRITE or (declared.access is None and name == "matrix"):
                 ends = isinstance(command, cmd.DeallocMatrix)
                 starts.append(None if ends else versions.write(number))
             else:
@@ -59,7 +59,7 @@ class OperandRows:
         versions = self.versions
         fields = [
             (number, field.declared.access)  # type: ignore[union-attr]
-            for field in command.form.operand_fields
+            for field in command.schema.operand_fields
             for number in (getattr(command, field.name) if field.several else (getattr(command, field.name),))
         ]
         is_row_by_row = goes_row_by_row(self.computation.kernels[command.kernel])
@@ -69,9 +69,9 @@ class OperandRows:
         made_of = self.computation.precomputed_rows[command.precomputed - 1].outputs if command.precomputed else None
         # A command reads the old version of a matrix before it writes a new one.
         found: dict[int, RowStart] = {
-            i: versions.read(number) for i, (number, access) in enumerate(fields) if access is not AccessKind.WRITE
+            i: versions.read(number) for i, (number, access) in enumerate(fields) if access is not AccessMode.WRITE
         }
-        found |= {i: versions.write(number) for i, (number, access) in enumerate(fields) if access is AccessKind.WRITE}
+        found |= {i: versions.write(number) for i, (number, access) in enumerate(fields) if access is AccessMode.WRITE}
         starts = [found[i] for i in range(len(fields))]
         for of_output in (True, False):
             sampled = [i for i, start in enumerate(starts) if start is not None and sides[i] is of_output]
@@ -94,7 +94,7 @@ class OperandRows:
                 start, first = versions.known(starts[i]), versions.known(starts[main])
                 if not isinstance(start, int) or not isinstance(first, int) or self.rows.same(start, first, count):
                     versions.unify(first, start, count)
-                elif fields[i][1] is not AccessKind.WRITE and self.rows.begin_alike(first, start, count):
+                elif fields[i][1] is not AccessMode.WRITE and self.rows.begin_alike(first, start, count):
                     self.limited.setdefault(of_command, {})[i] = first
                 elif i == 0 and self._adds(command) and self.rows.begin_alike(start, first, count):
                     self.added[of_command] = start
@@ -105,8 +105,8 @@ class OperandRows:
 
     def _adds(self, command: cmd.Propagate | cmd.Backprop) -> bool:
         """True for a product of some columns that is added to another operand: rows without a factor are that alone."""
-        part = named_part(self.computation.kernels[command.kernel].name)
-        return isinstance(command, cmd.Propagate) and len(command.inputs) > 1 and part is not None and part[3]
+        sliced = named_slice(self.computation.kernels[command.kernel].name)
+        return isinstance(command, cmd.Propagate) and len(command.inputs) > 1 and sliced is not None and sliced[3]
 
     def has_rows(self, operand: UnlikeOperand) -> bool:
         """True if an operand has all rows on which its kernel works, or missing rows count as zeros for the kernel."""
@@ -140,10 +140,10 @@ class OperandRows:
             kernel = self.computation.kernels[command.kernel].name
             for operand in _with_derivative(command) if apart and does == "backward" else (-1,):
                 found.setdefault((command.node, does, kernel, operand), []).append(before_end[is_first])
-        wholes = {(node, does, part[0], n) for node, does, kernel, n in found if (part := named_part(kernel))}
+        wholes = {(node, does, sliced[0], n) for node, does, kernel, n in found if (sliced := named_slice(kernel))}
         for (node, does, kernel, operand), rows in found.items():
-            part = named_part(kernel)
-            rows += found.get((node, does, part[0], operand), []) if part else []
+            sliced = named_slice(kernel)
+            rows += found.get((node, does, sliced[0], operand), []) if sliced else []
         return {key: np.concatenate(each) for key, each in found.items() if key not in wholes}
 
 

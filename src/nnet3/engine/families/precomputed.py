@@ -42,7 +42,7 @@ class KernelRules:
         return self._source.precompute(number, rows.inputs, rows.outputs, need_backprop=rows.runs_backward)
 
 
-class ArrayForm(NamedTuple):
+class ArrayLayout(NamedTuple):
     """An array of an entry; `shape` is the shape of its rows, None for a number without axes."""
 
     name: str
@@ -55,81 +55,85 @@ class ArrayForm(NamedTuple):
         return _LISTS if self.shape == () else _NUMBERS
 
 
-class EntryForm(NamedTuple):
+class EntryLayout(NamedTuple):
     """All of a precomputed entry but its numbers. `arrays` is None for an entry made anew, of rows."""
 
     node: str
     runs_backward: bool
-    arrays: tuple[ArrayForm, ...] | None
+    arrays: tuple[ArrayLayout, ...] | None
 
 
-def precomputed_tables(computation: NnetComputation, forms: MutableMapping[EntryForm, int]) -> dict[str, NumberTable]:
-    """Returns three tables of blocks. Kinds identify blocks; the kind of a block's first row is odd.
+def precomputed_tables(
+    computation: NnetComputation, layouts: MutableMapping[EntryLayout, int]
+) -> dict[str, NumberTable]:
+    """Returns three tables of blocks. Labels identify blocks; the label of a block's first row is odd.
 
     An entry has two blocks of rows, inputs and outputs. One that goes on has a further block for each of its arrays,
-    among lists or among numbers. `forms` numbers the forms of entries; new forms are added.
+    among lists or among numbers. `layouts` numbers the layouts of entries; new layouts are added.
     """
     values = {name: [np.zeros((0, columns), np.int64)] for name, columns in _COLUMNS.items()}
-    kinds = {name: [np.zeros(0, np.int64)] for name in _COLUMNS}
+    labels = {name: [np.zeros(0, np.int64)] for name in _COLUMNS}
 
-    def add(table: str, form: int, position: int, block: np.ndarray) -> None:
-        kind = np.full(len(block) + 1, (form << 20) + 4 * position)
-        kind[0] += 1
-        kind[1:] += 2 * (block == NO_TIME).any(axis=1)
+    def add(table: str, layout: int, position: int, block: np.ndarray) -> None:
+        label = np.full(len(block) + 1, (layout << 20) + 4 * position)
+        label[0] += 1
+        label[1:] += 2 * (block == NO_TIME).any(axis=1)
         values[table] += [np.zeros((1, block.shape[1]), np.int64), block]
-        kinds[table].append(kind)
+        labels[table].append(label)
 
     for entry, rows in zip(computation.precomputed[1:], computation.precomputed_rows, strict=False):
-        form = EntryForm(rows.node, rows.runs_backward, _array_forms(entry) if rows.go_on else None)
-        number = forms.setdefault(form, len(forms))
+        layout = EntryLayout(rows.node, rows.runs_backward, _array_layouts(entry) if rows.go_on else None)
+        number = layouts.setdefault(layout, len(layouts))
         for position, block in enumerate((rows.inputs, rows.outputs)):
             add(_ROWS, number, position, block)
-        for position, array in enumerate(form.arrays or ()):
+        for position, array in enumerate(layout.arrays or ()):
             assert entry is not None
             add(array.table, number, position, entry[array.name].reshape(-1, 1))
-    joined = {name: (np.concatenate(values[name]), np.concatenate(kinds[name])) for name in _COLUMNS}
+    joined = {name: (np.concatenate(values[name]), np.concatenate(labels[name])) for name in _COLUMNS}
     return {name: NumberTable(*joined[name]) if name == _NUMBERS else table_of(*joined[name]) for name in _COLUMNS}
 
 
 def precomputed_entries(
-    tables: Mapping[str, NumberTable], forms: Sequence[EntryForm], precompute: Precompute
+    tables: Mapping[str, NumberTable], layouts: Sequence[EntryLayout], precompute: Precompute
 ) -> Iterator[tuple[Entry, KernelRows]]:
     """Yields the entries of the tables; `precompute` makes the entries that do not go on."""
     rows, lists, numbers = (_Blocks(tables[name]) for name in PRECOMPUTED)
     while not rows.are_at_end:
-        form = forms[rows.kind >> 20]
-        made_of = KernelRows(form.node, form.runs_backward, rows.next(), rows.next(), form.arrays is not None)
-        if form.arrays is None:
+        layout = layouts[rows.label >> 20]
+        made_of = KernelRows(layout.node, layout.runs_backward, rows.next(), rows.next(), layout.arrays is not None)
+        if layout.arrays is None:
             yield precompute(made_of), made_of
             continue
         entry = {}
-        for name, dtype, shape in form.arrays:
+        for name, dtype, shape in layout.arrays:
             array = (lists if shape == () else numbers).next().astype(dtype)
             entry[name] = array.reshape(() if shape is None else (-1, *shape))
         yield entry, made_of
 
 
-def _array_forms(entry: Entry) -> tuple[ArrayForm, ...]:
+def _array_layouts(entry: Entry) -> tuple[ArrayLayout, ...]:
     arrays = (entry or {}).items()
-    return tuple([ArrayForm(name, array.dtype.str, array.shape[1:] if array.ndim else None) for name, array in arrays])
+    return tuple(
+        [ArrayLayout(name, array.dtype.str, array.shape[1:] if array.ndim else None) for name, array in arrays]
+    )
 
 
 class _Blocks:
     """The blocks of a table in order, without the row where each begins."""
 
     def __init__(self, table: NumberTable) -> None:
-        starts = np.flatnonzero(table.kinds & 1)
-        self._kinds, self._values = table.kinds[starts].tolist(), table.values
-        self._ends, self._next = [*starts.tolist(), len(table.kinds)], 0
+        starts = np.flatnonzero(table.labels & 1)
+        self._labels, self._values = table.labels[starts].tolist(), table.values
+        self._ends, self._next = [*starts.tolist(), len(table.labels)], 0
 
     @property
     def are_at_end(self) -> bool:
-        return self._next == len(self._kinds)
+        return self._next == len(self._labels)
 
     @property
-    def kind(self) -> int:
-        """The kind of the row where the next block begins."""
-        return int(self._kinds[self._next])
+    def label(self) -> int:
+        """The label of the row where the next block begins."""
+        return int(self._labels[self._next])
 
     def next(self) -> np.ndarray:
         self._next += 1

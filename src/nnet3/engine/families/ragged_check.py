@@ -27,16 +27,16 @@ class CheckedLengths:
         self._known: set[int] = set()
         self._looks_ahead = True
 
-    def check(self, shorter: Sequence[int], computation: NnetComputation, rules: KernelRules | None = None) -> None:
+    def check(self, missing: Sequence[int], computation: NnetComputation, rules: KernelRules | None = None) -> None:
         """Raise ComputationCheckError if the program is wrong for the lengths; `computation` is the lengths' program.
 
-        `shorter`: by how much each sequence is shorter, ascending. Lengths between are checked as well, until a length
-        is wrong. Where kernels want their rows in an order of their own, the first program of each form is checked too.
-        `rules`: see `restricted`.
+        `missing` (sequences,): the frames that each sequence lacks, ascending. Lengths between are checked as well,
+        until a length is wrong. Where kernels want their rows in an order of their own, the first program of each
+        variant is checked too. `rules`: see `restricted`.
         """
-        new = set(shorter) - self._known
+        new = set(missing) - self._known
         if new and self._looks_ahead:
-            between = [each for each in range(shorter[0], shorter[-1]) if each not in self._known and each not in new]
+            between = [each for each in range(missing[0], missing[-1]) if each not in self._known and each not in new]
             together = sorted([*new, *between[: self.program.num_sequences - len(new)]])
             try:
                 check_computation(restricted(self.program, together, rules))
@@ -47,4 +47,4 @@ class CheckedLengths:
         orders_rows = any(entry is not None and entry.orders_rows for entry in self.program.entries)
         if new or (orders_rows and not computation.is_lazy):
             check_computation(computation)
-            self._known.update(shorter)
+            self._known.update(missing)

@@ -28,10 +28,9 @@ from nnet3.engine.families.copied_operands import with_copied_operands
 from nnet3.engine.families.moved_rows import moved_in_blocks
 from nnet3.engine.families.operand_rows import OperandRows, goes_row_by_row
 from nnet3.engine.families.precomputed import KernelRules
-from nnet3.engine.families.ragged_rows import NEVER, Distances, IndexRows, NotRaggedError, StepsOfNodes
-from nnet3.engine.families.ragged_slots import (
-    ROWS_OF_SLOTS,
-    DeclaredSlots,
+from nnet3.engine.families.ragged_regions import (
+    ROWS_OF_REGIONS,
+    DeclaredRegions,
     RaggedEntry,
     RaggedLoop,
     SideRows,
@@ -39,6 +38,7 @@ from nnet3.engine.families.ragged_slots import (
     UnlikeOperand,
     loop_of,
 )
+from nnet3.engine.families.ragged_rows import NEVER, Distances, IndexRows, NotRaggedError, StepsOfNodes
 from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import Command, with_operands, with_values
@@ -53,14 +53,14 @@ class RowCounts:
     exists: np.ndarray  # a mask of all indexes, (indexes,)
     count: np.ndarray  # how many of the first i indexes remain, (1 + indexes,)
     matrix_rows: np.ndarray  # the rows of each matrix, (matrices,)
-    start: np.ndarray  # the first row of each slot in its matrix, (slots,)
-    rows: np.ndarray  # the rows of each slot, (slots,)
+    start: np.ndarray  # the first row of each region in its matrix, (regions,)
+    rows: np.ndarray  # the rows of each region, (regions,)
 
 
 class RaggedProgram:
     """A program for sequences of one length, generalised to all shorter sequences.
 
-    `full`: the program with a sub-matrix for each slot, and separate side tables for each command.
+    `full`: the program with a sub-matrix for each region, and separate side tables for each command.
     """
 
     def __init__(self, computation: NnetComputation, distances: Distances, steps: StepsOfNodes | None = None) -> None:
@@ -78,16 +78,16 @@ class RaggedProgram:
         for command in self.computation.commands:
             if isinstance(command, cmd.Propagate) and command.precomputed:
                 self.entries[command.precomputed] = self._entry(command)
-        table = DeclaredSlots(self.computation)
+        table = DeclaredRegions(self.computation)
         self.tables: list[SideTable] = []
-        self.unlike_of: dict[int, dict[int, UnlikeOperand]] = {}  # the same, by command with slots
+        self.unlike_of: dict[int, dict[int, UnlikeOperand]] = {}  # the same, by command with regions
         tables: dict[str, Any] = {"index_tables": [], "multi_tables": [], "range_tables": []}
         self._loops = list(iterations_unrolled(computation))
         self._in_iterations = {number for _, iterations in self._loops for number in iterations}
         made = [self._restricted(number, starts, table, tables) for number, starts in enumerate(starts_of_commands)]
         self._zero_orphans(made)
 
-        def slot_of(number: int) -> int:
+        def region_of(number: int) -> int:
             return table.plain(number, versions.start(versions.read(number)) if number else -1)
 
         ios = [number for io in (*computation.inputs, *computation.outputs) for number in (io.value, io.deriv)]
@@ -102,16 +102,16 @@ class RaggedProgram:
         self.full = replace(
             computation,
             commands=[],
-            outside=[OutsideMatrix(o.name, slot_of(o.submatrix), o.writable) for o in computation.outside],
-            inputs=[IoInfo(io.name, slot_of(io.value), slot_of(io.deriv)) for io in computation.inputs],
-            outputs=[IoInfo(io.name, slot_of(io.value), slot_of(io.deriv)) for io in computation.outputs],
+            outside=[OutsideMatrix(o.name, region_of(o.submatrix), o.writable) for o in computation.outside],
+            inputs=[IoInfo(io.name, region_of(io.value), region_of(io.deriv)) for io in computation.inputs],
+            outputs=[IoInfo(io.name, region_of(io.value), region_of(io.deriv)) for io in computation.outputs],
             submatrices=table.blocks,
             attachments=None,
             member=None,
             **tables,
         )
-        self.slots = table.slots()
-        self._number_slots(list(self._rolled(made)))
+        self.regions = table.regions()
+        self._number_regions(list(self._rolled(made)))
         buffers = sorted(set(versions.firsts()))
         self._buffer, self._first_of_buffer, self._buffer_rows = np.array(buffers, dtype=np.int64).reshape(-1, 3).T
         self._matrix_rows = np.array([matrix.num_rows for matrix in computation.matrices], dtype=np.int64)
@@ -119,31 +119,31 @@ class RaggedProgram:
         self._based = np.array(based, dtype=np.int64)
         self._base = np.array([self.rows.base[matrix] for matrix in based], dtype=np.int64)
 
-    def _number_slots(self, items: list[Command | RaggedLoop]) -> None:
-        """Give a number to each sub-matrix common to programs for all lengths: slots outside of loops, then columns."""
+    def _number_regions(self, items: list[Command | RaggedLoop]) -> None:
+        """Give a number to each sub-matrix of programs for all lengths: regions outside of loops, then columns."""
         full = self.full
         plain = [(item, command) for item, command in enumerate(items) if not isinstance(command, RaggedLoop)]
         loops = [item for item in items if isinstance(item, RaggedLoop)]
-        slots = [(item, slot) for item, command in plain for slot in command.form.operands(command)]
-        self._owner, self._slot_of_owner = np.array(slots, dtype=np.int64).reshape(-1, 2).T
+        regions = [(item, region) for item, command in plain for region in command.schema.operands(command)]
+        self._owner, self._region_of_owner = np.array(regions, dtype=np.int64).reshape(-1, 2).T
         named = [0, *(o.submatrix for o in full.outside)]
         named += [number for io in (*full.inputs, *full.outputs) for number in (io.value, io.deriv)]
-        named += [slot for loop in loops for operands in loop.operands for slot in operands if slot >= 0]
-        named += [slot for table in self.tables if isinstance(table.other, Mapping) for slot in table.other]
-        used = np.unique(np.concatenate([self._slot_of_owner, np.array(named, dtype=np.int64)]))
+        named += [region for loop in loops for operands in loop.operands for region in operands if region >= 0]
+        named += [region for table in self.tables if isinstance(table.other, Mapping) for region in table.other]
+        used = np.unique(np.concatenate([self._region_of_owner, np.array(named, dtype=np.int64)]))
         self.used = used.tolist()
-        self.number_of_slot = dict(zip(self.used, range(len(used)), strict=True))
-        number = self.number_of_slot
+        self.number_of_region = dict(zip(self.used, range(len(used)), strict=True))
+        number = self.number_of_region
         self.items, first = list[tuple[Command | RaggedLoop, Command | list[Command]]](), len(used)
         for item in items:
             if isinstance(item, RaggedLoop):
-                item = replace(item, first_number=first, alike=self._columns_alike(item.slots))
-                first += item.slots.shape[1]
+                item = replace(item, first_number=first, alike=self._columns_alike(item.regions))
+                first += item.regions.shape[1]
                 pairs = zip(item.body, item.operands, strict=True)
                 refs = [[number[s] if s >= 0 else item.first_number - 1 - s for s in each] for _, each in pairs]
                 self.items.append((item, list(map(with_operands, item.body, refs))))
             else:
-                operands = item.form.operands(item)
+                operands = item.schema.operands(item)
                 self.items.append((item, with_operands(item, [number[s] for s in operands]) if operands else item))
         self.loops = [item for item, _ in self.items if isinstance(item, RaggedLoop)]
         kernels = cmd.Propagate | cmd.Backprop
@@ -151,9 +151,9 @@ class RaggedProgram:
         self._special = np.array(special, dtype=np.int64)
         self.has_special = bool(special)
         #: True if programs for most lengths differ in their numbers of rows alone.
-        self.has_forms = all(table.kind == "index_tables" for table in self.tables)
+        self.has_variants = all(table.list_name == "index_tables" for table in self.tables)
         #: By what is equal for programs with the same commands: what was derived for all of them.
-        self.forms: dict[Hashable, dict[str, Any]] = {}
+        self.variants: dict[Hashable, dict[str, Any]] = {}
         self.full = replace(
             full,
             outside=[OutsideMatrix(o.name, number[o.submatrix], o.writable) for o in full.outside],
@@ -162,21 +162,21 @@ class RaggedProgram:
         )
 
     def is_special(self, command: cmd.Propagate | cmd.Backprop) -> bool:
-        """True if a kernel's command, with slots, may need its rows in another order, or only some of the rows."""
+        """True if a kernel's command, with regions, may need its rows in another order, or only some of the rows."""
         entry = self.entries[command.precomputed]
         return id(command) in self.unlike_of or (entry is not None and entry.orders_rows)
 
-    def _columns_alike(self, slots: np.ndarray) -> np.ndarray:
-        """Returns for each column of slots the first column with rows from and to the same rows of the matrix."""
-        rows = np.array([getattr(self.slots, name) for name in ROWS_OF_SLOTS])
+    def _columns_alike(self, regions: np.ndarray) -> np.ndarray:
+        """Returns for each column of regions the first column with rows from and to the same rows of the matrix."""
+        rows = np.array([getattr(self.regions, name) for name in ROWS_OF_REGIONS])
         known: dict[bytes, int] = {}
-        firsts = [known.setdefault(rows[:, column].tobytes(), number) for number, column in enumerate(slots.T)]
+        firsts = [known.setdefault(rows[:, column].tobytes(), number) for number, column in enumerate(regions.T)]
         return np.array(firsts, dtype=np.int64)
 
     def lost(self, rows: np.ndarray) -> np.ndarray:
         """Returns which items have an operand without rows, or are commands of kernels that may need more, (items,)."""
         result = np.zeros(len(self.items), dtype=bool)
-        result[self._owner[(rows[self._slot_of_owner] == 0) & (self._slot_of_owner > 0)]] = True
+        result[self._owner[(rows[self._region_of_owner] == 0) & (self._region_of_owner > 0)]] = True
         result[self._special] = True
         return result
 
@@ -201,7 +201,7 @@ class RaggedProgram:
                         made[number] = [with_values(made[number][0], zeroed=True)]
 
     def _block_of(self, command: int, operand: int) -> SubMatrix:
-        numbers = self.computation.commands[command].form.operands(self.computation.commands[command])
+        numbers = self.computation.commands[command].schema.operands(self.computation.commands[command])
         return self.computation.submatrices[numbers[operand]]
 
     def _rolled(self, made: list[list[Command]]) -> Iterator[Command | RaggedLoop]:
@@ -218,59 +218,59 @@ class RaggedProgram:
                 yield loop
         yield from chain.from_iterable(made[at:])
 
-    # ---- the commands, with slots ----
+    # ---- the commands, with regions ----
 
     def _restricted(
         self,
         of_command: int,
         starts: Any,
-        slots: DeclaredSlots,
+        regions: DeclaredRegions,
         tables: dict[str, list[np.ndarray]],
     ) -> list[Command]:
         command, versions, (operands, of_table) = self.computation.commands[of_command], self.operands.versions, starts
-        numbers = command.form.operands(command)
+        numbers = command.schema.operands(command)
         if isinstance(command, cmd.AllocMatrix | cmd.DeallocMatrix | cmd.CompressMatrix | cmd.DecompressMatrix):
-            return [with_operands(command, [slots.whole(numbers[0])])]
+            return [with_operands(command, [regions.whole(numbers[0])])]
         if isinstance(command, cmd.SetConst) and isinstance(operands[0], tuple) and self._is_of_all_rows(numbers[0]):
-            return [with_operands(command, [slots.whole(numbers[0])])]
+            return [with_operands(command, [regions.whole(numbers[0])])]
         at = [versions.start(start) for start in operands]
         if isinstance(command, cmd.MatrixCopy | cmd.MatrixAdd) and max(at) >= 0:
-            return self._moved(of_command, command, at[0], at[1], slots, tables)
+            return self._moved(of_command, command, at[0], at[1], regions, tables)
         if isinstance(command, cmd.CopyRows | cmd.AddRows) and of_command in self._in_iterations and min(at) >= 0:
             rows = self.computation.index_tables[command.indexes]
-            moved = moved_in_blocks(command, (at[0], at[1]), rows, self.rows, slots, most=len(rows))
+            moved = moved_in_blocks(command, (at[0], at[1]), rows, self.rows, regions, most=len(rows))
             if moved is not None:
                 return moved
         self._check_rows(command, at)
-        plain = [slots.plain(number, start) for number, start in zip(numbers, at, strict=True)]
+        plain = [regions.plain(number, start) for number, start in zip(numbers, at, strict=True)]
         if of_command in self.operands.added:
-            some = slots.limited(numbers[-1], at[-1], self.operands.added[of_command])
+            some = regions.limited(numbers[-1], at[-1], self.operands.added[of_command])
             copies = [cmd.MatrixCopy(plain[-1], plain[1])] if plain[-1] != plain[1] else []
             return [*copies, with_operands(command, [plain[0], some, *plain[2:-1], some])]
         for i, to in self.operands.limited.get(of_command, {}).items():
-            plain[i] = slots.limited(numbers[i], at[i], to)
+            plain[i] = regions.limited(numbers[i], at[i], to)
         restricted = with_operands(command, plain) if plain else command
         if of_command in self.operands.unlike:
             self.unlike_of[id(restricted)] = self.operands.unlike[of_command]
-        for name, declared, _ in command.form.table_fields:
-            kind = declared.tables  # type: ignore[union-attr]
-            table = getattr(self.computation, kind)[getattr(command, name)]
+        for name, declared, _ in command.schema.table_fields:
+            list_name = declared.tables  # type: ignore[union-attr]
+            table = getattr(self.computation, list_name)[getattr(command, name)]
             own, count = at[0], self.computation.submatrices[numbers[0]].num_rows
             other: int | dict[int, int] = at[-1]
-            if kind == "multi_tables":
+            if list_name == "multi_tables":
                 starts_of = {number: versions.start(start) for number, start in of_table.items()}
-                slot_of = {number: slots.plain(number, start) for number, start in starts_of.items()}
-                other = {slot_of[number]: start for number, start in starts_of.items()}
-                mapped = np.array([slot_of.get(number, -1) for number in table[:, 0].tolist()], dtype=np.int32)
+                region_of = {number: regions.plain(number, start) for number, start in starts_of.items()}
+                other = {region_of[number]: start for number, start in starts_of.items()}
+                mapped = np.array([region_of.get(number, -1) for number in table[:, 0].tolist()], dtype=np.int32)
                 table = np.stack([mapped, table[:, 1]], axis=1)
-            restricted = with_values(restricted, **{name: self._add_table(tables, kind, table, own, count, other)})
+            restricted = with_values(restricted, **{name: self._add_table(tables, list_name, table, own, count, other)})
         return [restricted]
 
     def _check_rows(self, command: Command, at: Sequence[int]) -> None:
         """Raise NotRaggedError for a command without kernel and table that has operands with rows of several times."""
-        if command.role is not cmd.Role.COMPUTE or command.form.kernel or command.form.table_fields:
+        if command.role is not cmd.Role.COMPUTE or command.schema.kernel or command.schema.table_fields:
             return
-        numbers = command.form.operands(command)
+        numbers = command.schema.operands(command)
         rows = [(at_, self.computation.submatrices[n].num_rows) for at_, n in zip(at, numbers, strict=True) if at_ >= 0]
         if any(count != rows[0][1] or not self.rows.same(rows[0][0], start, count) for start, count in rows[1:]):
             raise NotRaggedError(
@@ -283,11 +283,11 @@ class RaggedProgram:
         return block.num_rows == self.computation.matrices[block.matrix].num_rows
 
     def _add_table(
-        self, tables: dict[str, list[np.ndarray]], kind: str, table: np.ndarray, own: int, count: int, other: Any
+        self, tables: dict[str, list[np.ndarray]], list_name: str, table: np.ndarray, own: int, count: int, other: Any
     ) -> int:
-        tables[kind].append(table)
-        self.tables.append(SideTable(kind, len(tables[kind]) - 1, own, count, other))
-        return len(tables[kind]) - 1
+        tables[list_name].append(table)
+        self.tables.append(SideTable(list_name, len(tables[list_name]) - 1, own, count, other))
+        return len(tables[list_name]) - 1
 
     def _moved(
         self,
@@ -295,18 +295,18 @@ class RaggedProgram:
         command: cmd.MatrixCopy | cmd.MatrixAdd,
         dest: int,
         source: int,
-        slots: DeclaredSlots,
+        regions: DeclaredRegions,
         tables: dict[str, list[np.ndarray]],
     ) -> list[Command]:
         """Returns the commands for moving the rows existing on both sides."""
         count = self.computation.submatrices[command.dest].num_rows
         if min(dest, source) < 0:
             raise NotRaggedError("rows with samples are copied from rows without")
-        plain = slots.plain(command.dest, dest), slots.plain(command.source, source)
+        plain = regions.plain(command.dest, dest), regions.plain(command.source, source)
         if self.rows.same(dest, source, count):
             return [with_operands(command, plain)]
         most = count if of_command in self._in_iterations else 1
-        moved = moved_in_blocks(command, (dest, source), np.arange(count), self.rows, slots, most=most)
+        moved = moved_in_blocks(command, (dest, source), np.arange(count), self.rows, regions, most=most)
         if moved is None:
             kind = cmd.CopyRows if isinstance(command, cmd.MatrixCopy) else cmd.AddRows
             number = self._add_table(tables, "index_tables", np.arange(count, dtype=np.int32), dest, count, source)
@@ -336,19 +336,19 @@ class RaggedProgram:
     def num_sequences(self) -> int:
         return int(self.rows.n.max(initial=-1)) + 1
 
-    def _exists(self, shorter: Sequence[int]) -> np.ndarray:
-        missing = np.full(max(self.num_sequences, len(shorter)), NEVER, dtype=np.int64)
-        missing[: len(shorter)] = shorter
-        return np.asarray(self.rows.before_end >= missing[self.rows.n])
+    def _exists(self, missing: Sequence[int]) -> np.ndarray:
+        frames = np.full(max(self.num_sequences, len(missing)), NEVER, dtype=np.int64)
+        frames[: len(missing)] = missing
+        return np.asarray(self.rows.before_end >= frames[self.rows.n])
 
-    def existing_rows(self, shorter: Sequence[int]) -> dict[tuple[str, bool], np.ndarray]:
+    def existing_rows(self, missing: Sequence[int]) -> dict[tuple[str, bool], np.ndarray]:
         """Returns a mask of the remaining rows of each input and output, (rows,); by name, and True for derivatives."""
-        exists = self._exists(shorter)
+        exists = self._exists(missing)
         return {key: exists[start : start + block.num_rows] for key, (block, start) in self._ios.items() if start >= 0}
 
-    def counted(self, shorter: Sequence[int]) -> RowCounts:
-        """Returns the rows that remain if sequences are so many frames shorter, the longest first."""
-        exists = self._exists(shorter)
+    def counted(self, missing: Sequence[int]) -> RowCounts:
+        """Returns the rows that remain if each sequence lacks `missing` frames, the longest first."""
+        exists = self._exists(missing)
         count = np.zeros(len(exists) + 1, dtype=np.int64)
         np.cumsum(exists, out=count[1:])
         matrix_rows = self._matrix_rows.copy()
@@ -357,7 +357,7 @@ class RaggedProgram:
         matrix_rows[self._buffer] = 0
         np.maximum.at(matrix_rows, self._buffer, in_buffers)
         np.maximum(matrix_rows[1:], 1, out=matrix_rows[1:])  # one row that nobody uses where none exists
-        slots = self.slots
-        start = slots.start + count[slots.begin] - count[slots.origin]
-        rows = slots.rows + count[slots.last] - count[slots.first]
-        return RowCounts(exists, count, matrix_rows, start, np.where(slots.whole, matrix_rows[slots.matrix], rows))
+        regions = self.regions
+        start = regions.start + count[regions.begin] - count[regions.origin]
+        rows = regions.rows + count[regions.last] - count[regions.first]
+        return RowCounts(exists, count, matrix_rows, start, np.where(regions.whole, matrix_rows[regions.matrix], rows))

@@ -12,31 +12,31 @@ import numpy as np
 from nnet3.engine.families.kernel_orders import KernelOrders, RowOrder
 from nnet3.engine.families.precomputed import Entry, KernelRules
 from nnet3.engine.families.ragged_program import RaggedProgram, RowCounts
-from nnet3.engine.families.ragged_slots import RaggedLoop, SideTable, names_of_operands
+from nnet3.engine.families.ragged_regions import RaggedLoop, SideTable, names_of_operands
 from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.computation import NnetComputation, RowNumbers, lazy_like
 from nnet3.engine.ir.declarations import Command, with_operands, with_values
 from nnet3.engine.ir.program_tables import Matrix, MatrixInfo, SubMatrix
 from nnet3.engine.ir.repeats import with_references_moved
 
-_MOST_FORMS = 32  # sets of commands of which something is kept
+_MOST_VARIANTS = 32  # sets of commands of which something is kept
 
 
 def restricted(
     ragged: RaggedProgram,
-    shorter: Sequence[int],
+    missing: Sequence[int],
     rules: KernelRules | None = None,
     numbers: Sequence[int] | None = None,
 ) -> NnetComputation:
-    """Returns the program for sequences each `shorter` by a number of frames, the longest sequence first.
+    """Returns the program for sequences of which each lacks `missing` frames, the longest sequence first.
 
-    Sequences beyond the length of `shorter` have no rows. `rules`: the rules of kernels that precompute anything.
+    Sequences beyond the length of `missing` have no rows. `rules`: the rules of kernels that precompute anything.
     `numbers`: the n of each sequence, by default 0, 1, ....
     """
-    number_of_n = np.arange(len(shorter)) if numbers is None else np.array(numbers)
+    number_of_n = np.arange(len(missing)) if numbers is None else np.array(numbers)
 
     def made() -> Restriction:
-        return Restriction(ragged, ragged.counted(shorter), number_of_n, shorter[0], rules)
+        return Restriction(ragged, ragged.counted(missing), number_of_n, missing[0], rules)
 
     return made().program(lambda: made().program())
 
@@ -60,7 +60,7 @@ class Restriction:
         self.start, self.rows = counts.start, counts.rows
         self.orders = KernelOrders(ragged, counts.exists, counts.count, numbers, fewest, rules)
         self._ordered: list[tuple[int, Matrix, MatrixInfo]] = []  # matrices in the order of kernels, by sub-matrix
-        self._chosen = [*ragged.used, *(slot for loop in ragged.loops for slot in loop.slots[0].tolist())]
+        self._chosen = [*ragged.used, *(region for loop in ragged.loops for region in loop.regions[0].tolist())]
         self._more: dict[int, int] = {}
         self._iterations: dict[int, np.ndarray] = {}
         self._cuts: dict[int, tuple[int, int]] = {}  # by loop
@@ -74,19 +74,19 @@ class Restriction:
         Most sets of lengths have the same commands on other rows, and the rows' numbers are enough to run the program.
         """
         ragged = self.ragged
-        if not ragged.has_forms:
+        if not ragged.has_variants:
             return self._program()
         precomputed = self._precomputed()
         commands = self._commands() if ragged.has_special else ()  # before the tables: they add some
         tables = self._tables()["index_tables"]
-        key = self._form_key(tables), tuple(commands), tuple([each is None for each in precomputed])
+        key = self._variant_key(tables), tuple(commands), tuple([each is None for each in precomputed])
         if again is None:
             return self._program()
-        kept = ragged.forms.get(key)
+        kept = ragged.variants.get(key)
         if kept is None:
-            if len(ragged.forms) >= _MOST_FORMS:
-                ragged.forms.pop(next(iter(ragged.forms)), None)
-            kept = ragged.forms[key] = {}
+            if len(ragged.variants) >= _MOST_VARIANTS:
+                ragged.variants.pop(next(iter(ragged.variants)), None)
+            kept = ragged.variants[key] = {}
             program = self._program()
             return replace(program, row_numbers=self._row_numbers(tables, precomputed, kept))
         rows, full = self._row_numbers(tables, precomputed, kept), ragged.full
@@ -129,37 +129,39 @@ class Restriction:
 
     def _blocks(self) -> np.ndarray:
         """Returns the sub-matrices, (sub-matrices, 5). Of matrices in the order of kernels the number is 0."""
-        slots, chosen = self.ragged.slots, np.array(self._chosen, dtype=np.int64)
-        columns = slots.matrix, self.start, self.rows, slots.column, slots.columns
+        regions, chosen = self.ragged.regions, np.array(self._chosen, dtype=np.int64)
+        columns = regions.matrix, self.start, self.rows, regions.column, regions.columns
         blocks = np.stack([column[chosen] for column in columns], axis=1)
         blocks[(blocks[:, 2] == 0) & (blocks[:, 0] > 0), 1:3] = 0, 1  # nobody uses them
         for submatrix, matrix, _ in self._ordered:
             blocks[submatrix] = 0, 0, matrix.num_rows, 0, matrix.num_cols
         return blocks
 
-    def _form_key(self, tables: Sequence[np.ndarray]) -> Hashable:
+    def _variant_key(self, tables: Sequence[np.ndarray]) -> Hashable:
         """Returns a key, equal for lengths with equal commands; all sub-matrices of commands have numbers then."""
         is_left = self.rows > 0
         parts: list[Hashable] = [is_left[self.ragged.used].tobytes()]
         parts += [bool((table < 0).any()) for table in tables]
         for loop in self.ragged.loops:
             first, end = self._cut(loop)
-            iterations = np.flatnonzero(is_left[loop.slots].any(axis=1))
+            iterations = np.flatnonzero(is_left[loop.regions].any(axis=1))
             iterations = iterations[(iterations < first) | (iterations >= end)]
-            numbers = [self._number(slot) if is_left[slot] else -1 for slot in loop.slots[iterations].ravel().tolist()]
+            numbers = [
+                self._number(region) if is_left[region] else -1 for region in loop.regions[iterations].ravel().tolist()
+            ]
             moves = bool(loop.repeat.memo_step or loop.repeat.precomputed_step)
             parts += [end > 0, int((iterations < first).sum()), len(iterations), *numbers]
             parts += (first, *iterations.tolist()) if moves else ()
         return tuple(parts)
 
-    def _number(self, slot: int) -> int:
-        """Returns the number of a slot's sub-matrix, declared first if it is unknown."""
-        known = self.ragged.number_of_slot.get(slot)
+    def _number(self, region: int) -> int:
+        """Returns the number of a region's sub-matrix, declared first if it is unknown."""
+        known = self.ragged.number_of_region.get(region)
         if known is not None:
             return known
-        number = self._more.setdefault(slot, len(self._chosen))
+        number = self._more.setdefault(region, len(self._chosen))
         if number == len(self._chosen):
-            self._chosen.append(slot)
+            self._chosen.append(region)
         return number
 
     # ---- commands ----
@@ -199,32 +201,34 @@ class Restriction:
         first, end = self._cuts[id(loop)] = self._lasting(loop)
         if end:
             own = np.unique(loop.alike)
-            slots = loop.slots[first:end, own].T
-            of_column = dict(zip(own.tolist(), np.stack([self.start[slots], self.rows[slots]], axis=2), strict=True))
+            regions = loop.regions[first:end, own].T
+            of_column = dict(
+                zip(own.tolist(), np.stack([self.start[regions], self.rows[regions]], axis=2), strict=True)
+            )
             numbers = range(loop.first_number, loop.first_number + len(loop.alike))
             self._iterations.update(zip(numbers, map(of_column.__getitem__, loop.alike.tolist()), strict=True))
-            self._chosen[numbers.start : numbers.stop] = loop.slots[first].tolist()
+            self._chosen[numbers.start : numbers.stop] = loop.regions[first].tolist()
         return first, end
 
     def _lasting(self, loop: RaggedLoop) -> tuple[int, int]:
         """Returns the iterations in which all commands have rows; (0, 0) without such iterations or with gaps
         between."""
-        filled = (self.rows[loop.slots] > 0).all(axis=1)
-        fixed = [self.rows[slot] for operands in loop.operands for slot in operands if slot > 0]
+        filled = (self.rows[loop.regions] > 0).all(axis=1)
+        fixed = [self.rows[region] for operands in loop.operands for region in operands if region > 0]
         lasting = np.flatnonzero(filled & (min(fixed, default=1) > 0))
         first, end = (int(lasting[0]), int(lasting[-1]) + 1) if len(lasting) else (0, 0)
         return (first, end) if filled[first:end].all() else (0, 0)
 
     def _iteration(self, loop: RaggedLoop, iteration: int) -> Iterator[Command]:
-        if self.rows[loop.slots[iteration]].any():
+        if self.rows[loop.regions[iteration]].any():
             for command in loop.commands_of(iteration):
                 yield from self._command(command)
 
     def _command(self, command: Command) -> Iterator[Command]:
-        """Yields a command with slots as a command with sub-matrices: nothing if there are no rows for it."""
-        slots = command.form.operands(command)
+        """Yields a command with regions as a command with sub-matrices: nothing if there are no rows for it."""
+        regions = command.schema.operands(command)
         if command.role is cmd.Role.COMPUTE:
-            lost = [slot for slot in slots if slot and not self.rows[slot]]
+            lost = [region for region in regions if region and not self.rows[region]]
             if isinstance(command, cmd.CopyRows) and lost == [command.source]:
                 yield cmd.SetConst(self._number(command.dest), 0.0)
                 return
@@ -233,12 +237,12 @@ class Restriction:
         if isinstance(command, cmd.Propagate | cmd.Backprop) and self.ragged.is_special(command):
             yield from self._in_order(command)
             return
-        yield with_operands(command, list(map(self._number, slots)))
+        yield with_operands(command, list(map(self._number, regions)))
 
-    def _new_ordered(self, node: str, slot: int, order: RowOrder) -> int:
-        """Returns the sub-matrix of a new matrix for the rows of a slot in this order."""
+    def _new_ordered(self, node: str, region: int, order: RowOrder) -> int:
+        """Returns the sub-matrix of a new matrix for the rows of a region in this order."""
         full = self.ragged.full
-        base, columns = int(self.ragged.slots.matrix[slot]), int(self.ragged.slots.columns[slot])
+        base, columns = int(self.ragged.regions.matrix[region]), int(self.ragged.regions.columns[region])
         is_deriv = base in full.matrix_info and full.matrix_info[base].is_deriv
         matrix = Matrix(len(order.indexes), columns, full.matrices[base].dtype)
         self._ordered.append(
@@ -253,15 +257,17 @@ class Restriction:
         sides = self.orders.wanted.get(command.precomputed)
         unlike = self.ragged.unlike_of.get(id(command), {})
         numbers = []
-        for i, (slot, name) in enumerate(zip(command.form.operands(command), names_of_operands(command), strict=True)):
-            number, order = self._number(slot), None
+        for i, (region, name) in enumerate(
+            zip(command.schema.operands(command), names_of_operands(command), strict=True)
+        ):
+            number, order = self._number(region), None
             is_moved = name == "input_derivs" or (name == "output" and isinstance(command, cmd.Propagate))
-            if slot and sides is not None:
-                order = self.orders.order(slot, sides[name.startswith("output")], is_read=name != "input_derivs")
-            elif slot and i in unlike:
-                order = self.orders.order(slot, self.orders.rows_of_output(unlike[i]), is_read=not unlike[i].may_lack)
+            if region and sides is not None:
+                order = self.orders.order(region, sides[name.startswith("output")], is_read=name != "input_derivs")
+            elif region and i in unlike:
+                order = self.orders.order(region, self.orders.rows_of_output(unlike[i]), is_read=not unlike[i].may_lack)
             if order is not None:
-                whole = self._new_ordered(command.node, slot, order)
+                whole = self._new_ordered(command.node, region, order)
                 adds = name == "added_derivs"
                 before.append(cmd.AllocMatrix(whole, zeroed=adds))
                 if adds:
@@ -293,34 +299,34 @@ class Restriction:
         """Returns the side tables, with rows that exist."""
         result: dict[str, Any] = {"index_tables": [], "multi_tables": [], "range_tables": []}
         for table in self.ragged.tables:
-            values = getattr(self.ragged.full, table.kind)[table.number]
+            values = getattr(self.ragged.full, table.list_name)[table.number]
             if table.own >= 0:
                 values = values[self.exists[table.own : table.own + table.count]]
-            result[table.kind].append(self._table(table, values).astype(np.int32))
+            result[table.list_name].append(self._table(table, values).astype(np.int32))
         result["index_tables"] += self.orders.tables
         return result
 
     def _table(self, table: SideTable, values: np.ndarray) -> np.ndarray:
-        if table.kind == "multi_tables":
+        if table.list_name == "multi_tables":
             return self._multi_table(table, values)
         other = table.other
         assert isinstance(other, int)
         if other < 0:
             return values
         indexes = other + values.astype(np.int64)
-        if table.kind == "range_tables":
+        if table.list_name == "range_tables":
             return self.count[indexes] - self.count[other]
         found = (values >= 0) & self.exists[np.maximum(indexes, 0)]
         return np.where(found, self.count[indexes] - self.count[other], -1)
 
     def _multi_table(self, table: SideTable, values: np.ndarray) -> np.ndarray:
         assert not isinstance(table.other, int)
-        slots, which = np.unique(values[:, 0], return_inverse=True)
+        regions, which = np.unique(values[:, 0], return_inverse=True)
         which = which.reshape(-1)
-        first = np.array([table.other.get(slot, -1) for slot in slots.tolist()], dtype=np.int64)[which]
+        first = np.array([table.other.get(region, -1) for region in regions.tolist()], dtype=np.int64)[which]
         row = values[:, 1].astype(np.int64)
         indexes = np.maximum(first + row, 0)
         found = (values[:, 0] >= 0) & ((first < 0) | self.exists[indexes])
         row = np.where(first < 0, row, self.count[indexes] - self.count[np.maximum(first, 0)])
-        number = np.array([self._number(max(slot, 0)) for slot in slots.tolist()], dtype=np.int64)[which]
+        number = np.array([self._number(max(region, 0)) for region in regions.tolist()], dtype=np.int64)[which]
         return np.where(found[:, None], np.stack([number, row], axis=1), -1)

@@ -58,12 +58,12 @@ class RolledCommands:
     def _add(self, piece: TablePiece, patterns: Sequence[CommandPattern]) -> None:
         header = len(self._commands)
         if piece.more_iterations:
-            self._commands.append(Repeat(piece.iterations, len(piece.kinds)))
+            self._commands.append(Repeat(piece.iterations, len(piece.labels)))
             self._changing.append((header, "iterations", piece.iterations, piece.more_iterations))
         steps: dict[str, set[int]] = {name: set() for name in REFERS_TO_NONE}
         rows = (piece.base.tolist(), piece.slope.tolist(), piece.step.tolist())
-        for kind, *numbers in zip(piece.kinds.tolist(), *rows, strict=True):
-            self._write(patterns[kind], numbers, steps)
+        for label, *numbers in zip(piece.labels.tolist(), *rows, strict=True):
+            self._write(patterns[label], numbers, steps)
         if any(len(found) > 1 for found in steps.values()):
             raise NotAffineError("commands: memos of one iteration do not move on alike")
         if piece.more_iterations:
@@ -74,7 +74,7 @@ class RolledCommands:
     def _write(self, pattern: CommandPattern, numbers: Sequence[Sequence[int]], steps: dict[str, set[int]]) -> None:
         """Add a command, and by how much its references move on; `numbers` are base, slope and step of its row."""
         base, slope, step = numbers
-        form, end = pattern.command.form, 2 * len(pattern.blocks)
+        schema, end = pattern.command.schema, 2 * len(pattern.blocks)
         if any(step[1:end:2]):
             raise NotAffineError("commands: a block has other rows in each iteration")
         operands = [
@@ -82,8 +82,8 @@ class RolledCommands:
             for i, (matrix, column, columns) in zip(range(0, end, 2), pattern.blocks, strict=True)
         ]
         others = dict(zip(pattern.others, base[end:], strict=False))
-        command = with_values(pattern.command, **dict(form.values_of_operands(pattern.command, operands)), **others)
-        references = dict(form.references(command))
+        command = with_values(pattern.command, **dict(schema.values_of_operands(pattern.command, operands)), **others)
+        references = dict(schema.references(command))
         for name, change, move in zip(pattern.others, slope[end:], step[end:], strict=False):
             if name in references:
                 steps[references[name]].add(move)

@@ -86,7 +86,7 @@ def _sheets(tables: Continued | ContinuedTwice, number: int) -> tuple[list[Table
 
 def _once(table: NumberTable) -> TablePiece:
     nothing = np.zeros_like(table.values)
-    return TablePiece(1, 0, table.values, nothing, nothing, table.kinds)
+    return TablePiece(1, 0, table.values, nothing, nothing, table.labels)
 
 
 def _alone(rows: list[np.ndarray]) -> tuple[int, int, _Rows]:
@@ -125,26 +125,26 @@ class _Table:
             (piece, iteration, row)
             for piece in pieces
             for iteration in range(piece.iterations)
-            for row in range(len(piece.kinds))
+            for row in range(len(piece.labels))
         ]
 
     def pieces(self) -> Iterator[TablePiece]:
         """Yields the pieces, if there are as many rows for all n."""
         if any(piece.more_iterations for piece in self._rows):
             raise NotAffineError("there are commands for each sequence")
-        kinds = np.concatenate([piece.kinds for piece in self._rows])
+        labels = np.concatenate([piece.labels for piece in self._rows])
         rows = [row for piece in self._rows for row in self._rows_of(piece)(0)]
-        for position, (first, end) in enumerate(pairwise([*np.flatnonzero(kinds & 1).tolist(), len(kinds)])):
+        for position, (first, end) in enumerate(pairwise([*np.flatnonzero(labels & 1).tolist(), len(labels)])):
             own = self._piece(position)
             base, slope, step = np.stack(rows[first:end], axis=1)
-            yield TablePiece(own.iterations, own.more_iterations, base, slope, step, kinds[first:end] >> 1)
+            yield TablePiece(own.iterations, own.more_iterations, base, slope, step, labels[first:end] >> 1)
 
     def loops(self, k: Any) -> list[NestItem]:
         """Returns the pieces as loops in k, of loops in n or inside of them."""
         found: list[NestItem] = []
         position, own = 0, _Piece(0, 0, 0, [])
         for piece in self._rows:
-            begins = np.flatnonzero(piece.kinds & 1).tolist()
+            begins = np.flatnonzero(piece.labels & 1).tolist()
             rows, count = self._rows_of(piece), piece.iterations + self._n * piece.more_iterations
             if piece.more_iterations and begins:
                 found.append(Loop(count, piece.iterations, self._sequences(piece, begins, position, rows, k)))
@@ -152,7 +152,7 @@ class _Table:
             elif piece.more_iterations:
                 own.parts.append((count, piece.iterations, rows))
             else:
-                for first, end in pairwise(sorted({0, *begins, len(piece.kinds)})):
+                for first, end in pairwise(sorted({0, *begins, len(piece.labels)})):
                     if first in begins:
                         own = self._piece(position)
                         found.append(own.loop(k))
@@ -165,12 +165,12 @@ class _Table:
     ) -> Callable[[Any], list[NestItem]]:
         """Returns the pieces of sequence j as loops in k."""
         shape, iteration, row = self._positions[position]
-        if begins[0] or len(begins) != len(shape.kinds) or row or shape.iterations - iteration != piece.iterations:
+        if begins[0] or len(begins) != len(shape.labels) or row or shape.iterations - iteration != piece.iterations:
             raise NotAffineError(_MIXED)
 
         def sequence(j: Any) -> list[NestItem]:
             found: list[NestItem] = []
-            for number, (first, end) in enumerate(pairwise([*begins, len(piece.kinds)])):
+            for number, (first, end) in enumerate(pairwise([*begins, len(piece.labels)])):
                 own = self._piece(position + number, j)
                 own.parts.append(_alone(rows(j)[first:end]))
                 found.append(own.loop(k))

@@ -1,1 +1,1 @@
-"""The intermediate form: commands on sub-matrices, how they are printed, checked, analysed and rewritten."""
+"""The intermediate representation: commands on sub-matrices, how they are printed, checked, analysed and rewritten."""

@@ -19,20 +19,20 @@ import numpy.typing as npt
 from nnet3.base.index import concatenate_ranges, distinct
 from nnet3.engine.ir.commands_control import ProvideOutput
 from nnet3.engine.ir.commands_memory import AllocMatrix
-from nnet3.engine.ir.declarations import AccessKind, Command, Life, submatrices_of
+from nnet3.engine.ir.declarations import AccessMode, Command, Life, submatrices_of
 from nnet3.engine.ir.variables import Integers, Variables, matrix_sizes, submatrix_table
 
 if TYPE_CHECKING:
     from nnet3.engine.ir.computation import NnetComputation
 
-READ, WRITE, UPDATE = int(AccessKind.READ), int(AccessKind.WRITE), int(AccessKind.UPDATE)
+READ, WRITE, UPDATE = int(AccessMode.READ), int(AccessMode.WRITE), int(AccessMode.UPDATE)
 """Kinds of access in arrays; UPDATE is a READ and a WRITE, also when one command does both to one variable."""
 
 
 class Accesses:
     """All accesses of a computation, and the changes of its matrices' live ranges.
 
-    `command`, `submatrix` and `kind` are arrays, (accesses,), ordered by command, without allocations. `lives` lists
+    `command`, `submatrix` and `mode` are arrays, (accesses,), ordered by command, without allocations. `lives` lists
     (command, matrix) for each Life; `allocations` and `deallocations` are two of the lists. `numbers_of_class` lists
     the commands of each class, `memo_uses` (command, memo); `memo_makers` has the maker of each memo.
     """
@@ -43,30 +43,30 @@ class Accesses:
         self.allocations, self.deallocations = self.lives[Life.BEGINS], self.lives[Life.ENDS]
         self.memo_makers: dict[int, int] = {}
         self.memo_uses: list[tuple[int, int]] = []
-        self._parts: list[tuple[Integers, Integers, int]] = []
+        self._found: list[tuple[Integers, Integers, int]] = []
         self.numbers_of_class: dict[type[Command], list[int]] = defaultdict(list)
         for number, command in enumerate(computation.commands):
             self.numbers_of_class[type(command)].append(number)
         for command_class, numbers in self.numbers_of_class.items():
             self._add_class(command_class, numbers)
-        self.command = np.concatenate([np.zeros(0, np.int64), *(part[0] for part in self._parts)])
-        self.submatrix = np.concatenate([np.zeros(0, np.int64), *(part[1] for part in self._parts)])
-        kinds, counts = [part[2] for part in self._parts], [len(part[0]) for part in self._parts]
-        self.kind = np.repeat(np.array(kinds, dtype=np.uint8), counts)
+        self.command = np.concatenate([np.zeros(0, np.int64), *(each[0] for each in self._found)])
+        self.submatrix = np.concatenate([np.zeros(0, np.int64), *(each[1] for each in self._found)])
+        modes, counts = [each[2] for each in self._found], [len(each[0]) for each in self._found]
+        self.mode = np.repeat(np.array(modes, dtype=np.uint8), counts)
         order = np.argsort(self.command, kind="stable")
         order = order[self.submatrix[order] != 0]
-        self.command, self.submatrix, self.kind = self.command[order], self.submatrix[order], self.kind[order]
+        self.command, self.submatrix, self.mode = self.command[order], self.submatrix[order], self.mode[order]
 
     def _add_class(self, command_class: type[Command], numbers: list[int]) -> None:
-        form, all_commands = command_class.form, self._computation.commands
+        schema, all_commands = command_class.schema, self._computation.commands
         commands = [all_commands[number] for number in numbers]
-        self.memo_makers.update((memo, number) for number, memo in _memos(form.makes_memo, numbers, commands))
-        self.memo_uses += _memos(form.uses_memo, numbers, commands)
+        self.memo_makers.update((memo, number) for number, memo in _memos(schema.makes_memo, numbers, commands))
+        self.memo_uses += _memos(schema.uses_memo, numbers, commands)
         blocks, at = self._computation.submatrices, np.array(numbers, dtype=np.int64)
-        for name, life in form.lives:
+        for name, life in schema.lives:
             matrices = [blocks[getattr(command, name)].matrix for command in commands]
             self.lives[life] += zip(numbers, matrices, strict=True)
-        for name, access, several, is_table in form.accessed:
+        for name, access, several, is_table in schema.accessed:
             values = list(map(attrgetter(name), commands))
             if is_table:
                 submatrices = {table: submatrices_of(self._computation, table) for table in set(values)}
@@ -74,13 +74,13 @@ class Accesses:
             elif several:
                 self._add(at, values, access)
             else:
-                self._parts.append((at, np.array(values, dtype=np.int64), access))
+                self._found.append((at, np.array(values, dtype=np.int64), access))
 
-    def _add(self, at: Integers, values: Sequence[Sequence[int] | Integers], kind: int) -> None:
+    def _add(self, at: Integers, values: Sequence[Sequence[int] | Integers], mode: int) -> None:
         """Add accesses of several sub-matrices by each command."""
         counts = list(map(len, values))
         flat = np.fromiter(chain.from_iterable(values), np.int64, sum(counts))
-        self._parts.append((np.repeat(at, counts), flat, kind))
+        self._found.append((np.repeat(at, counts), flat, mode))
 
 
 def _memos(field: str, numbers: list[int], commands: list[Command]) -> list[tuple[int, int]]:
@@ -125,7 +125,7 @@ class Analysis:
         """A mask, (matrices,), of the matrices handed to the user."""
         provided = np.zeros(len(self.computation.matrices), dtype=bool)
         for number in self.accesses.numbers_of_class.get(ProvideOutput, ()):
-            for source in ProvideOutput.form.operands(self.computation.commands[number]):
+            for source in ProvideOutput.schema.operands(self.computation.commands[number]):
                 provided[self.table[source, 0]] = True
         return provided
 
@@ -161,20 +161,20 @@ class Analysis:
 
     @cached_property
     def _events(self) -> tuple[Integers, Integers, npt.NDArray[np.uint8]]:
-        """The variable, command and kind of each event, sorted by variable and then by command."""
-        submatrix, kind = self.accesses.submatrix, self.accesses.kind
+        """The variable, command and mode of each event, sorted by variable and then by command."""
+        submatrix, mode = self.accesses.submatrix, self.accesses.mode
         variable = self.variables.of_submatrices(submatrix)
         counts = self.variables.counts(submatrix)
         key = variable * self._key_base + np.repeat(self.accesses.command, counts)
         order = np.argsort(key, kind="stable")
-        key, kind = key[order], np.repeat(kind, counts)[order]
+        key, mode = key[order], np.repeat(mode, counts)[order]
         is_new = np.ones(len(key), dtype=bool)
         is_new[1:] = key[1:] != key[:-1]
         starts = np.flatnonzero(is_new)
         if len(starts):
-            kind = np.bitwise_or.reduceat(kind, starts)
+            mode = np.bitwise_or.reduceat(mode, starts)
         variable, command = np.divmod(key[starts], self._key_base)
-        return variable, command, kind
+        return variable, command, mode
 
     @property
     def event_variable(self) -> Integers:
@@ -187,7 +187,7 @@ class Analysis:
         return self._events[1]
 
     @property
-    def event_kind(self) -> npt.NDArray[np.uint8]:
+    def event_mode(self) -> npt.NDArray[np.uint8]:
         """READ, WRITE or UPDATE, for each event."""
         return self._events[2]
 
@@ -214,7 +214,7 @@ class Analysis:
     def source_of_event(self) -> Integers:
         """The event of the latest write before each event, whose value the event finds; -1 for none, (events,)."""
         variable = self.event_variable
-        latest = np.where((self.event_kind & WRITE) != 0, np.arange(len(variable)), -1)
+        latest = np.where((self.event_mode & WRITE) != 0, np.arange(len(variable)), -1)
         latest = np.append(-1, np.maximum.accumulate(latest)[:-1]) if len(latest) else latest
         return np.where((latest >= 0) & (variable[latest] == variable), latest, -1)
 
@@ -250,7 +250,7 @@ class Analysis:
     @cached_property
     def _writes(self) -> tuple[Integers, Integers]:
         """The sorted keys (variable, command) of the events that write, and their commands, with end marks."""
-        chosen = (self.event_kind & WRITE) != 0
+        chosen = (self.event_mode & WRITE) != 0
         return np.append(self._keys[chosen], np.iinfo(np.int64).max), np.append(
             self.event_command[chosen], self.num_commands
         )
@@ -259,14 +259,14 @@ class Analysis:
 def analyse(computation: NnetComputation) -> Analysis:
     """Returns the analysis of a computation, kept from the last call while commands and tables stay the same."""
     tables = [id(table) for table in computation.multi_tables]
-    parts: list[list[Any]] = [computation.commands, computation.submatrices, computation.matrices, tables]
+    compared: list[list[Any]] = [computation.commands, computation.submatrices, computation.matrices, tables]
     kept = computation._analysis
-    if kept is not None and kept[0] == parts:  # fast, since most elements are the same objects
+    if kept is not None and kept[0] == compared:  # fast, since most elements are the same objects
         found: Analysis = kept[1]
         return found
     analysis = Analysis(computation)
     # The tables are kept as well, so that no other one gets their ids.
-    computation._analysis = [list(part) for part in parts], analysis, list(computation.multi_tables)
+    computation._analysis = [list(each) for each in compared], analysis, list(computation.multi_tables)
     return analysis
 
 

@@ -81,7 +81,7 @@ def _check_bodies(computation: NnetComputation) -> None:
             if computation.commands[number].role is not Role.COMPUTE:
                 _fail(computation, number, f"it stands in the body of c{body.start - 1}, where commands only compute")
     for number, command in enumerate(computation.commands if moving else ()):
-        operands = command.form.operands(command)
+        operands = command.schema.operands(command)
         named = {*operands, *(access.submatrix for access in command.accesses(computation))}
         for submatrix in sorted(named & moving):
             block = format_submatrix(computation, submatrix)
@@ -107,7 +107,7 @@ def _check_bodies(computation: NnetComputation) -> None:
 def _check_uneven(computation: NnetComputation, number: int, iterations: int) -> None:
     """The operands of a command agree in all iterations, for any numbers of rows."""
     command = computation.commands[number]
-    uneven = [submatrix for submatrix in command.form.operands(command) if submatrix in computation.iterations]
+    uneven = [submatrix for submatrix in command.schema.operands(command) if submatrix in computation.iterations]
     counts = np.stack([computation.iterations[submatrix][:iterations, 1] for submatrix in uneven], axis=1)
     for iteration in np.unique(counts, axis=0, return_index=True)[1].tolist():
         blocks = computation.submatrices.copy()
@@ -125,7 +125,7 @@ def _check_memos(computation: NnetComputation, positions: Positions) -> None:
     steps = {number: repeat.memo_step for repeat, body in computation.repeats() for number in body}
     made, used = ([_NO_MEMOS] for _ in range(2))  # rows of memo, position, command
     for number, command in enumerate(computation.commands):
-        for name, found in ((command.form.makes_memo, made), (command.form.uses_memo, used)):
+        for name, found in ((command.schema.makes_memo, made), (command.schema.uses_memo, used)):
             memo = getattr(command, name) if name else -1
             if memo >= 0:
                 iterations = np.arange(positions.iterations[number])
@@ -219,7 +219,7 @@ def _check_lifetimes(analysis: Analysis) -> None:
     for i in np.flatnonzero((alloc == -1) & ~is_outside)[:1]:
         _fail(computation, command[i], f"m{matrix_of_access[i]} is never allocated")
     read_only = [matrix for matrix, bound in outside.items() if not bound.writable]
-    for i in np.flatnonzero((analysis.accesses.kind != READ) & np.isin(matrix_of_access, read_only))[:1]:
+    for i in np.flatnonzero((analysis.accesses.mode != READ) & np.isin(matrix_of_access, read_only))[:1]:
         matrix = matrix_of_access[i]
         _fail(
             computation,
@@ -256,7 +256,7 @@ def _check_defined(analysis: Analysis, positions: Positions) -> None:
     found = [each for matrix in moving if (each := first_undefined(analysis, matrix, positions)) is not None]
     is_defined[moving] = True
     matrix_of_event = analysis.variables.matrix_of(analysis.event_variable[first])
-    undefined = np.flatnonzero(~is_defined[matrix_of_event] & (analysis.event_kind[first] != WRITE))
+    undefined = np.flatnonzero(~is_defined[matrix_of_event] & (analysis.event_mode[first] != WRITE))
     if len(undefined):
         earliest = undefined[np.argmin(analysis.event_command[first[undefined]])]
         found.append(Undefined(int(analysis.event_command[first[earliest]]), 0, int(matrix_of_event[earliest])))
@@ -277,8 +277,8 @@ def _check_overlap(analysis: Analysis, positions: Positions) -> None:
 def _overlapping_operands(analysis: Analysis, positions: Positions) -> Iterator[tuple[int, int, int]]:
     """Yields (command, sub-matrix read, sub-matrix filled) for each pair with a common element."""
     accesses, block = analysis.accesses, submatrix_table(analysis.computation)
-    reads = np.flatnonzero(accesses.kind == READ)
-    fills = np.flatnonzero(accesses.kind != READ)
+    reads = np.flatnonzero(accesses.mode == READ)
+    fills = np.flatnonzero(accesses.mode != READ)
     first = np.searchsorted(accesses.command[reads], accesses.command[fills], side="left")
     end = np.searchsorted(accesses.command[reads], accesses.command[fills], side="right")
     dest = accesses.submatrix[np.repeat(fills, end - first)]
@@ -327,10 +327,10 @@ def _check_rewrite(analysis: Analysis) -> None:
     computation = analysis.computation
     is_memory = np.array([command.role is Role.MEMORY for command in computation.commands])
     kept = ~is_memory[analysis.event_command]
-    variable, kind = analysis.event_variable[kept], analysis.event_kind[kept]
+    variable, mode = analysis.event_variable[kept], analysis.event_mode[kept]
     command = analysis.event_command[kept]
     # Events are ordered by variable and command: a change right after a pure read is the first of its kind.
-    rewritten = (variable[1:] == variable[:-1]) & (kind[:-1] == READ) & (kind[1:] != READ)
+    rewritten = (variable[1:] == variable[:-1]) & (mode[:-1] == READ) & (mode[1:] != READ)
     for i in np.flatnonzero(rewritten)[:1]:
         matrix = analysis.variables.matrix_of(variable[i : i + 1])[0]
         _fail(computation, command[i + 1], f"it changes m{matrix} after c{command[i]} has read it")

@@ -17,4 +17,4 @@ from nnet3.engine.ir.commands_rows import (
     MatrixAdd,
     MatrixCopy,
 )
-from nnet3.engine.ir.declarations import Access, AccessKind, Command, Role, substitute, with_operands, with_values
+from nnet3.engine.ir.declarations import Access, AccessMode, Command, Role, substitute, with_operands, with_values

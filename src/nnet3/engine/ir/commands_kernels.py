@@ -22,7 +22,7 @@ from nnet3.engine.ir.declarations import (
 from nnet3.engine.ir.program_tables import ProgramTables
 from nnet3.engine.ir.proof import field
 from nnet3.engine.ir.proof.field import reduced
-from nnet3.engine.ir.proof.kernels import kernel_call, part_of_product
+from nnet3.engine.ir.proof.kernels import kernel_call, slice_of_product
 from nnet3.engine.ir.proof.machine import Machine
 from nnet3.engine.ir.proof.randoms import input_span, output_span
 from nnet3.engine.ir.shape_rules import Problems, overlap, same_rows, same_shape
@@ -60,8 +60,8 @@ class Propagate(Command):
         inputs = [kernel.value(operand, number) for operand, number in enumerate(self.inputs)]
         kernel.link(self.inputs, self.output, self.precomputed)
         output, count = kernel.output(self.output, len(inputs)), machine.num_rows(self.output)
-        if not kernel.part.is_whole:
-            machine.write(self.output, part_of_product(kernel.randoms, kernel.part, inputs, output, count))
+        if not kernel.slice.is_whole:
+            machine.write(self.output, slice_of_product(kernel.randoms, kernel.slice, inputs, output, count))
             return
         draws = machine.randoms.zeros(count)
         if kernel.info.is_random and machine.randoms.looks_at is None:
@@ -174,7 +174,7 @@ class Backprop(Command):
         output = kernel.output(self.output_deriv, len(self.inputs))
         wanted = [written or added for written, added in zip(self.input_derivs, self.added_derivs, strict=True)]
         kernel.link(list(filter(None, (*self.inputs, *wanted))), self.output_deriv, self.precomputed)
-        memo = machine.memo(self.memo, len(gradient)) if kernel.part.is_whole else None
+        memo = machine.memo(self.memo, len(gradient)) if kernel.slice.is_whole else None
         seen, needs_values = kernel.needed(self.inputs, self.output, memo, wanted, output, len(gradient))
         derivs = []
         for operand, number in enumerate(wanted):

@@ -1,4 +1,4 @@
-"""NnetComputation: a program of commands on the matrices and tables of `ProgramTables`, and its printed form."""
+"""NnetComputation: a program of commands on the matrices and tables of `ProgramTables`, and its printed text."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class NnetComputation(ProgramTables):
         """Returns the numbers of the commands that a Repeat repeats."""
         return {number for _, body in self.repeats() for number in body}
 
-    # ---- the printed form: matrices, then one line a command, `c3: m2 += 0.5 * m1(0:9, 20:39)` ----
+    # ---- the printed text: matrices, then one line a command, `c3: m2 += 0.5 * m1(0:9, 20:39)` ----
 
     def text(self, max_commands: int | None = None, *, full: bool = False) -> str:
         """Returns the computation as text: at most `max_commands` commands, and how many were left out.
@@ -219,7 +219,7 @@ class NnetComputation(ProgramTables):
 
     def used_matrices(self) -> set[int]:
         """Returns the numbers of the matrices that some command names."""
-        named = {number for command in self.commands for number in command.form.operands(command)}
+        named = {number for command in self.commands for number in command.schema.operands(command)}
         for command in self.commands:
             named.update(access.submatrix for access in command.accesses(self))
         return {self.submatrices[number].matrix for number in named if 0 < number < len(self.submatrices)}

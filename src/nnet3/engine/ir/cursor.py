@@ -49,7 +49,7 @@ class Cursor:
         return self._fail_at(expected, self.at if at is None else at, is_sure=False)
 
     def refuse(self, expected: str, at: int) -> Unexpected:
-        """Returns what to raise where something of the expected form stands at a position, which does not fit."""
+        """Returns what to raise where something of the expected type stands at a position, which does not fit."""
         return self._fail_at(expected, at, is_sure=True)
 
     def _fail_at(self, expected: str, at: int, *, is_sure: bool) -> Unexpected:
@@ -268,10 +268,10 @@ class Cursor:
         self._items(item)
         return self.computation.new_range_table(np.array(ranges, np.int32).reshape(-1, 2))
 
-    def table(self, kind: str) -> int:
-        """Returns the number of a side table of the list `kind`."""
+    def table(self, list_name: str) -> int:
+        """Returns the number of a side table of the list `list_name`."""
         readers = {"index_tables": self.index_list, "multi_tables": self.multi_list, "range_tables": self.range_list}
-        return readers[kind]()
+        return readers[list_name]()
 
     def _items(self, item: Callable[[], None]) -> None:
         def whole_item() -> None:

@@ -20,9 +20,9 @@ import numpy as np
 from nnet3.base.index import distinct
 from nnet3.engine.ir.declared_fields import (
     REFERS_TO_NONE as REFERS_TO_NONE,
-    AccessKind as AccessKind,
+    AccessMode as AccessMode,
     Declaration as Declaration,
-    FieldForm as FieldForm,
+    FieldSchema as FieldSchema,
     Life as Life,
     OperandField as OperandField,
     PlainValue as PlainValue,
@@ -38,7 +38,7 @@ from nnet3.errors import ProofError
 
 class Access(NamedTuple):
     submatrix: int
-    kind: AccessKind
+    mode: AccessMode
 
 
 class Role(enum.Enum):
@@ -50,26 +50,26 @@ class Role(enum.Enum):
     CONTROL = "control"  # says where a run stops; nothing is called for it
 
 
-Reads = Annotated[int, OperandField(AccessKind.READ)]
-Writes = Annotated[int, OperandField(AccessKind.WRITE)]
-Updates = Annotated[int, OperandField(AccessKind.UPDATE)]
-MaybeReads = Annotated[int, OperandField(AccessKind.READ, optional=True)]
-MaybeWrites = Annotated[int, OperandField(AccessKind.WRITE, optional=True)]
-MaybeUpdates = Annotated[int, OperandField(AccessKind.UPDATE, optional=True)]
+Reads = Annotated[int, OperandField(AccessMode.READ)]
+Writes = Annotated[int, OperandField(AccessMode.WRITE)]
+Updates = Annotated[int, OperandField(AccessMode.UPDATE)]
+MaybeReads = Annotated[int, OperandField(AccessMode.READ, optional=True)]
+MaybeWrites = Annotated[int, OperandField(AccessMode.WRITE, optional=True)]
+MaybeUpdates = Annotated[int, OperandField(AccessMode.UPDATE, optional=True)]
 Allocates = Annotated[int, OperandField(None, life=Life.BEGINS)]
 Deallocates = Annotated[int, OperandField(None, life=Life.ENDS)]
-Compresses = Annotated[int, OperandField(AccessKind.UPDATE, life=Life.COMPRESSES)]
-Decompresses = Annotated[int, OperandField(AccessKind.UPDATE, life=Life.DECOMPRESSES)]
+Compresses = Annotated[int, OperandField(AccessMode.UPDATE, life=Life.COMPRESSES)]
+Decompresses = Annotated[int, OperandField(AccessMode.UPDATE, life=Life.DECOMPRESSES)]
 
 IndexList = Annotated[int, Table("index_tables", 0)]
 RangeList = Annotated[int, Table("range_tables", 2)]
-ReadsRowsOf = Annotated[int, Table("multi_tables", 2, AccessKind.READ)]
-UpdatesRowsOf = Annotated[int, Table("multi_tables", 2, AccessKind.UPDATE)]
+ReadsRowsOf = Annotated[int, Table("multi_tables", 2, AccessMode.READ)]
+UpdatesRowsOf = Annotated[int, Table("multi_tables", 2, AccessMode.UPDATE)]
 
 KernelNumber = Annotated[int, Reference("kernels")]
 Precomputed = Annotated[int, Reference("precomputed")]
-MakesMemo = Annotated[int, Reference("memos", AccessKind.WRITE)]
-UsesMemo = Annotated[int, Reference("memos", AccessKind.READ)]
+MakesMemo = Annotated[int, Reference("memos", AccessMode.WRITE)]
+UsesMemo = Annotated[int, Reference("memos", AccessMode.READ)]
 
 Number = Annotated[int, PlainValue(int)]
 Real = Annotated[float, PlainValue(float)]
@@ -79,13 +79,13 @@ Text = Annotated[str, PlainValue(str)]
 NodeName = Annotated[str, PlainValue(str, same_as="kernel")]
 
 
-class Form:
+class Schema:
     """The declared fields of one class of commands, grouped by use."""
 
     def __init__(self, command: type[Command]) -> None:
         hints = get_type_hints(command, include_extras=True)
         fields = {name: hint for name, hint in hints.items() if get_origin(hint) is not ClassVar}
-        self.fields = tuple(_field_form(command, name, hint) for name, hint in fields.items())
+        self.fields = tuple(_field_schema(command, name, hint) for name, hint in fields.items())
         self.names = tuple(field.name for field in self.fields)
         self.operand_fields = tuple(f for f in self.fields if isinstance(f.declared, OperandField))
         self.table_fields = tuple(f for f in self.fields if isinstance(f.declared, Table))
@@ -93,7 +93,7 @@ class Form:
         #: The fields that change the live range of a matrix, and how.
         self.lives = tuple((f.name, life) for f in self.operand_fields if (life := getattr(f.declared, "life", None)))
         #: The field that numbers the memo which a command makes, or uses; empty if it has none.
-        self.makes_memo, self.uses_memo = map(self._memo_field, (AccessKind.WRITE, AccessKind.READ))
+        self.makes_memo, self.uses_memo = map(self._memo_field, (AccessMode.WRITE, AccessMode.READ))
         #: The field that numbers a kernel; empty if it has none.
         self.kernel = next((f.name for f in self.reference_fields if getattr(f.declared, "to", "") == "kernels"), "")
         self.effect_flags = tuple(f.name for f in self.fields if getattr(f.declared, "side_effect", False))
@@ -108,7 +108,7 @@ class Form:
             if (access := getattr(f.declared, "access", None)) is not None
         )
 
-    def _memo_field(self, access: AccessKind) -> str:
+    def _memo_field(self, access: AccessMode) -> str:
         return next((f.name for f in self.reference_fields if getattr(f.declared, "access", None) is access), "")
 
     def operands(self, command: Command) -> tuple[int, ...]:
@@ -151,12 +151,12 @@ def attributes(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
     return lambda command: tuple([getattr(command, name) for name in names])
 
 
-def _field_form(command: type, name: str, hint: Any) -> FieldForm:
+def _field_schema(command: type, name: str, hint: Any) -> FieldSchema:
     several = get_origin(hint) is tuple
     inner = get_args(hint)[0] if several else hint
     for declared in getattr(inner, "__metadata__", ()):
         if isinstance(declared, Declaration):
-            return FieldForm(name, declared, several)
+            return FieldSchema(name, declared, several)
     raise TypeError(
         f"field '{name}' of command {command.__name__} is not declared: annotate it with a name of "
         "nnet3.engine.ir.declarations such as Reads, Writes, IndexList, Real or Text"
@@ -171,8 +171,8 @@ COMMAND_CLASSES: dict[str, type[Command]] = {}
 class Command:
     """Base of all commands."""
 
-    form: ClassVar[Form]
-    line_form: ClassVar[Line]
+    schema: ClassVar[Schema]
+    line_syntax: ClassVar[Line]
     role: ClassVar[Role] = Role.COMPUTE
     #: The line of text with fields in braces, `"{dest} += {source}"`, and what stands in brackets for `{notes}`: see
     #: `nnet3.engine.ir.lines`.
@@ -182,8 +182,8 @@ class Command:
     def __init_subclass__(cls, role: Role | None = None) -> None:
         super().__init_subclass__()
         cls.role = role or cls.role
-        cls.form = Form(cls)
-        cls.line_form = Line(cls)
+        cls.schema = Schema(cls)
+        cls.line_syntax = Line(cls)
         if not cls.__name__.startswith("_"):
             COMMAND_CLASSES[cls.__name__] = cls
 
@@ -208,7 +208,7 @@ class Command:
 
     def text(self, computation: ProgramTables, full: bool = False) -> str:
         """Returns the line, also of a command whose operands do not exist; in full with whole lists and all digits."""
-        return self.line_form.write(computation, self, full)
+        return self.line_syntax.write(computation, self, full)
 
     def in_place_pairs(self, computation: ProgramTables) -> Sequence[tuple[int, int]]:
         """Returns the pairs (sub-matrix read, sub-matrix written) that may be a single block."""
@@ -217,12 +217,12 @@ class Command:
     @property
     def side_effects(self) -> bool:
         """True if a command does more than accesses and memos say, and must be kept."""
-        return self.role is not Role.COMPUTE or any(getattr(self, flag) for flag in self.form.effect_flags)
+        return self.role is not Role.COMPUTE or any(getattr(self, flag) for flag in self.schema.effect_flags)
 
     def accesses(self, computation: ProgramTables) -> tuple[Access, ...]:
         """Returns the sub-matrices that the command reads, writes and updates."""
         found: list[Access] = []
-        for name, access, several, is_table in self.form.accessed:
+        for name, access, several, is_table in self.schema.accessed:
             value = getattr(self, name)
             if is_table:
                 value = submatrices_of(computation, value).tolist()
@@ -240,11 +240,11 @@ def submatrices_of(computation: ProgramTables, multi_table: int) -> np.ndarray:
 
 
 def with_operands(command: Command, numbers: Sequence[int]) -> Command:
-    """Returns the command with other sub-matrices: `numbers` in the order of `command.form.operands(command)`."""
+    """Returns the command with other sub-matrices: `numbers` in the order of `command.schema.operands(command)`."""
     changed = object.__new__(type(command))
     values = changed.__dict__
     values.update(command.__dict__)
-    values.update(command.form.values_of_operands(command, numbers))
+    values.update(command.schema.values_of_operands(command, numbers))
     return changed
 
 
@@ -264,11 +264,11 @@ def substitute(
     `tables` gives the tables to name instead likewise, by the name of the list ("index_tables"). Sub-matrices in multi
     tables are not looked at.
     """
-    old = command.form.operands(command)
+    old = command.schema.operands(command)
     new = tuple([submatrices[number] for number in old])
     if new != old:
         command = with_operands(command, new)
-    for name, declared, _ in command.form.table_fields if tables else ():
+    for name, declared, _ in command.schema.table_fields if tables else ():
         assert isinstance(declared, Table)
         number = getattr(command, name)
         other = tables[declared.tables][number] if declared.tables in tables else number

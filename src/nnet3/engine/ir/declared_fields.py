@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
-class AccessKind(enum.IntEnum):
-    """Kinds of access to a sub-matrix. The numbers are bits, so that arrays can combine kinds."""
+class AccessMode(enum.IntEnum):
+    """Modes of access to a sub-matrix. The numbers are bits, so that arrays can combine modes."""
 
     READ = 1
     WRITE = 2  # every element gets a new value; the old ones do not matter
@@ -20,7 +20,7 @@ class Life(enum.Enum):
 
     BEGINS = "begins"
     ENDS = "ends"
-    COMPRESSES = "compresses"  # its contents leave for a smaller form elsewhere
+    COMPRESSES = "compresses"  # its contents leave for a smaller representation elsewhere
     DECOMPRESSES = "decompresses"
 
 
@@ -28,7 +28,7 @@ class Life(enum.Enum):
 class OperandField:
     """A field that holds the number of a sub-matrix; 0, the empty sub-matrix, is allowed only where `optional`."""
 
-    access: AccessKind | None
+    access: AccessMode | None
     optional: bool = False
     life: Life | None = None  # such an operand must be a whole matrix
 
@@ -39,7 +39,7 @@ class Table:
 
     tables: str
     columns: int  # 0: a plain list
-    access: AccessKind | None = None  # what happens to the sub-matrices that a multi table names
+    access: AccessMode | None = None  # what happens to the sub-matrices that a multi table names
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Reference:
     """A field that holds the number of an entry of the list `to`; memos count from 0 to num_memos - 1, -1 is none."""
 
     to: str
-    access: AccessKind | None = None  # of a memo: who makes it and who uses it
+    access: AccessMode | None = None  # of a memo: who makes it and who uses it
 
 
 #: The number that stands for no reference.
@@ -69,7 +69,7 @@ class PlainValue:
 Declaration = OperandField | Table | Reference | PlainValue
 
 
-class FieldForm(NamedTuple):
+class FieldSchema(NamedTuple):
     name: str
     declared: Declaration
     several: bool  # a tuple of them

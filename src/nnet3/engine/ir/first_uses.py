@@ -50,7 +50,7 @@ def first_undefined(analysis: Analysis, matrix: int, positions: Positions) -> Un
         earliest = np.full(num_rows, _NEVER)
         earliest[rows[::-1]] = when[::-1]  # the last number that is put into a row is that of its first iteration
         columns = slice(*np.searchsorted(cuts, table[submatrix, 3:]).tolist())
-        uses = first_write if analysis.accesses.kind[access] == WRITE else first_read
+        uses = first_write if analysis.accesses.mode[access] == WRITE else first_read
         np.minimum(uses[:, columns], earliest[:, np.newaxis], out=uses[:, columns])
     is_early = (first_read <= first_write) & (first_read < _NEVER)
     if not is_early.any():

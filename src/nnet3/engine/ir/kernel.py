@@ -1,4 +1,4 @@
-"""Kernels: the protocol by which the intermediate form and the executor see components and operations."""
+"""Kernels: the protocol by which the intermediate representation and the executor see components and operations."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Kernel(Protocol):
     # A kernel with `is_native` has `native_forward(inputs, output, indexes)`: operations of `nnet3.base.native` that do
     # as `run_forward` does, and depend on no more than `replay_state` says; None if there are none. The same for
     # `run_backward` is `native_backward`, with its operands, if there is one. Operations keep nothing that moves. A
-    # kernel that promises `has_parts` has `part(first, end, adds)`: see `part_name`.
+    # kernel that promises `has_slices` has `slice(first, end, adds)`: see `slice_name`.
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class KernelInfo:
     needs_indexes: bool = False  # its functions are given what `load_indexes` makes of named arrays
     indexes_go_on: bool = False  # these arrays go on as their rows do, however many there are
     repeats_forward: bool = False  # run_again gives to the same bits, for little, what run_forward has given
-    has_parts: bool = False  # there are kernels of some of its columns: see `part_name`
+    has_slices: bool = False  # there are kernels of some of its columns: see `slice_name`
     #: Without inputs it writes its weights, (columns of its first input, columns of its output); it takes them, as it
     #: wrote them, as one more input.
     packs: bool = False
@@ -109,21 +109,21 @@ class KernelInfo:
 _PART = re.compile(r"(.*)\[(\d+):(\d+)\](\+?)", re.DOTALL)
 
 
-def part_name(kernel: str, first: int, end: int, *, adds: bool) -> str:
+def slice_name(kernel: str, first: int, end: int, *, adds: bool) -> str:
     """Returns the name of the kernel that multiplies columns [first, end) of the input of `kernel` as `kernel` does.
 
-    The part's first input has these columns. With `adds`, a second input is added instead of a bias.
+    The slice's first input has these columns. With `adds`, a second input is added instead of a bias.
     """
     return f"{kernel}[{first}:{end}]{'+' if adds else ''}"
 
 
-def named_part(name: str) -> tuple[str, int, int, bool] | None:
-    """Returns the kernel, the columns and a flag for an added input, from the name of a part; else None."""
+def named_slice(name: str) -> tuple[str, int, int, bool] | None:
+    """Returns the kernel, the columns and a flag for an added input, from the name of a slice; else None."""
     match = _PART.fullmatch(name)
     return None if match is None else (match[1], int(match[2]), int(match[3]), bool(match[4]))
 
 
 def whole_kernel(name: str, known: Container[str]) -> str:
-    """Returns the name of the whole kernel for the name of a kernel or a part; `known`: the names of whole kernels."""
-    part = None if name in known else named_part(name)
+    """Returns the name of the whole kernel for the name of a kernel or a slice; `known`: the names of whole kernels."""
+    part = None if name in known else named_slice(name)
     return name if part is None else part[0]

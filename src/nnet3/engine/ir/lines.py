@@ -22,7 +22,7 @@ from string import Formatter
 from typing import Any, Protocol
 
 from nnet3.engine.ir.cursor import Cursor
-from nnet3.engine.ir.declared_fields import FieldForm, OperandField, PlainValue, Reference, Table
+from nnet3.engine.ir.declared_fields import FieldSchema, OperandField, PlainValue, Reference, Table
 from nnet3.engine.ir.formatting import TABLE_FORMATS, format_submatrix, kernel_name, written_name
 from nnet3.engine.ir.program_tables import ProgramTables
 
@@ -93,7 +93,7 @@ class _Operands:
 class _Value:
     """A number, a name or a side table; `following`: a regular expression of what follows a name."""
 
-    field: FieldForm
+    field: FieldSchema
     spec: str = ""
     quoted: bool = False
     following: str = ""
@@ -237,8 +237,8 @@ class Line:
 
     def __init__(self, command: type[Any]) -> None:
         self.command = command
-        self._forms = {form.name: form for form in command.form.fields}
-        bare = "{class}(" + ", ".join(f"{{{name}}}" for name in command.form.names) + ")"
+        self._fields = {schema.name: schema for schema in command.schema.fields}
+        bare = "{class}(" + ", ".join(f"{{{name}}}" for name in command.schema.names) + ")"
         self.pieces = self._pieces(command.line or bare)
 
     def write(self, computation: ProgramTables, command: Any, full: bool = False) -> str:
@@ -252,9 +252,9 @@ class Line:
         cursor.end()
         return self.command(**values)
 
-    def _pieces(self, template: str, following: str = "", field: str = "") -> list[LinePiece]:
-        """Returns the pieces of a template; `field` is what braces without a name stand for."""
-        parts = list(Formatter().parse(template))
+    def _pieces(self, line_format: str, following: str = "", field: str = "") -> list[LinePiece]:
+        """Returns the pieces of a line's format; `field` is what braces without a name stand for."""
+        parts = list(Formatter().parse(line_format))
         found: list[LinePiece] = []
         for i, (text, name, spec, conversion) in enumerate(parts):
             found += [_Literal(text)] if text else []
@@ -267,17 +267,17 @@ class Line:
                 found.append(self._field(name or field, spec or "", conversion == "r", then))
         return found
 
-    def _note(self, template: str) -> _Unless:
-        (note,) = self._pieces(template, "[],]")
-        assert isinstance(note, _Unless), f"a note must be left out where its field has its default: '{template}'"
+    def _note(self, line_format: str) -> _Unless:
+        (note,) = self._pieces(line_format, "[],]")
+        assert isinstance(note, _Unless), f"a note must be left out where its field has its default: '{line_format}'"
         return note
 
     def _field(self, name: str, spec: str, quoted: bool, following: str) -> LinePiece:
         names = name.split("/")
-        form = self._forms[names[0]]
-        declared = form.declared
+        schema = self._fields[names[0]]
+        declared = schema.declared
         if isinstance(declared, OperandField):
-            return _Size(name) if spec == "size" else _Operands(names, spec.split("/"), form.several)
+            return _Size(name) if spec == "size" else _Operands(names, spec.split("/"), schema.several)
         is_flag = isinstance(declared, PlainValue) and declared.kind is bool
         if is_flag and "|" in spec:
             yes, no = spec.split("|")
@@ -286,4 +286,4 @@ class Line:
             same_as = declared.same_as if isinstance(declared, PlainValue) else ""
             default = False if is_flag else getattr(self.command, name, None)
             return _Unless(name, default, same_as, self._pieces(spec, following, name))
-        return _LessOne(name) if spec == "-1" else _Value(form, spec, quoted, following)
+        return _LessOne(name) if spec == "-1" else _Value(schema, spec, quoted, following)

@@ -1,4 +1,4 @@
-"""The parser of the full printed form: `parse_computation(c.text(full=True))` runs as c does.
+"""The parser of the full printed text: `parse_computation(c.text(full=True))` runs as c does.
 
 >>> print(parse_computation('''
 ...     m1(4, 3)
@@ -46,7 +46,7 @@ _MOST_MATRICES = 10**6
 
 
 def parse_computation(text: str, source: str = "program") -> NnetComputation:
-    """Returns the computation of a text in the full printed form; nothing is checked but names and ranges of rows.
+    """Returns the computation of a text in the full printed text; nothing is checked but names and ranges of rows.
 
     Raises ConfigError with the position in `source`, what was expected and what was got.
     """
@@ -78,7 +78,7 @@ class _Reader:
             "precomputed ": self._precomputed,
             r".* = \w+\([\d, ]*\) \[": self._array,
         }
-        lines = [each.line_form for each in COMMAND_CLASSES.values()]
+        lines = [each.line_syntax for each in COMMAND_CLASSES.values()]
         self._commands = [
             lambda cursor, line=line: self.computation.commands.append(line.read(cursor)) for line in lines
         ]

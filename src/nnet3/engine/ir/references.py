@@ -30,15 +30,15 @@ def limits(computation: NnetComputation, declared: Declaration) -> tuple[int, in
 def reference_problems(
     computation: NnetComputation, command: Command, outside: Mapping[int, OutsideMatrix]
 ) -> Iterator[str]:
-    """Yields each reference of a command to a missing object or to an object of another form than declared.
+    """Yields each reference of a command to a missing object or to an object of another type than declared.
 
     `outside`: the result of `computation.outside_by_matrix()`, made once for all commands.
     """
-    form = command.form
-    operands = form.operands(command)
+    schema = command.schema
+    operands = schema.operands(command)
     exist = not operands or (min(operands) > 0 and max(operands) < len(computation.submatrices))
-    is_plain = exist and not form.lives and not form.table_fields  # as most commands are: only references are left
-    for name, declared, several in form.reference_fields if is_plain else form.fields:
+    is_plain = exist and not schema.lives and not schema.table_fields  # as most commands are: only references are left
+    for name, declared, several in schema.reference_fields if is_plain else schema.fields:
         limit = limits(computation, declared)
         if limit is None:
             continue

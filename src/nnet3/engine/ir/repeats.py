@@ -78,7 +78,7 @@ def unrolled(computation: NnetComputation) -> NnetComputation:
 def _at_iteration(
     computation: NnetComputation, result: NnetComputation, command: Command, iteration: int, repeat: Repeat
 ) -> Command:
-    numbers = [result.find_or_add(computation.block_at(s, iteration)) for s in command.form.operands(command)]
+    numbers = [result.find_or_add(computation.block_at(s, iteration)) for s in command.schema.operands(command)]
     return with_references_moved(with_operands(command, numbers), repeat, iteration)
 
 
@@ -87,5 +87,5 @@ def with_references_moved(command: Command, repeat: Repeat, iteration: int) -> C
     steps = {"memos": iteration * repeat.memo_step, "precomputed": iteration * repeat.precomputed_step}
     if not any(steps.values()):
         return command
-    references = command.form.references(command)
+    references = command.schema.references(command)
     return with_values(command, **{name: getattr(command, name) + steps[to] for name, to in references})

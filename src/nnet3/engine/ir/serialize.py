@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.declarations import COMMAND_CLASSES, Command, FieldForm, Form, PlainValue
+from nnet3.engine.ir.declarations import COMMAND_CLASSES, Command, FieldSchema, PlainValue, Schema
 from nnet3.engine.ir.kernel import InputPromises, KernelInfo
 from nnet3.engine.ir.program_tables import IoInfo, KernelRows, Matrix, MatrixInfo, OutsideMatrix, SubMatrix
 from nnet3.engine.ir.references import limits, table_problems
 from nnet3.engine.ir.variables import block_table
 from nnet3.errors import ModelFormatError
 
-VERSION = 9  # a new one wherever fields change: caches find files by it
+VERSION = 10  # a new one wherever fields change: caches find files by it
 
 Arrays = dict[str, np.ndarray]
 
@@ -35,11 +35,11 @@ def to_data(computation: NnetComputation) -> tuple[dict[str, Any], Arrays]:
         "matrices": np.array([m[:2] for m in computation.matrices], dtype=np.int64),
         "submatrices": block_table(computation),
     }
-    for kind in ("index_tables", "multi_tables", "range_tables"):
-        tables = getattr(computation, kind)
-        arrays[f"{kind}.lengths"] = np.array([len(table) for table in tables], dtype=np.int64)
-        empty = np.zeros((0,) if kind == "index_tables" else (0, 2), dtype=np.int32)
-        arrays[kind] = np.concatenate([empty, *tables]).astype(np.int32)
+    for name in ("index_tables", "multi_tables", "range_tables"):
+        tables = getattr(computation, name)
+        arrays[f"{name}.lengths"] = np.array([len(table) for table in tables], dtype=np.int64)
+        empty = np.zeros((0,) if name == "index_tables" else (0, 2), dtype=np.int32)
+        arrays[name] = np.concatenate([empty, *tables]).astype(np.int32)
     arrays["iterations.lengths"] = np.array(
         [len(iterations) for iterations in computation.iterations.values()], dtype=np.int64
     )
@@ -67,7 +67,7 @@ def to_data(computation: NnetComputation) -> tuple[dict[str, Any], Arrays]:
 def from_data(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> NnetComputation:
     """Returns the computation given to `to_data`. All numbers refer to existing objects; the checker can say more.
 
-    Raises ModelFormatError for data that is not of this form or version.
+    Raises ModelFormatError for data that is not of this format or version.
     """
     if not isinstance(header, Mapping) or header.get("format") != "nnet3 computation":
         raise ModelFormatError("this is no stored computation")
@@ -216,7 +216,7 @@ def _commands_to_data(commands: Sequence[Command], arrays: Arrays) -> dict[str, 
     integers: list[int] = []
     reals: list[float] = []
     for command_class, group in groups.items():
-        for field in command_class.form.fields:
+        for field in command_class.schema.fields:
             values = list(map(attrgetter(field.name), group))
             if field.several:
                 integers += map(len, values)
@@ -231,7 +231,7 @@ def _commands_to_data(commands: Sequence[Command], arrays: Arrays) -> dict[str, 
     return {"classes": [[c.__name__, len(group)] for c, group in groups.items()], "texts": list(texts)}
 
 
-def _kind(field: FieldForm) -> type:
+def _kind(field: FieldSchema) -> type:
     return field.declared.kind if isinstance(field.declared, PlainValue) else int
 
 
@@ -261,15 +261,15 @@ class _CommandReader:
         return list(map(next, map(groups.__getitem__, self.order.tolist())))
 
     def _group(self, command_class: type[Command], count: int) -> Iterator[Command]:
-        form: Form = command_class.form
-        columns = [self._column(field, count) for field in form.fields]
+        schema: Schema = command_class.schema
+        columns = [self._column(field, count) for field in schema.fields]
         make: Callable[[type[Command]], Command] = object.__new__
         commands = [make(command_class) for _ in range(count)]
         for command, values in zip(commands, zip(*columns, strict=True), strict=False):
-            command.__dict__.update(zip(form.names, values, strict=True))
+            command.__dict__.update(zip(schema.names, values, strict=True))
         return iter(commands)
 
-    def _column(self, field: FieldForm, count: int) -> list[Any]:
+    def _column(self, field: FieldSchema, count: int) -> list[Any]:
         if not field.several:
             return self._values(field, count)
         lengths = self._take_integers(count)
@@ -278,7 +278,7 @@ class _CommandReader:
         values = iter(self._values(field, int(lengths.sum())))
         return [tuple(islice(values, length)) for length in lengths.tolist()]
 
-    def _values(self, field: FieldForm, count: int) -> list[Any]:
+    def _values(self, field: FieldSchema, count: int) -> list[Any]:
         kind = _kind(field)
         if kind is float:
             self.reals_taken += count

@@ -1,7 +1,7 @@
-"""The kinds of calls in plans, and their binding to views and kernels.
+"""The opcodes of calls in plans, and their binding to views and kernels.
 
-A kind names a function and its operands: `link.each(function, *columns)` binds the function once for every iteration of
-a loop, and once outside of loops. A column gives an operand for each iteration: `link.view(number)`,
+An opcode names a function and its operands: `link.each(function, *columns)` binds the function once for every iteration
+of a loop, and once outside of loops. A column gives an operand for each iteration: `link.view(number)`,
 `link.always(value)`."""
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nnet3.engine.runtime.linker import BoundCall, CallKind, Linker
+from nnet3.engine.runtime.linker import BoundCall, CallBinder, Linker
 
-CALLS: dict[str, CallKind] = {}
+CALLS: dict[str, CallBinder] = {}
 
-#: Kinds of calls that work on their views alone, apart from what kernels name in `replay_state`.
+#: Opcodes of calls that work on their views alone, apart from what kernels name in `replay_state`.
 REPLAYABLE: set[str] = set()
 
 
-def call_kind(name: str, replayable: bool = True) -> Callable[[CallKind], CallKind]:
-    """Register a kind of call under its name in plans."""
+def opcode(name: str, replayable: bool = True) -> Callable[[CallBinder], CallBinder]:
+    """Register what binds the calls of an opcode."""
 
-    def register(function: CallKind) -> CallKind:
+    def register(function: CallBinder) -> CallBinder:
         CALLS[name] = function
         if replayable:
             REPLAYABLE.add(name)
@@ -33,7 +33,7 @@ def call_kind(name: str, replayable: bool = True) -> Callable[[CallKind], CallKi
     return register
 
 
-#: Kinds of calls `function(*views)`. The first view is written; `copy`, `add` and `positive` read the second.
+#: Opcodes of calls `function(*views)`. The first view is written; `copy`, `add` and `positive` read the second.
 _ON_VIEWS: dict[str, Callable[..., object]] = {
     "zero": Tensor.zero_,
     "copy": Tensor.copy_,
@@ -47,7 +47,7 @@ def scaled_copy(dest: Tensor, source: Tensor, number: float) -> None:
     torch.mul(source, number, out=dest)
 
 
-#: Kinds of calls `function(*views, number)`.
+#: Opcodes of calls `function(*views, number)`.
 _WITH_NUMBER: dict[str, Callable[..., object]] = {
     "fill": Tensor.fill_,
     "scale": Tensor.mul_,
@@ -56,22 +56,22 @@ _WITH_NUMBER: dict[str, Callable[..., object]] = {
 
 
 def _call_on_views(name: str, function: Callable[..., object], with_number: bool) -> None:
-    @call_kind(name)
+    @opcode(name)
     def bind(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
         return link.each(function, *map(link.view, args), *([link.always(number)] if with_number else []))
 
 
-for _kinds in (_ON_VIEWS, _WITH_NUMBER):
-    for _name, _function in _kinds.items():
-        _call_on_views(_name, _function, _kinds is _WITH_NUMBER)
+for _group in (_ON_VIEWS, _WITH_NUMBER):
+    for _name, _function in _group.items():
+        _call_on_views(_name, _function, _group is _WITH_NUMBER)
 
 
-@call_kind("scaled add")
+@opcode("scaled add")
 def _scaled_add(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     return link.each(partial(Tensor.add_, alpha=number), *map(link.view, args))
 
 
-@call_kind("undefined")
+@opcode("undefined")
 def _undefined(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall] | None:
     return CALLS["fill"](link, args, float("nan")) if link.fill_undefined else None
 
@@ -79,7 +79,7 @@ def _undefined(link: Linker, args: Sequence[int], number: float) -> Iterable[Bou
 # ---- several views, and rows by index ----
 
 
-@call_kind("cat")
+@opcode("cat")
 def _cat(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     return link.each(_join, link.view(args[0]), link.views(args[1:]))
 
@@ -88,12 +88,12 @@ def _join(dest: Tensor, sources: list[Tensor]) -> None:
     torch.cat(sources, out=dest)
 
 
-@call_kind("copy each")
+@opcode("copy each")
 def _copy_each(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     return link.each(torch._foreach_copy_, *_halves(link, args))
 
 
-@call_kind("add each")
+@opcode("add each")
 def _add_each(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     return link.each(partial(torch._foreach_add_, alpha=number), *_halves(link, args))
 
@@ -103,13 +103,13 @@ def _halves(link: Linker, args: Sequence[int]) -> tuple[Iterable[Any], Iterable[
     return link.views(args[:half]), link.views(args[half:])
 
 
-@call_kind("zero rows")
+@opcode("zero rows")
 def _zero_rows(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     dest, rows = args
     return link.each(Tensor.index_fill_, link.view(dest), *_by_index(link, rows), link.always(0.0))
 
 
-@call_kind("select rows")
+@opcode("select rows")
 def _select_rows(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     dest, source, rows = args
     return link.each(_select, link.view(dest), link.view(source), *_by_index(link, rows))
@@ -119,13 +119,13 @@ def _select(dest: Tensor, source: Tensor, axis: int, rows: Tensor) -> None:
     torch.index_select(source, axis, rows, out=dest)
 
 
-@call_kind("copy to rows")
+@opcode("copy to rows")
 def _copy_to_rows(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     dest, rows, source = args
     return link.each(Tensor.index_copy_, link.view(dest), *_by_index(link, rows), link.view(source))
 
 
-@call_kind("add to rows")
+@opcode("add to rows")
 def _add_to_rows(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     dest, rows, source = args
     add = partial(Tensor.index_add_, alpha=number)
@@ -140,13 +140,13 @@ def _by_index(link: Linker, rows: int) -> tuple[Iterable[int], Iterable[Tensor]]
 # ---- kernels ----
 
 
-@call_kind("propagate")
+@opcode("propagate")
 def _propagate(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     kernel, precomputed, output, *inputs = args
     return link.each(*link.forward(kernel, precomputed, output, inputs))
 
 
-@call_kind("propagate and keep", replayable=False)
+@opcode("propagate and keep", replayable=False)
 def _propagate_and_keep(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     """Keep the memo unless its number is negative; with `stores` take statistics."""
     kernel, precomputed, output, memo, stores, *inputs = args
@@ -166,7 +166,7 @@ def _run_forward(
         memos[number] = memo
 
 
-@call_kind("propagate again", replayable=False)
+@opcode("propagate again", replayable=False)
 def _propagate_again(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     kernel, precomputed, memo, output, *inputs = args
     run = partial(_run_again, link.kernels.find(link.plan.kernels[kernel]).run_again, link.memos)
@@ -178,7 +178,7 @@ def _run_again(run: Any, memos: list[Any], number: int, inputs: Any, output: Any
     run(inputs, output, memos[number] if number >= 0 else None, rows)
 
 
-@call_kind("backprop", replayable=False)
+@opcode("backprop", replayable=False)
 def _backprop(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     kernel, precomputed, update, memo, is_last_use, output, output_deriv, count, *operands = args
     planned = link.plan.kernels[kernel]
@@ -207,13 +207,13 @@ def _run_backward(
 # ---- the outside world ----
 
 
-@call_kind("accept", replayable=False)
+@opcode("accept", replayable=False)
 def _accept(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     view, name = args
     return link.accept(view, link.plan.texts[name])
 
 
-@call_kind("provide", replayable=False)
+@opcode("provide", replayable=False)
 def _provide(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     view, name = args
     return link.provide(view, link.plan.texts[name])

@@ -15,8 +15,8 @@ from nnet3.base.text import did_you_mean
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.runtime.constants import Constants
 from nnet3.engine.runtime.debug import Tracer, bad_rows, describe_rows
+from nnet3.engine.runtime.dtypes import DTYPES
 from nnet3.engine.runtime.kernels import Kernels
-from nnet3.engine.runtime.lanes import LANES
 from nnet3.engine.runtime.link import LinkedComputation, link
 from nnet3.engine.runtime.linker import RunState
 from nnet3.engine.runtime.memory import Lease, OneThread, checked_device, pool_of, unrecorded
@@ -46,17 +46,17 @@ class NnetComputer:
     """Runs a computation, forward and then backward, as often as wanted.
 
         computer.accept_input("input", features)
-        computer.run()                                   # up to the segment marker: the forward part
+        computer.run()                                   # up to the segment marker: the forward pass
         posterior = computer.get_output("output")
         computer.accept_input("output", derivative)      # of something to be maximised
-        computer.run()                                   # the backward part
+        computer.run()                                   # the backward pass
         input_derivative = computer.get_output("input")
 
     After the last run the next `accept_input` begins again with the first, for the next minibatch; `reset` begins
     again at any time. Parameters that are changed in place are used by the next run.
 
     Computers share memory. A computer has an arena to itself from its first run to its last, or to `reset`, or until it
-    is forgotten: the arena keeps the values that the backward part needs. Then the next computer may have it. Several
+    is forgotten: the arena keeps the values that the backward pass needs. Then the next computer may have it. Several
     computers of one computation can run in several threads; one computer belongs to one thread at a time. A copy (also
     by pickle) begins with the first run.
 
@@ -79,7 +79,7 @@ class NnetComputer:
     ) -> None:
         """Plan and link the computation.
 
-        The backward part changes `nnet_to_update` in place. Statistics go to `nnet_to_store_stats`, by default to
+        The backward pass changes `nnet_to_update` in place. Statistics go to `nnet_to_store_stats`, by default to
         `nnet_to_update`, or without one to `nnet`. `dtype` is the dtype of the parameters, of `nnet` or bound from
         outside; by default a network without any computes in the dtype last given to `Nnet.to`, else in the dtype of
         its inputs. With `check_finite` outputs are looked at after each run; with `debug` every command is
@@ -130,7 +130,7 @@ class NnetComputer:
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of the computation; where nothing gives it, float32 until inputs have another."""
-        return LANES[self.plan.dtype]
+        return DTYPES[self.plan.dtype]
 
     def _prepare(self, dtype: torch.dtype) -> None:
         self.plan: Plan = plan_of(self.computation, dtype, prove=self.debug)

@@ -28,7 +28,7 @@ class Constants:
         return self.indexes[number]
 
     def load(self, plan: Plan, kernels: Kernels, kernel: int, precomputed: int) -> Any:
-        """Returns the kernel's own form of its precomputed arrays."""
+        """Returns the kernel's own representation of its precomputed arrays."""
         key = kernel, precomputed
         if key not in self.of_kernels:
             arrays = plan.precomputed[precomputed] or {}

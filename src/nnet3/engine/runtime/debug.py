@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nnet3.base.index import NO_TIME, N, T, distinct, format_time_span
-from nnet3.engine.ir.commands import AccessKind, Backprop, Propagate
+from nnet3.engine.ir.commands import AccessMode, Backprop, Propagate
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.formatting import format_submatrix
 from nnet3.engine.ir.matrices import is_finite
@@ -33,7 +33,7 @@ class Tracer:
         """Run one segment. Raises NumericalError at the first command that wrote a NaN or an infinity."""
         self.linked = linked
         seen = segment.start
-        for (number, iteration), calls in groupby(linked.steps_of_segment(segment), itemgetter(0, 1)):
+        for (number, iteration), calls in groupby(linked.calls_one_by_one(segment), itemgetter(0, 1)):
             for idle in range(seen, number):
                 self._look_at(idle)
             for *_, call in calls:
@@ -61,7 +61,7 @@ class Tracer:
         """Returns the sub-matrices to which command `number` wrote."""
         command = self.computation.commands[number]
         accesses = command.accesses(self.computation)
-        return list(dict.fromkeys(a.submatrix for a in accesses if a.kind is not AccessKind.READ))
+        return list(dict.fromkeys(a.submatrix for a in accesses if a.mode is not AccessMode.READ))
 
     def _node(self, number: int) -> str:
         """Returns the node whose values command `number` computes, "" if it is no forward pass of a kernel."""

@@ -8,7 +8,7 @@ from operator import is_
 from typing import Any
 
 from nnet3.base.text import did_you_mean
-from nnet3.engine.ir.kernel import Kernel, named_part, whole_kernel
+from nnet3.engine.ir.kernel import Kernel, named_slice, whole_kernel
 from nnet3.engine.runtime.plan import Plan, PlannedKernel
 from nnet3.errors import ExecutionError
 
@@ -82,8 +82,8 @@ class Kernels:
             raise ExecutionError(f"{description} has no component '{whole}'" + (f" ({hint})" if hint else ""))
         found: Any = kernels[whole]
         self._found.setdefault(where, {})[whole] = found
-        part = named_part(name) if whole != name else None
-        return found if part is None else found.part(*part[1:])
+        sliced = named_slice(name) if whole != name else None
+        return found if sliced is None else found.slice(*sliced[1:])
 
 
 def _check_width(name: str, side: str, width: int, stated: int) -> None:

@@ -13,12 +13,12 @@ from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.objects import many_objects
 from nnet3.engine.runtime.calls import CALLS, REPLAYABLE
 from nnet3.engine.runtime.constants import Constants
+from nnet3.engine.runtime.dtypes import DTYPES
 from nnet3.engine.runtime.kernels import Kernels
-from nnet3.engine.runtime.lanes import LANES
 from nnet3.engine.runtime.link_proof import LinkProof
 from nnet3.engine.runtime.linker import ONCE, BoundCall, BoundRun, Linker, RunState
 from nnet3.engine.runtime.memory import Arena
-from nnet3.engine.runtime.native_parts import NativeParts
+from nnet3.engine.runtime.native_bound_runs import NativeBoundRuns
 from nnet3.engine.runtime.plan import Plan, SegmentPlan
 from nnet3.engine.runtime.replay import CudaGraphs, Replay
 
@@ -37,7 +37,7 @@ class LinkedComputation:
         self.storage, self.linker = storage, linker
         self._with_tables = set[int]()
         self._used: dict[int, set[int]] = {}  # the views of each call outside of loops
-        self._native = NativeParts(linker, self._used)
+        self._native = NativeBoundRuns(linker, self._used)
         self._begin(linker.plan)
         in_loops = {call for calls, _, _ in self._loops.values() for call in calls}
         self._bound: dict[int, list[BoundCall]] = {}
@@ -96,7 +96,7 @@ class LinkedComputation:
         if name is not None:
             whole = self.outside[name]
         else:
-            dtype = LANES[matrix.dtype or self.plan.dtype]
+            dtype = DTYPES[matrix.dtype or self.plan.dtype]
             begin, shape = self.plan.byte_offset(block.matrix, command), (matrix.num_rows, matrix.num_cols)
             whole = self.storage[begin : begin + shape[0] * shape[1] * dtype.itemsize].view(dtype).view(shape)
         rows = whole[block.row_offset : block.row_offset + block.num_rows]
@@ -128,45 +128,45 @@ class LinkedComputation:
             self._kept[number] = list(calls)
         return self._kept[number]
 
-    def steps_of_segment(self, segment: SegmentPlan) -> Iterator[tuple[int, int, BoundCall]]:
+    def calls_one_by_one(self, segment: SegmentPlan) -> Iterator[tuple[int, int, BoundCall]]:
         """Yields the calls of a segment in order: command, iteration, what runs."""
         owners = self.plan.call_command.tolist()
-        return ((owners[call], iteration, run) for call, iteration, run in self._steps(segment))
+        return ((owners[call], iteration, run) for call, iteration, run in self._one_by_one(segment))
 
     def stretches(self, number: int) -> Iterator[tuple[bool, Iterator[BoundCall]]]:
         """Yields the calls of a segment in order, in stretches whose calls are all `REPLAYABLE`, or none is."""
-        again = [name in REPLAYABLE for name in self.plan.kinds]
-        is_again = [again[kind] for kind in self.plan.call_kind.tolist()]
-        for which, steps in groupby(self._steps(self.plan.segments[number]), lambda step: is_again[step[0]]):
-            yield which, (run for _, _, run in steps)
+        again = [name in REPLAYABLE for name in self.plan.opcodes]
+        is_again = [again[opcode] for opcode in self.plan.call_opcode.tolist()]
+        for which, calls in groupby(self._one_by_one(self.plan.segments[number]), lambda each: is_again[each[0]]):
+            yield which, (run for _, _, run in calls)
 
     def num_runs(self) -> int:
         """Returns how many calls all iterations of all loops make."""
         return sum(len(calls) * len(iterations) for calls, iterations, _ in self._loops.values())
 
-    def _steps(self, segment: SegmentPlan) -> Iterator[tuple[int, int, BoundCall]]:
+    def _one_by_one(self, segment: SegmentPlan) -> Iterator[tuple[int, int, BoundCall]]:
         """Yields the calls of a segment in order: number, iteration, what runs."""
-        for iterations, calls, each in self._parts(segment, together=False):
+        for iterations, calls, each in self._bound_runs(segment, together=False):
             for iteration, in_iteration in zip(iterations, zip(*each, strict=True), strict=bool(each)):
                 yield from zip(calls, repeat(iteration), in_iteration, strict=False)
 
     def _runs(self, segment: SegmentPlan) -> Iterator[Iterable[BoundCall]]:
         """Yields what runs, in order, some calls at a time."""
-        for _, _, each in self._parts(segment, together=True):
+        for _, _, each in self._bound_runs(segment, together=True):
             yield chain.from_iterable(zip(*each, strict=True))
 
-    def _parts(self, segment: SegmentPlan, *, together: bool) -> Iterator[BoundRun]:
+    def _bound_runs(self, segment: SegmentPlan, *, together: bool) -> Iterator[BoundRun]:
         """Yields calls outside of loops, and those of loops; `together`: native code makes several at once."""
         call = segment.first_call
         while call < segment.end_call:
             if call in self._loops:
                 calls, iterations, steps = self._loops[call]
-                parts = self._loop(calls, iterations, steps, together)
+                bound_runs = self._loop(calls, iterations, steps, together)
             else:
                 end = min([first for first in self._loops if first > call], default=segment.end_call)
                 calls, iterations, steps = range(call, min(end, segment.end_call)), ONCE, (0, 0)
-                parts = iter([self._straight(calls, together)])
-            yield from parts if self._proof is None else self._proof.proved(parts, calls, iterations, steps)
+                bound_runs = iter([self._straight(calls, together)])
+            yield from bound_runs if self._proof is None else self._proof.proved(bound_runs, calls, iterations, steps)
             call = calls.stop
 
     def _straight(self, calls: range, together: bool) -> BoundRun:
@@ -198,7 +198,7 @@ def link(
     Kernels are looked up by name now; changes of their parameters in place need no new link. Arguments must have
     been checked (`Kernels.check`, `check_outside`). With `fill_undefined` matrices with an undefined beginning are
     filled with NaN, to make reads of undefined values visible. With `prove` a ProofError names, before the call runs,
-    a bound call that would not do the work of its call. Raises ExecutionError for an unknown kind of call.
+    a bound call that would not do the work of its call. Raises ExecutionError for an unknown opcode.
     """
     state, constants = state or RunState(), constants or Constants(arena.storage.device)
     state.memos[:] = [None] * plan.num_memos

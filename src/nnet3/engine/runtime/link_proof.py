@@ -19,7 +19,7 @@ from torch import Tensor
 from nnet3.base.native.meaning import Meaning, meanings
 from nnet3.base.native.operations import ADDRESSES, STAYS
 from nnet3.base.native.ranges import Ranges, ReachableMemory
-from nnet3.engine.runtime.lanes import LANES
+from nnet3.engine.runtime.dtypes import DTYPES
 from nnet3.engine.runtime.linker import BoundCall, BoundRun, Linker
 from nnet3.engine.runtime.native_runs import NativeRun, operations_of
 from nnet3.engine.runtime.plan import Plan
@@ -43,14 +43,14 @@ class LinkProof:
         self._constant = ReachableMemory([], constant)
 
     def proved(
-        self, parts: Iterable[BoundRun], calls: range, iterations: range, steps: tuple[int, int] = (0, 0)
+        self, bound_runs: Iterable[BoundRun], calls: range, iterations: range, steps: tuple[int, int] = (0, 0)
     ) -> Iterator[BoundRun]:
         """Yields the bound calls of iterations, after each was found to do the work of the plan's calls.
 
-        Raises ProofError before it yields a part with a wrong bound call.
+        Raises ProofError before it yields a run with a wrong bound call.
         """
         expected = _InOrder(self._bound(calls, iterations, steps))
-        for some, firsts, each in parts:
+        for some, firsts, each in bound_runs:
             runs: list[Iterable[BoundCall]] = [list(in_iterations) for in_iterations in each]
             ends = [*firsts[1:], calls.stop]
             for iteration, in_iteration in zip(some, zip(*runs, strict=True), strict=bool(runs)):
@@ -87,10 +87,10 @@ class LinkProof:
                 )
 
     def _error(self, call: int, iteration: int, problem: str) -> ProofError:
-        kind, command = self.plan.kinds[self.plan.call_kind[call]], self.plan.call_command[call]
+        opcode, command = self.plan.opcodes[self.plan.call_opcode[call]], self.plan.call_command[call]
         return ProofError(
-            f"call {call} of the plan, '{kind}' of command c{command}, in iteration {iteration}: {problem}. It is not "
-            "run. Please report it with the network and the request; NNET3_NATIVE=0 in the environment does "
+            f"call {call} of the plan, '{opcode}' of command c{command}, in iteration {iteration}: {problem}. It is "
+            "not run. Please report it with the network and the request; NNET3_NATIVE=0 in the environment does "
             "without native code"
         )
 
@@ -171,18 +171,18 @@ def _layout(tensor: Tensor) -> tuple[Any, ...]:
 def _layout_in_plan(linker: Linker, view: int, iteration: int) -> tuple[Any, ...]:
     """Returns `_layout` of a view's tensor in an iteration, computed from the numbers of the plan."""
     plan: Plan = linker.plan
-    lane, start, column, outer, inner, columns, outer_step, step, iteration_step, uneven = plan.views[view].tolist()
-    begin = start + iteration * iteration_step
+    lane, start, column, outer, inner, cols, outer_stride, stride, iteration_stride, uneven = plan.views[view].tolist()
+    begin = start + iteration * iteration_stride
     if uneven:
         first, inner = plan.uneven[uneven - 1][iteration].tolist()
-        outer, begin = 0, start + first * step
+        outer, begin = 0, start + first * stride
     if lane >= 0:
-        dtype, address, of_row, of_column = LANES[plan.lanes[lane]], linker.arena.storage.data_ptr(), 1, 1
+        dtype, address, of_row, of_column = DTYPES[plan.lanes[lane]], linker.arena.storage.data_ptr(), 1, 1
     else:
         memory = linker.outside[plan.outside[-1 - lane].name]
         dtype, address, (of_row, of_column) = memory.dtype, memory.data_ptr(), memory.stride()
     address += (begin * of_row + column * of_column) * dtype.itemsize
-    shape, strides = torch.Size((inner, columns)), (step * of_row, of_column)
+    shape, strides = torch.Size((inner, cols)), (stride * of_row, of_column)
     if not outer:
         return address, dtype, shape, strides
-    return address, dtype, torch.Size((outer, *shape)), (outer_step * of_row, *strides)
+    return address, dtype, torch.Size((outer, *shape)), (outer_stride * of_row, *strides)

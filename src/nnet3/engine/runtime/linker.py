@@ -25,7 +25,7 @@ _TURNS_ATONCE = 256  # of a loop are bound together
 BoundCall = Callable[[], object]
 
 #: From a call's integers (mostly numbers of views) and its number to what runs in each iteration; None if nothing runs.
-CallKind = Callable[["Linker", Sequence[int], float], Iterable[BoundCall] | None]
+CallBinder = Callable[["Linker", Sequence[int], float], Iterable[BoundCall] | None]
 
 #: The iterations of what is in no loop.
 ONCE = range(1)
@@ -49,7 +49,7 @@ class RunState:
 
 
 class Linker:
-    """Everything that kinds of calls need for binding, once for each of the present `iterations`."""
+    """Everything that calls need for binding, once for each of the present `iterations`."""
 
     def __init__(
         self,
@@ -59,11 +59,11 @@ class Linker:
         state: RunState,
         constants: Constants,
         outside: Mapping[str, Tensor],
-        kinds: Mapping[str, CallKind],
+        binders: Mapping[str, CallBinder],
         fill_undefined: bool,
     ) -> None:
-        """`kinds`: those of calls, by their names in plans. Raises ExecutionError for a call of an unknown kind."""
-        self.plan, self.kernels, self.constants, self.kinds = plan, kernels, constants, kinds
+        """`binders`: of calls, by opcode. Raises ExecutionError for a call of an unknown opcode."""
+        self.plan, self.kernels, self.constants, self.binders = plan, kernels, constants, binders
         self.arena, self.outside, self.fill_undefined = arena, outside, fill_undefined
         self.uses_tables = False  # set where a call is bound to a table, or to what a kernel has precomputed
         self.used = set[int]()  # the views that calls are bound to
@@ -73,20 +73,20 @@ class Linker:
         self._run_forward: dict[int, Callable[..., Any]] = {}
         self._accepts = {port.name: port.bound_name for segment in plan.segments for port in segment.accepts}
         self._provides = {port.name: port.bound_name for segment in plan.segments for port in segment.provides}
-        for name in plan.kinds:
-            if name not in kinds:
+        for name in plan.opcodes:
+            if name not in binders:
                 raise ExecutionError(
-                    f"the plan has a call of kind '{name}', which this version does not know: plan it again"
+                    f"the plan has a call of opcode '{name}', which this version does not know: plan it again"
                 )
-        self._kinds = [kinds[name] for name in plan.kinds]
+        self._binders = [binders[name] for name in plan.opcodes]
         self._args, self._starts = plan.call_args.tolist(), plan.call_start.tolist()
-        self._kind_and_number = list(zip(plan.call_kind.tolist(), plan.call_number.tolist(), strict=True))
+        self._opcode_and_number = list(zip(plan.call_opcode.tolist(), plan.call_number.tolist(), strict=True))
 
     def anew(self) -> Linker:
         """Returns a fresh linker of the plan to the linked memory, with nothing bound yet."""
         state = RunState(self.accepted, self.provided, self.memos)
         return Linker(
-            *(self.plan, self.kernels, self.arena, state, self.constants, self.outside, self.kinds),
+            *(self.plan, self.kernels, self.arena, state, self.constants, self.outside, self.binders),
             fill_undefined=self.fill_undefined,
         )
 
@@ -141,8 +141,8 @@ class Linker:
         self.tensors.forget_iterations()
 
     def _bind(self, call: int) -> Iterable[BoundCall] | None:
-        kind, number = self._kind_and_number[call]
-        return self._kinds[kind](self, self._args[self._starts[call] : self._starts[call + 1]], number)
+        opcode, number = self._opcode_and_number[call]
+        return self._binders[opcode](self, self._args[self._starts[call] : self._starts[call + 1]], number)
 
     def each(self, function: Callable[..., Any], *columns: Iterable[Any]) -> Iterable[BoundCall]:
         """Binds a function to the operands of every iteration."""

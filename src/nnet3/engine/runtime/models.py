@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nnet3.engine.ir.matrices import warn_of_gradient
-from nnet3.engine.runtime.lanes import LANES, lane_of
+from nnet3.engine.runtime.dtypes import DTYPES, dtype_name
 from nnet3.errors import ExecutionError
 
 _MAX_SHOWN = 5  # aspects in a message
@@ -25,7 +25,7 @@ def model_dtype(nnet: Any, wanted: torch.dtype | None) -> torch.dtype | None:
     if wanted is None:
         return next(dtypes, getattr(nnet, "given_dtype", None))
     found = dict.fromkeys(dtypes)
-    lane_of(wanted)
+    dtype_name(wanted)
     if found and wanted not in found:
         types = ", ".join(str(dtype) for dtype in found)
         raise ExecutionError(
@@ -72,7 +72,7 @@ def common_dtype(tensors: Iterable[Tensor]) -> torch.dtype:
     """Returns the dtype to which all given dtypes are promoted; integers count as float32."""
     result: torch.dtype | None = None
     for tensor in tensors:
-        dtype = tensor.dtype if tensor.dtype in LANES.values() else torch.float32
+        dtype = tensor.dtype if tensor.dtype in DTYPES.values() else torch.float32
         result = dtype if result is None else torch.promote_types(result, dtype)
     return result or torch.float32
 

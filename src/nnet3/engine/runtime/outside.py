@@ -11,7 +11,7 @@ from torch import Tensor
 from nnet3.base.text import did_you_mean
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.matrices import as_tensor, warn_of_gradient
-from nnet3.engine.runtime.lanes import LANES
+from nnet3.engine.runtime.dtypes import DTYPES
 from nnet3.engine.runtime.memory import unrecorded
 from nnet3.engine.runtime.plan import OutsidePlan, Plan, Port
 from nnet3.errors import ExecutionError
@@ -45,7 +45,7 @@ def check_outside(plan: Plan, outside: Mapping[str, Any], device: torch.device) 
             raise ExecutionError(
                 f"outside memory '{name}': expected (rows, columns) {shape}, got {tuple(tensor.shape)}"
             )
-        if name in needed and tensor.dtype != LANES[expected.dtype]:
+        if name in needed and tensor.dtype != DTYPES[expected.dtype]:
             raise ExecutionError(f"outside memory '{name}': expected {expected.dtype}, got {tensor.dtype}")
         if tensor.device != device:
             raise ExecutionError(f"outside memory '{name}' is on {tensor.device}, but the computation runs on {device}")

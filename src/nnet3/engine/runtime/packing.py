@@ -33,7 +33,7 @@ def matrix_spans(computation: NnetComputation) -> dict[int, list[Span]]:
     begun: dict[int, int] = {}
     spans: dict[int, list[Span]] = defaultdict(list)
     for number, command in enumerate(computation.commands):
-        for name, life in command.form.lives:
+        for name, life in command.schema.lives:
             matrix = computation.submatrices[getattr(command, name)].matrix
             ends, begins = (representation * matrix for representation in _ENDS_AND_BEGINS[life])
             if ends in begun:

@@ -11,7 +11,7 @@ import numpy as np
 
 from nnet3.errors import ExecutionError
 
-PLAN_VERSION = 5
+PLAN_VERSION = 6
 
 
 @dataclass(frozen=True)
@@ -75,19 +75,21 @@ class Plan:
     """Everything that linking needs of a computation, for one dtype.
 
     * The arena has `num_bytes`; `lanes` are the dtypes of its views.
-    * `views` (views, 10): lane, start, column, outer, inner, columns, outer step, inner step, iteration step,
+    * `views` (views, 10): lane, start, column, outer, inner, columns, outer stride, inner stride, iteration stride,
       unevenness.
-      Row i * inner + j of a view begins at start + i * outer step + j * inner step; outer 0 is a plain matrix of
+      Row i * inner + j of a view begins at start + i * outer stride + j * inner stride; outer 0 is a plain matrix of
       `inner` rows. In lane l >= 0 numbers count elements of `lanes[l]`; lane -1 - k is outside memory `outside[k]`,
-      where numbers count rows. In iteration r of a loop the view begins r * iteration step later; if its unevenness is
-      u > 0, it has the rows [first, first + count) from its start, given by row r of `uneven[u - 1]`, (iterations, 2).
-    * Call c is of kind `kinds[call_kind[c]]` with integers call_args[call_start[c] : call_start[c + 1]] (views, tables,
+      where numbers count rows. In iteration r of a loop the view begins r * iteration stride later; if its unevenness
+      is u > 0, it has the rows [first, first + count) from its start, given by row r of `uneven[u - 1]`, (iterations,
+      2).
+    * Call c has the opcode `opcodes[call_opcode[c]]`, integers call_args[call_start[c] : call_start[c + 1]] (views,
+    tables,
       kernels, names in `texts`) and `call_number[c]`; it belongs to command `call_command[c]`.
     * `loops` (loops, 5): calls [first, end) run in so many iterations. In iteration r memos are numbered r * memo step
       higher,
       and precomputed entries r * precomputed step.
     * `indexes`: row numbers, int64. `precomputed`: the kernels' arrays derived from indexes.
-    * `places` (places, 4): matrix (negative: compressed), first and last command, byte offset.
+    * `spans` (spans, 4): matrix (negative: compressed), first and last command, byte offset.
     * `are_views_apart`: views that share storage need not share it in other plans with these calls.
     """
 
@@ -96,9 +98,9 @@ class Plan:
     lanes: tuple[str, ...]
     outside: tuple[OutsidePlan, ...]
     views: np.ndarray
-    kinds: tuple[str, ...]
+    opcodes: tuple[str, ...]
     texts: tuple[str, ...]
-    call_kind: np.ndarray
+    call_opcode: np.ndarray
     call_start: np.ndarray
     call_args: np.ndarray
     call_number: np.ndarray
@@ -111,12 +113,12 @@ class Plan:
     num_memos: int
     need_model_derivative: bool
     segments: tuple[SegmentPlan, ...]
-    places: np.ndarray
+    spans: np.ndarray
     are_views_apart: bool = False
 
     @property
     def num_calls(self) -> int:
-        return len(self.call_kind)
+        return len(self.call_opcode)
 
     @property
     def mark(self) -> tuple[int, ...]:
@@ -128,10 +130,10 @@ class Plan:
         first, end, iterations = self.loops[:, :3].T
         return self.num_calls + int(((end - first) * (iterations - 1)).sum())
 
-    def changed(self, **parts: Any) -> Plan:
-        """Returns a plan with these parts, otherwise equal: `dataclasses.replace`, in a fifth of the time."""
+    def changed(self, **fields: Any) -> Plan:
+        """Returns a plan with these fields, otherwise equal: `dataclasses.replace`, in a fifth of the time."""
         other = object.__new__(Plan)
-        vars(other).update(vars(self), **parts)
+        vars(other).update(vars(self), **fields)
         return other
 
     def segments_with_rows(self, rows: Iterator[int]) -> tuple[SegmentPlan, ...]:
@@ -148,7 +150,7 @@ class Plan:
         )
 
     def has_calls_of(self, other: Plan) -> bool:
-        """True if both plans share the objects for kinds of calls, as in a family: then the plans differ in numbers."""
+        """True if both plans share the objects of their calls, as in a family: the plans then differ in numbers."""
         return all(getattr(self, name) is getattr(other, name) for name in _CALLS) and len(self.views) == len(
             other.views
         )
@@ -160,13 +162,13 @@ class Plan:
 
     def byte_offset(self, matrix: int, command: int) -> int:
         """Returns the offset of a matrix in the arena at a command. Raises ExecutionError if it is not in memory."""
-        for offset in self.places[self._is_at(matrix, command), 3].tolist():
+        for offset in self.spans[self._is_at(matrix, command), 3].tolist():
             return int(offset)
-        form = "compressed" if matrix < 0 else "in memory"
-        raise ExecutionError(f"command c{command} uses matrix m{abs(matrix)}, which is not {form} there")
+        state = "compressed" if matrix < 0 else "in memory"
+        raise ExecutionError(f"command c{command} uses matrix m{abs(matrix)}, which is not {state} there")
 
     def _is_at(self, matrix: int, command: int) -> np.ndarray:
-        key, first, last, _ = self.places.T
+        key, first, last, _ = self.spans.T
         return np.asarray((key == matrix) & (first <= command) & (command <= last))
 
     def to_data(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -212,7 +214,7 @@ class Plan:
         return cls(**values)
 
     def __str__(self) -> str:
-        """Returns a line for the whole plan, then a line for every call: command, kind and operands."""
+        """Returns a line for the whole plan, then a line for every call: command, opcode and operands."""
         lines = [f"# plan in {self.dtype}: {self.num_bytes} bytes, {self.num_calls} calls, {len(self.views)} views"]
         loops = {loop[0]: loop for loop in self.loops.tolist()}
         for call, command in enumerate(self.call_command.tolist()):
@@ -220,13 +222,15 @@ class Plan:
                 lines.append(f"repeat {loops[call][2]} times the next {loops[call][1] - call} calls")
             args = self.call_args[self.call_start[call] : self.call_start[call + 1]].tolist()
             number = float(self.call_number[call])
-            lines.append(f"c{command}: {self.kinds[self.call_kind[call]]} {args}" + (f" {number:g}" if number else ""))
+            lines.append(
+                f"c{command}: {self.opcodes[self.call_opcode[call]]} {args}" + (f" {number:g}" if number else "")
+            )
         return "\n".join(lines)
 
 
-_CALLS = ("kinds", "texts", "call_kind", "call_start", "call_number", "kernels", "lanes")
-_ARRAYS = ("views", "call_kind", "call_start", "call_args", "call_number", "call_command", "loops", "places")
-_PLAIN = ("dtype", "num_bytes", "lanes", "kinds", "texts", "num_memos", "need_model_derivative")
+_CALLS = ("opcodes", "texts", "call_opcode", "call_start", "call_number", "kernels", "lanes")
+_ARRAYS = ("views", "call_opcode", "call_start", "call_args", "call_number", "call_command", "loops", "spans")
+_PLAIN = ("dtype", "num_bytes", "lanes", "opcodes", "texts", "num_memos", "need_model_derivative")
 
 
 def _segment_from_data(

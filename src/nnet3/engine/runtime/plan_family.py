@@ -21,12 +21,12 @@ from nnet3.engine.driver.proving import proves_all
 from nnet3.engine.driver.task import rounded_up
 from nnet3.engine.families.continued import NotAffineError, continued, table_of
 from nnet3.engine.ir.computation import FamilyMember, NnetComputation
-from nnet3.engine.runtime.lanes import lane_of
+from nnet3.engine.runtime.dtypes import dtype_name
 from nnet3.engine.runtime.packing import ALIGNMENT, Stacking
 from nnet3.engine.runtime.plan import PLAN_VERSION, Plan
 from nnet3.engine.runtime.planning import plan, unplaced_plan
 from nnet3.engine.runtime.proof import MEANINGS, prove_plan
-from nnet3.engine.runtime.row_plans import RowPlans
+from nnet3.engine.runtime.ragged_plans import RaggedPlans
 from nnet3.engine.runtime.unplaced_plan import UnplacedPlan
 
 _MOST_PROVED = 1 << 26  # bytes of a plan; a proof takes some bytes for each
@@ -92,7 +92,7 @@ class _UnplacedPlanFamily:
         if _constants_of(members[0]) != _constants_of(members[1]):
             raise NotAffineError("plans have other calls")
         counts = [plan.views.size, plan.loops.size, len(plan.call_args), len(members[0].blocks), len(_row_counts(plan))]
-        self._parts = [slice(end - count, end) for count, end in zip(counts, accumulate(counts), strict=True)]
+        self._slices = [slice(end - count, end) for count, end in zip(counts, accumulate(counts), strict=True)]
         self._base, after = map(_numbers_of, members)
         self._slope = after - self._base
         self._indexes = continued([list(map(table_of, member.plan.indexes)) for member in members])
@@ -100,7 +100,7 @@ class _UnplacedPlanFamily:
     def at(self, k: int) -> UnplacedPlan:
         first, plan = self._first, self._first.plan
         numbers = self._base + k * self._slope
-        views, loops, args, elements, counts = (numbers[part] for part in self._parts)
+        views, loops, args, elements, counts = (numbers[each] for each in self._slices)
         num_memos, *rows = counts.tolist()
         blocks = first.blocks.copy()
         blocks[:, 3] = elements
@@ -119,17 +119,17 @@ class _UnplacedPlanFamily:
 def _numbers_of(member: UnplacedPlan) -> np.ndarray:
     """Returns all numbers but those in tables."""
     plan = member.plan
-    parts = [plan.views, plan.loops, plan.call_args, member.blocks[:, 3], np.array(_row_counts(plan))]
-    return np.concatenate([part.reshape(-1).astype(np.int64) for part in parts])
+    arrays = [plan.views, plan.loops, plan.call_args, member.blocks[:, 3], np.array(_row_counts(plan))]
+    return np.concatenate([each.reshape(-1).astype(np.int64) for each in arrays])
 
 
 def _constants_of(member: UnplacedPlan) -> Any:
     """Returns all of an unplaced plan but its numbers."""
     plan = member.plan
-    calls = (plan.call_kind, plan.call_start, plan.call_number, plan.call_command)
-    memory = member.blocks[:, [0, 1, 2, 4, 5]], member.block_of_view, plan.places
+    calls = (plan.call_opcode, plan.call_start, plan.call_number, plan.call_command)
+    memory = member.blocks[:, [0, 1, 2, 4, 5]], member.block_of_view, plan.spans
     return (
-        *(plan.dtype, plan.lanes, plan.kinds, plan.texts, plan.kernels, plan.need_model_derivative),
+        *(plan.dtype, plan.lanes, plan.opcodes, plan.texts, plan.kernels, plan.need_model_derivative),
         *(array.tobytes() for array in (*calls, *memory)),
         *(plan.views.shape, plan.loops.shape, len(plan.indexes), len(plan.uneven)),
         [replace(each, num_rows=0) for each in plan.outside],
@@ -149,16 +149,16 @@ def plan_of(computation: NnetComputation, dtype: str | torch.dtype, *, prove: bo
     The plan of a family's member mostly follows from plans of other members, and the plan of a program from plans of
     programs with equal commands. A kept plan of another version is made anew. With `prove`, of the argument or of the
     program, a ProofError says where a new plan computes something else than the program; plans of more than 64 MiB are
-    not looked at, nor plans with kinds of calls added without a meaning. NNET3_PROVE=all does the same for plans of up
+    not looked at, nor plans with opcodes added without a meaning. NNET3_PROVE=all does the same for plans of up
     to 1,000 calls, and NNET3_PROVE=some for one in eight of these plans.
     """
-    kept, name = computation.attachments, f"plan {lane_of(dtype)}"
-    made = _by_arithmetic(computation, name, lane_of(dtype))
+    kept, name = computation.attachments, f"plan {dtype_name(dtype)}"
+    made = _by_arithmetic(computation, name, dtype_name(dtype))
     if made is None and kept is not None and name in kept and kept[name][0].get("version") == PLAN_VERSION:
         return Plan.from_data(*kept[name])
     is_alone, made = made is None, made or plan(computation, dtype)
     prove = prove or computation.prove or (proves_all(mark=made.mark) and made.num_runs() <= _MOST_CALLS)
-    if prove and made.num_bytes <= _MOST_PROVED and MEANINGS.keys() >= set(made.kinds):
+    if prove and made.num_bytes <= _MOST_PROVED and MEANINGS.keys() >= set(made.opcodes):
         prove_plan(computation, made)
     if is_alone and kept is not None:
         kept[name] = made.to_data()
@@ -169,7 +169,7 @@ def _by_arithmetic(computation: NnetComputation, name: str, dtype: str) -> Plan 
     """Returns the plan computed from plans of further programs; None without such plans."""
     kept, made = computation.attachments, None
     if computation.row_numbers is not None:
-        made = computation.row_numbers.kept.setdefault(name, RowPlans(dtype)).plan(computation)
+        made = computation.row_numbers.kept.setdefault(name, RaggedPlans(dtype)).plan(computation)
     if made is None and kept is not None and name not in kept and computation.member is not None:
         made = computation.member.kept.setdefault(name, PlanFamily(dtype)).plan(computation.member)
     return made

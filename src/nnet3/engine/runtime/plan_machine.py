@@ -10,13 +10,13 @@ import numpy as np
 
 from nnet3.engine.ir.commands import Backprop, Command, Propagate, PropagateAgain, Repeat
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.declarations import AccessKind, with_values
+from nnet3.engine.ir.declarations import AccessMode, with_values
 from nnet3.engine.ir.program_tables import SubMatrix
 from nnet3.engine.ir.proof.columns import Columns, ColumnSpan
 from nnet3.engine.ir.proof.field import Elements, reduced
 from nnet3.engine.ir.proof.machine import Machine
 from nnet3.engine.ir.proof.randoms import Randoms
-from nnet3.engine.runtime.lanes import LANES
+from nnet3.engine.runtime.dtypes import DTYPES
 from nnet3.engine.runtime.plan import Plan
 from nnet3.engine.runtime.plan_memory import PlanMemory
 from nnet3.errors import ProofError
@@ -24,7 +24,7 @@ from nnet3.errors import ProofError
 #: The number of the program's columns, and of the random elements that stand for what a plan leaves undefined.
 PROGRAM, _UNDEFINED = 0, 1
 
-#: Does what a kind of calls does, from its integers and its number.
+#: Does what calls of an opcode do, from its integers and its number.
 Meaning = Callable[["PlanMachine", Sequence[int], float], None]
 
 
@@ -34,13 +34,13 @@ class PlannedProgram:
     def __init__(self, computation: NnetComputation, plan: Plan) -> None:
         self.computation, self.plan = computation, plan
         args, starts = plan.call_args.tolist(), plan.call_start.tolist()
-        kinds = [plan.kinds[kind] for kind in plan.call_kind.tolist()]
-        parts = [args[start:end] for start, end in pairwise(starts)]
-        self.calls = list(zip(kinds, parts, plan.call_number.tolist(), plan.call_command.tolist(), strict=True))
+        opcodes = [plan.opcodes[opcode] for opcode in plan.call_opcode.tolist()]
+        call_args = [args[start:end] for start, end in pairwise(starts)]
+        self.calls = list(zip(opcodes, call_args, plan.call_number.tolist(), plan.call_command.tolist(), strict=True))
         self.loops = {first: loop for first, *loop in plan.loops.tolist()}
         self.iterations: dict[int, int] = {}  # of the loops that use a view
-        self._starts = plan.places[:, 3]
-        self._ends = self._starts + [self._size(key) for key in plan.places[:, 0].tolist()]
+        self._starts = plan.spans[:, 3]
+        self._ends = self._starts + [self._size(key) for key in plan.spans[:, 0].tolist()]
         blocks = [SubMatrix(0, 0, 0, 0, 0)] * (1 + len(plan.views))
         self.views_of_call = [self._views_of(*call[:2]) for call in self.calls]
         iterations_of_call = {
@@ -71,9 +71,9 @@ class PlannedProgram:
 
     def command(self, call: int) -> Command:
         """Returns the command of a kernel's call, on views."""
-        kind, args, _, owner = self.calls[call]
+        opcode, args, _, owner = self.calls[call]
         node = getattr(self.computation.commands[owner], "node", "")
-        if kind == "backprop":
+        if opcode == "backprop":
             kernel, precomputed, update, memo, _, output, output_deriv, count, *operands = args
             derivs, added = operands[count : 2 * count], operands[2 * count :]
             numbers, inputs = self._numbers(derivs), self._numbers(operands[:count])
@@ -81,10 +81,10 @@ class PlannedProgram:
             sums = tuple([each if adds else 0 for each, adds in zip(numbers, added, strict=True)])
             values, deriv = self._numbers([output, output_deriv])
             return Backprop(kernel, node, inputs, values, deriv, filled, sums, bool(update), precomputed, memo)
-        if kind == "propagate":
+        if opcode == "propagate":
             kernel, precomputed, output, *inputs = args
             return Propagate(kernel, node, self._numbers(inputs), output + 1, precomputed)
-        if kind == "propagate again":
+        if opcode == "propagate again":
             kernel, precomputed, memo, output, *inputs = args
             return PropagateAgain(kernel, node, self._numbers(inputs), output + 1, precomputed, memo)
         kernel, precomputed, output, memo, stores, *inputs = args
@@ -97,16 +97,16 @@ class PlannedProgram:
     def add_columns(self, columns: Columns) -> None:
         """Cut the columns of views alike where calls have views beside each other. ProofError if widths differ."""
         known = set()
-        for number, ((kind, args, *_), views) in enumerate(zip(self.calls, self.views_of_call, strict=True)):
+        for number, ((opcode, args, *_), views) in enumerate(zip(self.calls, self.views_of_call, strict=True)):
             spans = [self.span(view) for view in views]
-            is_port = kind in ("accept", "provide")
-            key = kind, args[0] if kind in KERNEL_CALLS else args[1] if is_port else -1, *spans
+            is_port = opcode in ("accept", "provide")
+            key = opcode, args[0] if opcode in KERNEL_CALLS else args[1] if is_port else -1, *spans
             if key in known:
                 continue
             known.add(key)
             for span in spans:
                 columns.use(span)
-            if kind in KERNEL_CALLS:
+            if opcode in KERNEL_CALLS:
                 for submatrix, space, first in self.command(number).columns(self.views):
                     own = self.span(submatrix - 1)
                     columns.link(own, ColumnSpan(space, first, own.width))
@@ -115,14 +115,16 @@ class PlannedProgram:
             else:
                 widths = {span.width for span in spans}
                 if len(widths) > 1:
-                    raise ProofError(f"call {number} of the plan, '{kind}', has views of {sorted(widths)} columns")
+                    raise ProofError(f"call {number} of the plan, '{opcode}', has views of {sorted(widths)} columns")
                 for span in spans[1:]:
                     columns.link(spans[0], span)
 
-    def _views_of(self, kind: str, args: Sequence[int]) -> list[int]:
-        if kind not in VIEWS:
-            raise ProofError(f"the plan has calls of kind '{kind}', which has no meaning in nnet3.engine.runtime.proof")
-        return [view for view in VIEWS[kind](args) if view >= 0 and self.plan.views[view, 5]]
+    def _views_of(self, opcode: str, args: Sequence[int]) -> list[int]:
+        if opcode not in VIEWS:
+            raise ProofError(
+                f"the plan has calls of opcode '{opcode}', which has no meaning in nnet3.engine.runtime.proof"
+            )
+        return [view for view in VIEWS[opcode](args) if view >= 0 and self.plan.views[view, 5]]
 
     def _block(self, view: int, command: int) -> SubMatrix:
         """Returns the columns of the matrix in whose storage a view begins at a command."""
@@ -130,18 +132,18 @@ class PlannedProgram:
         if lane < 0:
             bound = self.computation.outside[-1 - lane]
             return SubMatrix(self.computation.submatrices[bound.submatrix].matrix, 0, inner, col, cols)
-        size = LANES[self.plan.lanes[lane]].itemsize
-        _, first, last, _ = self.plan.places.T
+        size = DTYPES[self.plan.lanes[lane]].itemsize
+        _, first, last, _ = self.plan.spans.T
         is_there = (first <= command) & (command <= last) & (self._starts <= start * size) & (start * size < self._ends)
         for number in np.flatnonzero(is_there).tolist():
-            matrix = abs(int(self.plan.places[number, 0]))
+            matrix = abs(int(self.plan.spans[number, 0]))
             col = (start - int(self._starts[number]) // size) % self.computation.matrices[matrix].num_cols
             return SubMatrix(matrix, 0, inner, col, cols)
         return SubMatrix(-1 - start - (command << 40), 0, inner, 0, cols)
 
     def _size(self, key: int) -> int:
         matrix = self.computation.matrices[abs(key)]
-        size = 1 if key < 0 else LANES[matrix.dtype or self.plan.dtype].itemsize
+        size = 1 if key < 0 else DTYPES[matrix.dtype or self.plan.dtype].itemsize
         return matrix.num_rows * matrix.num_cols * size
 
 
@@ -149,7 +151,7 @@ def _all(args: Sequence[int]) -> Sequence[int]:
     return args
 
 
-#: The views among the integers of a call, by kind.
+#: The views among the integers of a call, by opcode.
 VIEWS: dict[str, Callable[[Sequence[int]], Sequence[int]]] = {
     "propagate": lambda args: args[2:],
     "propagate and keep": lambda args: [args[2], *args[5:]],
@@ -185,8 +187,8 @@ class PlanMachine(Machine):
         return self._iteration
 
     @property
-    def kind(self) -> str:
-        """The kind of the call that runs now."""
+    def opcode(self) -> str:
+        """The opcode of the call that runs now."""
         return self.program.calls[self.call][0]
 
     # ---- running ----
@@ -217,16 +219,16 @@ class PlanMachine(Machine):
                 self.outputs["memory", bound.name, 0] = self.read(bound.submatrix)
 
     def _run_call(self, meanings: dict[str, Meaning]) -> None:
-        kind, args, number, owner = self.program.calls[self.call]
+        opcode, args, number, owner = self.program.calls[self.call]
         try:
-            meanings[kind](self, args, number)
+            meanings[opcode](self, args, number)
         except ProofError as error:
-            raise ProofError(f"call {self.call} of the plan, '{kind}' of command c{owner}: {error}") from None
+            raise ProofError(f"call {self.call} of the plan, '{opcode}' of command c{owner}: {error}") from None
 
     def kernel(self) -> None:
         """Do what a call of a kernel does."""
         command: Any = self.program.command(self.call)
-        kind, args, _, owner = self.program.calls[self.call]
+        opcode, args, _, owner = self.program.calls[self.call]
         memo_step, precomputed_step = self._steps
         if command.memo >= 0 and memo_step * self._iteration:
             command = with_values(command, memo=command.memo + memo_step * self._iteration)
@@ -235,11 +237,11 @@ class PlanMachine(Machine):
         step = precomputed_step * self._iteration if command.precomputed else 0
         self._check_precomputed(command.precomputed + step, self.program.computation.commands[owner])
         self._check_kernel(command)
-        written = [each.submatrix for each in command.accesses(self.computation) if each.kind != AccessKind.READ]
-        read = [each.submatrix for each in command.accesses(self.computation) if each.kind == AccessKind.READ]
+        written = [each.submatrix for each in command.accesses(self.computation) if each.mode != AccessMode.READ]
+        read = [each.submatrix for each in command.accesses(self.computation) if each.mode == AccessMode.READ]
         self.check_apart(written, read, set(command.in_place_pairs(self.computation)))
         command.evaluate(self)
-        if kind == "backprop" and args[4]:
+        if opcode == "backprop" and args[4]:
             self.memos.pop(command.memo, None)
 
     def _check_precomputed(self, number: int, command: Any) -> None:

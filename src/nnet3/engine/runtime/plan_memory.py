@@ -15,7 +15,7 @@ import numpy as np
 from nnet3.engine.ir.proof import field
 from nnet3.engine.ir.proof.columns import Columns, ColumnSpan
 from nnet3.engine.ir.proof.field import Elements
-from nnet3.engine.runtime.lanes import LANES
+from nnet3.engine.runtime.dtypes import DTYPES
 from nnet3.engine.runtime.plan import Plan
 from nnet3.errors import ProofError
 
@@ -54,11 +54,11 @@ class PlanMemory:
         `views`: as in the plan. `spans`: the columns of each used view; `iterations`: the iterations of the loops with
         the view."""
         self._plan, self._views, self._random = plan, views.tolist(), random
-        self._sizes = [LANES[name].itemsize for name in plan.lanes]
+        self._sizes = [DTYPES[name].itemsize for name in plan.lanes]
         self._bases, end = list[int](), plan.num_bytes
         for memory in plan.outside:
             self._bases.append(end)
-            end += memory.num_rows * memory.num_cols * LANES[memory.dtype].itemsize
+            end += memory.num_rows * memory.num_cols * DTYPES[memory.dtype].itemsize
         self._end = end
         self._edges = {view: self._edges_of(view, span, columns) for view, span in spans.items()}
         is_cut = np.zeros(end + 1, bool)
@@ -115,18 +115,18 @@ class PlanMemory:
         if lane >= 0:
             return 0, self._plan.num_bytes, self._sizes[lane]
         memory, begin = self._plan.outside[-1 - lane], self._bases[-1 - lane]
-        size = LANES[memory.dtype].itemsize
+        size = DTYPES[memory.dtype].itemsize
         return begin, begin + memory.num_rows * memory.num_cols * size, size
 
     def _rows(self, view: int, iteration: int) -> np.ndarray:
         """Returns the bytes at which the rows of a view begin."""
-        lane, start, col, outer, inner, cols, outer_step, step, iteration_step, uneven = self._views[view]
+        lane, start, col, outer, inner, cols, outer_stride, stride, iteration_stride, uneven = self._views[view]
         if uneven:
             first, count = self._plan.uneven[uneven - 1][iteration].tolist()
-            rows = start + (first + np.arange(count)) * step
+            rows = start + (first + np.arange(count)) * stride
         else:
-            rows = (np.arange(max(outer, 1))[:, None] * outer_step + np.arange(inner) * step).ravel()
-            rows += start + iteration * iteration_step
+            rows = (np.arange(max(outer, 1))[:, None] * outer_stride + np.arange(inner) * stride).ravel()
+            rows += start + iteration * iteration_stride
         begin, end, size = self._lane(view)
         rows = begin + (rows * (self._plan.outside[-1 - lane].num_cols if lane < 0 else 1) + col) * size
         if len(rows) and (rows.min() < begin or rows.max() + cols * size > end):

@@ -11,7 +11,7 @@ import numpy as np
 from nnet3.engine.ir.commands import Command
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.program_tables import SubMatrix
-from nnet3.engine.runtime.lanes import LANES, lane_of
+from nnet3.engine.runtime.dtypes import DTYPES, dtype_name
 from nnet3.engine.runtime.packing import Span, matrix_spans
 from nnet3.engine.runtime.plan import PlannedKernel
 from nnet3.engine.runtime.row_blocks import RowBlocks, RowPattern, row_pattern
@@ -25,7 +25,7 @@ _ALWAYS: Span = (-1, 1 << 60)
 #: further iteration of a loop.
 Space = tuple[int, int, int, int]
 
-#: A call: its kind, its integers, its number.
+#: A call: its opcode, its integers, its number.
 Call = tuple[int, Sequence[int], float]
 
 #: Plans a command: `planner.call(...)` for each call, in order; none if it does nothing at run time.
@@ -44,7 +44,7 @@ class Planner:
         self.views, self.indexes, self.uneven = ViewTable(), list[np.ndarray](), list[np.ndarray]()
         self._known_indexes: dict[bytes, int] = {}
         self._known_uneven: dict[int, int] = {}  # by the identity of the table: many sub-matrices share one
-        self.kinds, self.texts = dict[str, int](), dict[str, int]()
+        self.opcodes, self.texts = dict[str, int](), dict[str, int]()
         self._patterns: dict[bytes, tuple[RowPattern, np.ndarray]] = {}
         self.calls: list[Call] = []
         self.kernels = [PlannedKernel(kernel.name, kernel.updatable) for kernel in computation.kernels]
@@ -63,9 +63,9 @@ class Planner:
 
     # ---- calls ----
 
-    def call(self, kind: str, *args: int, number: float = 0.0) -> None:
+    def call(self, opcode: str, *args: int, number: float = 0.0) -> None:
         """Add a call of the present command."""
-        self.calls.append((self.kinds.setdefault(kind, len(self.kinds)), args, number))
+        self.calls.append((self.opcodes.setdefault(opcode, len(self.opcodes)), args, number))
 
     def index(self, rows: np.ndarray) -> int:
         """Returns the number of a table of row numbers; an unknown table is added."""
@@ -104,18 +104,18 @@ class Planner:
         if known is not None and known[1] <= self.command <= known[2]:
             return known[0]
         block = self.block(submatrix)
-        space, start, step = self.address(submatrix)
+        space, start, stride = self.address(submatrix)
         iterations = self.computation.iterations.get(submatrix)
         if iterations is None:
-            number = self.rows_view(space, start, block.num_rows, step, block.num_cols)
+            number = self.rows_view(space, start, block.num_rows, stride, block.num_cols)
         else:
             uneven = self._known_uneven.setdefault(id(iterations), len(self.uneven) + 1)
             if uneven > len(self.uneven):
                 self.uneven.append(iterations)
-            origin = start - block.row_offset * step
+            origin = start - block.row_offset * stride
             lane, col, memory, moves = space
             assert not moves, "a sub-matrix moves evenly and unevenly"
-            number = self.views.add((memory, lane, origin, col, 0, 0, block.num_cols, 0, step, 0, uneven))
+            number = self.views.add((memory, lane, origin, col, 0, 0, block.num_cols, 0, stride, 0, uneven))
         first, last = self._block_now(block.matrix)[0] if block.matrix in self._blocks else _ALWAYS
         self._known_views[submatrix] = number, first, last
         return number
@@ -138,11 +138,11 @@ class Planner:
         return self.lane_of_matrix[self.computation.submatrices[submatrix].matrix]
 
     def rows_view(
-        self, space: Space, start: int, rows: int, step: int, cols: int, outer: int = 0, outer_step: int = 0
+        self, space: Space, start: int, rows: int, stride: int, cols: int, outer: int = 0, outer_stride: int = 0
     ) -> int:
         """Returns a view of rows at equal distances, (rows, cols), or (outer, rows, cols)."""
         lane, col, memory, moves = space
-        return self.views.add((memory, lane, start, col, outer, rows, cols, outer_step, step, moves, 0))
+        return self.views.add((memory, lane, start, col, outer, rows, cols, outer_stride, stride, moves, 0))
 
     def block_views(
         self, spaces: Iterable[Space], start: int, stride: int, num_cols: int, blocks: RowBlocks, column: int
@@ -152,17 +152,19 @@ class Planner:
         `spaces`: the space of each block. `stride`: the distance of rows.
         """
         columns = (
-            *(blocks.start[:, column], blocks.outer, blocks.outer_step[:, column]),
-            *(blocks.inner, blocks.inner_step[:, column]),
+            *(blocks.start[:, column], blocks.outer, blocks.outer_stride[:, column]),
+            *(blocks.inner, blocks.inner_stride[:, column]),
         )
         views: list[int] = []
-        for space, first, outer, by, rows, step in zip(spaces, *(each.tolist() for each in columns), strict=False):
+        for space, first, outer, by, rows, inner_stride in zip(
+            spaces, *(each.tolist() for each in columns), strict=False
+        ):
             stacked = (outer, by * stride) if outer > 1 else ()
-            views.append(self.rows_view(space, start + first * stride, rows, step * stride, num_cols, *stacked))
+            views.append(self.rows_view(space, start + first * stride, rows, inner_stride * stride, num_cols, *stacked))
         return views
 
     def compressed(self, submatrix: int) -> int:
-        """Returns the view of the compressed form of a whole matrix."""
+        """Returns the view of the compressed contents of a whole matrix."""
         block = self.computation.submatrices[submatrix]
         space = self._lane(_COMPRESSED), 0, self._block_now(-block.matrix)[1], 0
         return self.rows_view(space, 0, block.num_rows, block.num_cols, block.num_cols)
@@ -172,7 +174,7 @@ class Planner:
     def scratch(self, rows: int, cols: int, lane: int) -> int:
         """Returns a matrix for this command, valid up to `release_scratch`."""
         space = lane, 0, len(self.blocks), 0
-        itemsize = LANES[self.lanes[lane]].itemsize
+        itemsize = DTYPES[self.lanes[lane]].itemsize
         self.blocks.append((0, self.command, self.command, rows * cols, itemsize, self._scratch_iteration))
         return self.rows_view(space, 0, rows, cols, cols)
 
@@ -191,30 +193,30 @@ class Planner:
 
     def stacked(self, view: int, outer: int) -> int:
         """Returns a plain view with its rows in `outer` groups, (outer, rows / outer, columns)."""
-        memory, lane, start, col, _, rows, cols, _, step, moves, _ = self.views.rows[view]
+        memory, lane, start, col, _, rows, cols, _, stride, moves, _ = self.views.rows[view]
         inner = rows // outer
-        return self.rows_view((lane, col, memory, moves), start, inner, step, cols, outer, inner * step)
+        return self.rows_view((lane, col, memory, moves), start, inner, stride, cols, outer, inner * stride)
 
     # ---- memory ----
 
     def _lane(self, name: str) -> int:
         if name not in self.lanes:
-            self.lanes.append(name if name == "bool" else lane_of(name))
+            self.lanes.append(name if name == "bool" else dtype_name(name))
         return self.lanes.index(name)
 
     def _size(self, key: int) -> tuple[int, int]:
-        """Returns the elements of a matrix or its compressed form, and the bytes of an element."""
+        """Returns the elements of a matrix or its compressed contents, and the bytes of an element."""
         matrix = self.computation.matrices[abs(key)]
         name = self.lanes[self.lane_of_matrix[key]] if key > 0 else _COMPRESSED
-        return matrix.num_rows * matrix.num_cols, LANES[name].itemsize
+        return matrix.num_rows * matrix.num_cols, DTYPES[name].itemsize
 
     def _block_now(self, key: int) -> tuple[Span, int]:
         """Returns the span of a matrix that holds the present command, and its block."""
         for span, block in self._blocks.get(key, ()):
             if span[0] <= self.command <= span[1]:
                 return span, block
-        form = "compressed" if key < 0 else "in memory"
-        raise ExecutionError(f"command c{self.command} uses matrix m{abs(key)}, which is not {form} there")
+        state = "compressed" if key < 0 else "in memory"
+        raise ExecutionError(f"command c{self.command} uses matrix m{abs(key)}, which is not {state} there")
 
 
 def _last_memo_users(computation: NnetComputation) -> set[int]:
@@ -224,7 +226,7 @@ def _last_memo_users(computation: NnetComputation) -> set[int]:
     uses = []
     iterations = {number: (body.start, repeat) for repeat, body in computation.repeats() for number in body}
     for number, command in enumerate(computation.commands):
-        memo = getattr(command, command.form.uses_memo) if command.form.uses_memo else -1
+        memo = getattr(command, command.schema.uses_memo) if command.schema.uses_memo else -1
         if memo >= 0:
             start, repeat = iterations.get(number, (number, None))
             steps = (

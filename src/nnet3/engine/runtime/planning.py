@@ -15,7 +15,7 @@ import torch
 from nnet3.engine.ir.commands import AcceptInput, ProvideOutput, SegmentMarker
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.objects import many_objects
-from nnet3.engine.runtime.lanes import lane_of
+from nnet3.engine.runtime.dtypes import dtype_name
 from nnet3.engine.runtime.plan import OutsidePlan, Plan, Port, SegmentPlan
 from nnet3.engine.runtime.planner import Planner
 from nnet3.engine.runtime.rules import plan_command
@@ -34,7 +34,7 @@ def plan(computation: NnetComputation, dtype: str | torch.dtype = "float32") -> 
 
 def unplaced_plan(computation: NnetComputation, dtype: str | torch.dtype = "float32") -> UnplacedPlan:
     """Decide by which calls each command runs. Raises the errors of `plan`."""
-    return unplaced_plan_by(Planner(computation, lane_of(dtype)))
+    return unplaced_plan_by(Planner(computation, dtype_name(dtype)))
 
 
 @many_objects()
@@ -51,7 +51,7 @@ def unplaced_plan_by(planner: Planner) -> UnplacedPlan:
         first, end = np.searchsorted(owners, [body.start, body.stop]).tolist()
         if end > first:
             loops.append((first, end, repeat.iterations, repeat.memo_step, repeat.precomputed_step))
-    kinds, args, factors = zip(*planner.calls, strict=True) if planner.calls else ((), (), ())
+    opcodes, args, factors = zip(*planner.calls, strict=True) if planner.calls else ((), (), ())
     dtypes = [planner.lanes[lane] for lane in planner.lane_of_matrix]
     starts = np.zeros(len(args) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, args), np.int64, len(args)), out=starts[1:])
@@ -64,9 +64,9 @@ def unplaced_plan_by(planner: Planner) -> UnplacedPlan:
         lanes=tuple(planner.lanes),
         outside=tuple([_outside_plan(computation, outside, planner) for outside in computation.outside]),
         views=views[:, 1:],
-        kinds=tuple(planner.kinds),
+        opcodes=tuple(planner.opcodes),
         texts=tuple(planner.texts),
-        call_kind=np.array(kinds, dtype=np.int32),
+        call_opcode=np.array(opcodes, dtype=np.int32),
         call_start=starts,
         call_args=np.fromiter(chain.from_iterable(args), np.int32, int(starts[-1])),
         call_number=np.array(factors, dtype=np.float64),
@@ -79,7 +79,7 @@ def unplaced_plan_by(planner: Planner) -> UnplacedPlan:
         num_memos=computation.num_memos,
         need_model_derivative=computation.need_model_derivative,
         segments=_segments(computation, dtypes, np.array(owners, dtype=np.int64)),
-        places=np.pad(spans[spans[:, 0] != 0], ((0, 0), (0, 1))),
+        spans=np.pad(spans[spans[:, 0] != 0], ((0, 0), (0, 1))),
     )
     return UnplacedPlan(made, blocks, views[:, 0].astype(np.int64))
 

@@ -19,7 +19,7 @@ from nnet3.engine.ir.commands import Command
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.kernel import whole_kernel
 from nnet3.engine.runtime.computer import NnetComputer
-from nnet3.engine.runtime.lanes import LANES
+from nnet3.engine.runtime.dtypes import DTYPES
 from nnet3.engine.runtime.link import LinkedComputation
 from nnet3.engine.runtime.plan import Port, SegmentPlan
 from nnet3.errors import ExecutionError
@@ -202,17 +202,17 @@ class Profiler:
 
     def run(self, linked: LinkedComputation, segment: SegmentPlan) -> None:
         """Run one segment command by command."""
-        steps = list(linked.steps_of_segment(segment))
+        calls = list(linked.calls_one_by_one(segment))
         wait = torch.cuda.synchronize if linked.storage.is_cuda else _nothing
         marks = []
         wait()
-        for _, _, call in steps:
+        for _, _, call in calls:
             begin = time.perf_counter()
             call()
             wait()
             marks.append((begin, time.perf_counter()))
         seconds: dict[int, float] = defaultdict(float)
-        for (number, iteration, _), (begin, end) in zip(steps, marks, strict=True):
+        for (number, iteration, _), (begin, end) in zip(calls, marks, strict=True):
             if number not in seconds:
                 self._begin[segment.start, number] = begin
             seconds[number] += end - begin
@@ -255,7 +255,7 @@ class Profiler:
         total = 0
         for access in command.accesses(self.computation):
             block = self.computation.submatrices[access.submatrix]
-            dtype = LANES[self.computation.matrices[block.matrix].dtype or self._dtype]
+            dtype = DTYPES[self.computation.matrices[block.matrix].dtype or self._dtype]
             total += block.num_rows * block.num_cols * dtype.itemsize
         return total
 
@@ -265,7 +265,7 @@ def node_of_command(computation: NnetComputation, command: Command) -> str:
     node = getattr(command, "node", None)
     if node is not None:
         return str(node)
-    for submatrix in (*command.form.operands(command),):
+    for submatrix in (*command.schema.operands(command),):
         info = computation.matrix_info.get(computation.submatrices[submatrix].matrix)
         if info is not None:
             return info.node

@@ -2,7 +2,7 @@
 
 The calls of the plan run on elements at the addresses of its views, so that matrices with shared memory, rows
 moved by strides or by an index, and numbers found by arithmetic are proved together. The meanings of calls are
-given here; a kind of calls without a meaning is an error. Not shown: the work of PyTorch and native code in a call.
+given here; an opcode without a meaning is an error. Not shown: the work of PyTorch and native code in a call.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ def _forget_undefined(plain: ProgramMachine, again: ProgramMachine, machine: Mac
 # ---- what calls do ----
 
 
-def _meaning(*kinds: str) -> Callable[[Meaning], Meaning]:
+def _meaning(*opcodes: str) -> Callable[[Meaning], Meaning]:
     def register(function: Meaning) -> Meaning:
-        MEANINGS.update(dict.fromkeys(kinds, function))
+        MEANINGS.update(dict.fromkeys(opcodes, function))
         return function
 
     return register
@@ -169,7 +169,7 @@ def _each(machine: PlanMachine, args: Sequence[int], number: float) -> None:
     machine.check_apart([each + 1 for each in args[:half]], [each + 1 for each in args[half:]], set())
     for dest, source in zip(args[:half], args[half:], strict=True):
         values = _pair(machine, dest, source)
-        if machine.kind == "copy each":
+        if machine.opcode == "copy each":
             machine.write(dest + 1, values)
         else:
             machine.add(dest + 1, field.scaled(values, number))
@@ -195,7 +195,7 @@ def _to_rows(machine: PlanMachine, args: Sequence[int], number: float) -> None:
     dest, index, source = args[0] + 1, args[1], args[2] + 1
     machine.check_apart([dest], [source], set())
     values, rows = machine.read(dest), machine.rows(index, machine.num_rows(source), dest)
-    if machine.kind == "add to rows":
+    if machine.opcode == "add to rows":
         np.add.at(values, rows, field.scaled(machine.read(source), number))
     elif len(np.unique(rows)) < len(rows):
         raise ProofError(f"index table {index} names a row twice")

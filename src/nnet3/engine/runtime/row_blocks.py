@@ -20,18 +20,18 @@ ROWS_PER_VIEW = 16
 
 @dataclass(frozen=True)
 class RowBlocks:
-    """Block b is the rows start[b] + i * outer_step[b] + j * inner_step[b], i < outer[b], j < inner[b].
+    """Block b is the rows start[b] + i * outer_stride[b] + j * inner_stride[b], i < outer[b], j < inner[b].
 
-    start, outer_step and inner_step are (blocks, lists), one column for each address list; the block's rows follow
+    start, outer_stride and inner_stride are (blocks, lists), one column for each address list; the block's rows follow
     each other in the lists, i counting slowly. The blocks are in the lists' order and cover them. For example, the
     list 0, 10, 20, 5, 15, 25, 99 is two blocks: start 0, outer 2 by 5, inner 3 by 10; and the single row 99.
     """
 
     start: np.ndarray
     outer: np.ndarray
-    outer_step: np.ndarray
+    outer_stride: np.ndarray
     inner: np.ndarray
-    inner_step: np.ndarray
+    inner_stride: np.ndarray
 
     def __len__(self) -> int:
         return len(self.outer)
@@ -49,10 +49,10 @@ def find_blocks(addresses: np.ndarray, memory: np.ndarray | None = None) -> RowB
     With `memory`, of equal shape, all rows of a block lie in one memory.
     """
     memory = addresses[:, :0] if memory is None else memory
-    first, inner, inner_step = _runs(addresses, (memory[1:] == memory[:-1]).all(axis=1))
+    first, inner, inner_stride = _runs(addresses, (memory[1:] == memory[:-1]).all(axis=1))
     heads, memory = addresses[first], memory[first]
-    first_run, outer, outer_step = _runs(heads, (inner[1:] == inner[:-1]) & (memory[1:] == memory[:-1]).all(axis=1))
-    return RowBlocks(heads[first_run], outer, outer_step, inner[first_run], inner_step[first_run])
+    first_run, outer, outer_stride = _runs(heads, (inner[1:] == inner[:-1]) & (memory[1:] == memory[:-1]).all(axis=1))
+    return RowBlocks(heads[first_run], outer, outer_stride, inner[first_run], inner_stride[first_run])
 
 
 def fewest_blocks(addresses: np.ndarray, memory: np.ndarray | None = None) -> tuple[np.ndarray, RowBlocks]:
@@ -72,38 +72,38 @@ def fewest_blocks(addresses: np.ndarray, memory: np.ndarray | None = None) -> tu
 
 def find_runs(addresses: np.ndarray, may_join: np.ndarray) -> RowBlocks:
     """Does the same with one level only; rows r and r + 1 are kept apart where may_join[r] is false."""
-    first, inner, inner_step = _runs(addresses, may_join)
-    return RowBlocks(addresses[first], np.ones_like(inner), np.zeros_like(inner_step), inner, inner_step)
+    first, inner, inner_stride = _runs(addresses, may_join)
+    return RowBlocks(addresses[first], np.ones_like(inner), np.zeros_like(inner_stride), inner, inner_stride)
 
 
 def _runs(columns: np.ndarray, may_join: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns first row, length and step of the maximal runs with the most frequent step, (lists,).
+    """Returns first row, length and stride of the maximal runs with the most frequent stride, (lists,).
 
-    Steps that go back are not used, since tensors have no negative strides. A run of one row has step 0.
+    Strides that go back are not used, since tensors have none below 0. A run of one row has stride 0.
     """
     rows, num_lists = columns.shape
     if rows == 0:
         empty = np.zeros(0, dtype=np.int64)
         return empty, empty, np.zeros((0, num_lists), dtype=np.int64)
-    steps = np.diff(columns, axis=0)
-    candidates = may_join & (steps >= 0).all(axis=1)
-    goes_on = candidates & (steps == _most_frequent(steps[candidates])).all(axis=1)
+    strides = np.diff(columns, axis=0)
+    candidates = may_join & (strides >= 0).all(axis=1)
+    goes_on = candidates & (strides == _most_frequent(strides[candidates])).all(axis=1)
     first = np.concatenate([[0], np.flatnonzero(~goes_on) + 1])
     length = np.diff(np.append(first, rows))
-    step = np.append(steps, np.zeros((1, num_lists), dtype=np.int64), axis=0)[first]
-    step[length == 1] = 0
-    return first, length, step
+    stride = np.append(strides, np.zeros((1, num_lists), dtype=np.int64), axis=0)[first]
+    stride[length == 1] = 0
+    return first, length, stride
 
 
-def _most_frequent(steps: np.ndarray) -> np.ndarray:
-    """Returns the most frequent row of `steps`; zeros if there is none."""
-    if len(steps) == 0:
-        return np.zeros(steps.shape[1], dtype=np.int64)
-    keys = steps[:, 0].copy()
-    for column in steps.T[1:]:
+def _most_frequent(strides: np.ndarray) -> np.ndarray:
+    """Returns the most frequent row of `strides`; zeros if there is none."""
+    if len(strides) == 0:
+        return np.zeros(strides.shape[1], dtype=np.int64)
+    keys = strides[:, 0].copy()
+    for column in strides.T[1:]:
         keys = keys * _HASH_FACTOR + column
     _, position, count = np.unique(keys, return_index=True, return_counts=True)
-    return steps[position[np.argmax(count)]]
+    return strides[position[np.argmax(count)]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -125,15 +125,15 @@ def _can_join(blocks: RowBlocks) -> bool:
 
 def _views(planner: Planner, submatrix: int, blocks: RowBlocks, column: int) -> list[int]:
     """Returns views of the blocks of rows of a sub-matrix."""
-    space, start, step = planner.address(submatrix)
-    return planner.block_views(repeat(space), start, step, planner.block(submatrix).num_cols, blocks, column)
+    space, start, stride = planner.address(submatrix)
+    return planner.block_views(repeat(space), start, stride, planner.block(submatrix).num_cols, blocks, column)
 
 
 def _slice(planner: Planner, submatrix: int, rows: np.ndarray) -> int:
     """Returns consecutive rows of a sub-matrix as one view."""
-    space, start, step = planner.address(submatrix)
+    space, start, stride = planner.address(submatrix)
     first = int(rows[0])
-    return planner.rows_view(space, start + first * step, len(rows), step, planner.block(submatrix).num_cols)
+    return planner.rows_view(space, start + first * stride, len(rows), stride, planner.block(submatrix).num_cols)
 
 
 # ---- addresses in blocks of memory, where several sub-matrices make one pattern ----
@@ -165,8 +165,8 @@ def _blocks_of_addresses(
     for submatrices, rows in ((moves.dest, moves.dest_row), (moves.source, moves.source_row)):
         numbers, which = np.unique(submatrices, return_inverse=True)
         found = [planner.address(number) for number in numbers.tolist()]
-        starts, steps = np.array([each[1:] for each in found], dtype=np.int64).T
-        addresses.append(starts[which.reshape(-1)] + rows * steps[which.reshape(-1)])
+        starts, strides = np.array([each[1:] for each in found], dtype=np.int64).T
+        addresses.append(starts[which.reshape(-1)] + rows * strides[which.reshape(-1)])
         spaces.append(np.array([each[0] for each in found])[which.reshape(-1)])
         most = max(most, len(numbers))
     order, blocks = fewest_blocks(np.stack(addresses, axis=1), np.stack([space[:, 2] for space in spaces], axis=1))
@@ -236,8 +236,8 @@ def _selected(planner: Planner, source: int, rows: np.ndarray, scale: float, lan
 
 
 def _is_contiguous(planner: Planner, submatrix: int) -> bool:
-    (lane, *_), _, step = planner.address(submatrix)
-    return lane >= 0 and step == planner.block(submatrix).num_cols
+    (lane, *_), _, stride = planner.address(submatrix)
+    return lane >= 0 and stride == planner.block(submatrix).num_cols
 
 
 def plan_add_ranges(planner: Planner, dest: int, source: int, ranges: np.ndarray, scale: float) -> None:
@@ -246,19 +246,19 @@ def plan_add_ranges(planner: Planner, dest: int, source: int, ranges: np.ndarray
     first, length = ranges[rows, 0].astype(np.int64), np.diff(ranges[rows], axis=1).reshape(-1)
     if len(rows) == 0:
         return
-    (space, start, step), (source_space, source_start, source_step) = planner.address(dest), planner.address(source)
-    columns = np.stack([start + rows * step, source_start + first * source_step], axis=1)
+    (space, start, stride), (source_space, source_start, source_stride) = planner.address(dest), planner.address(source)
+    columns = np.stack([start + rows * stride, source_start + first * source_stride], axis=1)
     runs = find_runs(columns, length[1:] == length[:-1])
     if len(runs) > VIEWS_PER_GROUP + len(rows) // ROWS_PER_VIEW:
         _by_length(planner, dest, source, rows, first, length, scale)
         return
     num_cols, lane = planner.block(dest).num_cols, planner.lane(source)
     run_rows = np.cumsum(runs.inner) - runs.inner
-    for begin, count, steps, summed in zip(
-        runs.start.tolist(), runs.inner.tolist(), runs.inner_step.tolist(), length[run_rows].tolist(), strict=True
+    for begin, count, strides, summed in zip(
+        runs.start.tolist(), runs.inner.tolist(), runs.inner_stride.tolist(), length[run_rows].tolist(), strict=True
     ):
-        target = planner.rows_view(space, begin[0], count, steps[0], num_cols)
-        terms = planner.rows_view(source_space, begin[1], summed, source_step, num_cols, count, steps[1])
+        target = planner.rows_view(space, begin[0], count, strides[0], num_cols)
+        terms = planner.rows_view(source_space, begin[1], summed, source_stride, num_cols, count, strides[1])
         planner.release_scratch()
         sums = planner.scratch(count, num_cols, lane)
         planner.call("sum", sums, terms)

@@ -44,8 +44,8 @@ def parameters_of(rows: RowNumbers) -> np.ndarray:
     return np.concatenate([rows.blocks.ravel(), rows.matrices, np.array(known, dtype=np.int64)])
 
 
-class TablePart(Enum):
-    """A part of an index table: the whole table, its rows but -1, the positions of these rows, the positions of -1."""
+class TableSelection(Enum):
+    """A selection of an index table: all of it, its rows but -1, the positions of these rows, the positions of -1."""
 
     ALL = auto()
     SOURCE = auto()
@@ -53,13 +53,13 @@ class TablePart(Enum):
     MISSING = auto()
 
     def of(self, table: np.ndarray) -> np.ndarray:
-        """Returns the part of a table, int64."""
-        if self is TablePart.ALL:
+        """Returns what is selected of a table, int64."""
+        if self is TableSelection.ALL:
             return table.astype(np.int64)
         is_known = table >= 0
-        if self is TablePart.SOURCE:
+        if self is TableSelection.SOURCE:
             return table[is_known].astype(np.int64)
-        return np.flatnonzero(is_known if self is TablePart.DEST else ~is_known)
+        return np.flatnonzero(is_known if self is TableSelection.DEST else ~is_known)
 
 
 def _by_table(command: cmd.CopyRows | cmd.AddRows, planner: Planner) -> None:
@@ -71,19 +71,19 @@ def _by_table(command: cmd.CopyRows | cmd.AddRows, planner: Planner) -> None:
         raise NotAffineError("rows of two types")
     has_all = bool((planner.computation.index_tables[table] >= 0).all())
     if has_all and not adds:
-        planner.call("select rows", dest, source, planner.index_of(table, TablePart.ALL))
+        planner.call("select rows", dest, source, planner.index_of(table, TableSelection.ALL))
         if scale != 1:
             planner.call("scale", dest, number=scale)
         return
     planner.release_scratch()
     num_rows = planner.block(command.dest).num_rows if has_all else planner.rows_of(table)
     selected = planner.scratch(num_rows, planner.block(command.source).num_cols, source_lane)
-    part = TablePart.ALL if has_all else TablePart.SOURCE
-    planner.call("select rows", selected, source, planner.index_of(table, part))
+    selection = TableSelection.ALL if has_all else TableSelection.SOURCE
+    planner.call("select rows", selected, source, planner.index_of(table, selection))
     if has_all:
         planner.call("add" if scale == 1 else "scaled add", dest, selected, number=scale)
         return
-    rows = planner.index_of(table, TablePart.DEST)
+    rows = planner.index_of(table, TableSelection.DEST)
     if adds and planner.address(command.dest)[2] == planner.block(command.dest).num_cols:
         planner.call("add to rows", dest, rows, selected, number=scale)
         return
@@ -95,27 +95,27 @@ def _by_table(command: cmd.CopyRows | cmd.AddRows, planner: Planner) -> None:
         return
     if scale != 1:
         planner.call("scale", selected, number=scale)
-    planner.call("zero rows", dest, planner.index_of(table, TablePart.MISSING))
+    planner.call("zero rows", dest, planner.index_of(table, TableSelection.MISSING))
     planner.call("copy to rows", dest, rows, selected)
 
 
 class RowPlanner(Planner):
-    """A planner whose indexes are parts of the program's index tables, see `parts`."""
+    """A planner whose indexes are selections of the program's index tables, see `selections`."""
 
     numbers = object
     own_rules: ClassVar[Mapping[type[cmd.Command], Rule]] = {cmd.CopyRows: _by_table, cmd.AddRows: _by_table}
 
     def __init__(self, computation: NnetComputation, dtype: str) -> None:
         super().__init__(with_parameters(computation), dtype)
-        self.parts: list[tuple[int, TablePart]] = []  # table and part of each index
+        self.selections: list[tuple[int, TableSelection]] = []  # table and selection of each index
         self._first_table = 2 * len(computation.submatrices) + len(computation.matrices)
 
-    def index_of(self, table: int, part: TablePart) -> int:
-        """Returns the number of a part of an index table."""
-        if (table, part) not in self.parts:
-            self.parts.append((table, part))
+    def index_of(self, table: int, selection: TableSelection) -> int:
+        """Returns the number of a selection of an index table."""
+        if (table, selection) not in self.selections:
+            self.selections.append((table, selection))
             self.indexes.append(np.zeros(0, np.int64))
-        return self.parts.index((table, part))
+        return self.selections.index((table, selection))
 
     def index(self, rows: np.ndarray) -> int:
         raise NotAffineError("rows are given by another table than an index table")

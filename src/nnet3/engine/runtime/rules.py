@@ -1,7 +1,7 @@
 """Rules: one small function for each class of commands, which plans the calls for a command.
 
 To add a command: a class in `nnet3.engine.ir`, a rule here, and tests; a call unknown to all earlier rules
-also needs a kind in `nnet3.engine.runtime.calls`.
+also needs an opcode in `nnet3.engine.runtime.calls`.
 """
 
 from __future__ import annotations
@@ -118,9 +118,9 @@ def _backprop(command: cmd.Backprop, planner: Planner) -> None:
 @rule(cmd.MatrixAdd)
 @rule(cmd.MatrixCopy)
 def _whole(command: cmd.MatrixCopy | cmd.MatrixAdd, planner: Planner) -> None:
-    kind = "add" if isinstance(command, cmd.MatrixAdd) else "copy"
-    kind = kind if command.scale == 1 else f"scaled {kind}"
-    planner.call(kind, planner.view(command.dest), planner.view(command.source), number=command.scale)
+    opcode = "add" if isinstance(command, cmd.MatrixAdd) else "copy"
+    opcode = opcode if command.scale == 1 else f"scaled {opcode}"
+    planner.call(opcode, planner.view(command.dest), planner.view(command.source), number=command.scale)
 
 
 @rule(cmd.CopyRows)

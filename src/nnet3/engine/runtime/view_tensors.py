@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.engine.runtime.lanes import LANES
+from nnet3.engine.runtime.dtypes import DTYPES
 from nnet3.engine.runtime.memory import Arena
 from nnet3.engine.runtime.plan import Plan
 
@@ -49,12 +49,12 @@ class ViewTensors:
     """
 
     def __init__(self, plan: Plan, arena: Arena, outside: Mapping[str, Tensor]) -> None:
-        self._lanes = [arena.lane(LANES[name]) for name in plan.lanes]
+        self._lanes = [arena.lane(DTYPES[name]) for name in plan.lanes]
         self._bound = [outside[memory.name].detach() for memory in plan.outside]
         #: By lane: the elements from one of what views count to the next, from column to column, before the first.
         self._memory = np.array([(1, 1, 0)] * len(self._lanes) + [_of_matrix(each) for each in self._bound[::-1]])
         self._plan = plan
-        #: Lane, iteration step, unevenness and geometry of each view that moves; found on demand.
+        #: Lane, iteration stride, unevenness and geometry of each view that moves; found on demand.
         self._how: dict[int, tuple[list[int], _Geometry]] = {}
         numbers: dict[tuple[int, ...], int] = {}
         tensors = list(range(len(plan.views)))
@@ -107,7 +107,7 @@ class ViewTensors:
     def addresses(self) -> ViewAddresses:
         """The addresses of all views."""
         views = self._plan.views
-        lane, iteration_step, uneven = views[:, [0, 8, 9]].T
+        lane, iteration_stride, uneven = views[:, [0, 8, 9]].T
         flats = [*self._lanes, *self._bound[::-1]]
         sizes, begins, before = (
             np.array([getattr(flat, of)() for flat in flats], np.int64)[lane]
@@ -118,10 +118,10 @@ class ViewTensors:
         return ViewAddresses(
             begins + (start - before) * sizes,
             np.where(uneven > 0, 0, views[:, 4]),
-            iteration_step * self._memory[lane, 0],
+            iteration_stride * self._memory[lane, 0],
             strides[:, 1],
             uneven - 1,
-            is_read_only[lane] & (iteration_step == 0) & (uneven == 0),
+            is_read_only[lane] & (iteration_stride == 0) & (uneven == 0),
             [np.ascontiguousarray(table, np.int64) for table in self._plan.uneven],
         )
 
@@ -139,9 +139,9 @@ class ViewTensors:
 
     def _elements(self, views: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns shapes (views, 3), strides (views, 3) and beginnings in iteration 0 of rows of `Plan.views`."""
-        lane, start, col, outer, inner, cols, outer_step, step = views.T[:8]
+        lane, start, col, outer, inner, cols, outer_stride, row_stride = views.T[:8]
         scale, column_stride, origin = self._memory[lane].T
-        strides = np.stack([outer_step * scale, step * scale, column_stride], axis=1)
+        strides = np.stack([outer_stride * scale, row_stride * scale, column_stride], axis=1)
         return np.stack([outer, inner, cols], axis=1), strides, origin + start * scale + col * column_stride
 
     def _geometries(self, views: np.ndarray) -> Iterator[_Geometry]:
@@ -156,21 +156,21 @@ class ViewTensors:
             views = self._plan.views[moving]
             rest = zip(views[:, [0, -2, -1]].tolist(), self._geometries(views), strict=True)
             self._how = dict(zip(moving.tolist(), rest, strict=True))
-        (lane, iteration_step, uneven), (shape, strides, start) = self._how[number]
+        (lane, iteration_stride, uneven), (shape, strides, start) = self._how[number]
         flat = self._flat(lane)
         if uneven:
             cuts = self._cuts.get(uneven)
             if cuts is None:
                 cuts = self._cuts[uneven] = _Cuts(self._plan.uneven[uneven - 1][iterations.start : iterations.stop])
             return cuts.of(flat, start, (strides[-2], strides[-1]), shape[-1])
-        iteration_step *= int(self._memory[lane, 0])
-        start += iterations.start * iteration_step
+        iteration_stride *= int(self._memory[lane, 0])
+        start += iterations.start * iteration_stride
         if len(iterations) == 1:
             return (flat.as_strided(shape, strides, start),)
         # All iterations are one tensor of one more dimension, whose slices are cheap; strides cannot be negative.
-        start += min(0, iteration_step) * (len(iterations) - 1)
-        tensors = flat.as_strided((len(iterations), *shape), (abs(iteration_step), *strides), start).unbind()
-        return tensors[::-1] if iteration_step < 0 else tensors
+        start += min(0, iteration_stride) * (len(iterations) - 1)
+        tensors = flat.as_strided((len(iterations), *shape), (abs(iteration_stride), *strides), start).unbind()
+        return tensors[::-1] if iteration_stride < 0 else tensors
 
 
 def _of_matrix(outside: Tensor) -> tuple[int, int, int]:

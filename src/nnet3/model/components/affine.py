@@ -24,7 +24,7 @@ from nnet3.model.components.field_table import (
     rms,
     row_and_column_norms,
 )
-from nnet3.model.components.fixed import AffinePart, FixedAffineComponent
+from nnet3.model.components.fixed import AffineSlice, FixedAffineComponent
 from nnet3.model.components.inference_affine import low_precision
 from nnet3.model.components.large_products import add_product
 from nnet3.model.components.random_source import RandomSource
@@ -50,7 +50,7 @@ class AffineComponent(OrthonormalComponent):
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("linear_params", "bias_params")
     is_affine = True
-    has_parts = is_linear = True
+    has_slices = is_linear = True
 
     fields: ClassVar[tuple[Field, ...]] = (
         Field("linear_params", MATRIX, None),
@@ -82,8 +82,8 @@ class AffineComponent(OrthonormalComponent):
     def in_low_precision(self, products: torch.dtype) -> Component | None:
         return low_precision(products, self.linear_params, self.bias_params)
 
-    def part(self, first: int, end: int, adds: bool) -> AffinePart:
-        return AffinePart(self, "linear_params", "" if adds else "bias_params", first, end)
+    def slice(self, first: int, end: int, adds: bool) -> AffineSlice:
+        return AffineSlice(self, "linear_params", "" if adds else "bias_params", first, end)
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
         add_product(y, x, self.linear_params.t(), self.bias_params)
@@ -189,7 +189,7 @@ class LinearComponent(NaturalGradientPair):
 
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("params",)
-    has_parts = is_linear = True
+    has_slices = is_linear = True
 
     fields = (
         Field("params", MATRIX, None),
@@ -226,8 +226,8 @@ class LinearComponent(NaturalGradientPair):
     def in_low_precision(self, products: torch.dtype) -> Component | None:
         return low_precision(products, self.params)
 
-    def part(self, first: int, end: int, adds: bool) -> AffinePart:
-        return AffinePart(self, "params", "", first, end)
+    def slice(self, first: int, end: int, adds: bool) -> AffineSlice:
+        return AffineSlice(self, "params", "", first, end)
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
         add_product(y, x, self.params.t())

@@ -180,8 +180,8 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
 
     #: True if y = x W^T + b with the parameters linear_params W and bias_params b.
     is_affine: ClassVar[bool] = False
-    #: True if `part(first, end, adds)` is a kernel of these columns alone; see `nnet3.engine.ir.kernel.part_name`.
-    has_parts: ClassVar[bool] = False
+    #: True if `slice(first, end, adds)` is a kernel of these columns alone; see `nnet3.engine.ir.kernel.slice_name`.
+    has_slices: ClassVar[bool] = False
     #: True if training normalises by each minibatch, and test mode by the statistics that `store_stats` has collected.
     has_running_statistics: ClassVar[bool] = False
     #: True if an output needs all inputs that it wants, so that it does not depend on which are given.

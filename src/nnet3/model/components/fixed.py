@@ -1,4 +1,4 @@
-"""Types whose parameters are never trained: FixedAffine, FixedScale, FixedBias; and parts of affine maps as kernels."""
+"""Types whose parameters are never trained: FixedAffine, FixedScale, FixedBias; and slices of affine maps."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from nnet3.model.components.value_kinds import MATRIX, VECTOR, Vector, load_matr
 _ROWS_AT_ONCE = 512  # of weights that are transposed: 4,096 x 256 in a quarter of the time of all at once
 
 
-class AffinePart:
+class AffineSlice:
     """y = x W_c^T + b, or x W_c^T + a for a second input a; W_c are the columns [first, end) of W.
 
     It reads the component's parameters whenever it runs, unless W_c^T is the third input; this is what it writes if it
     has no input. Backward it gives the derivative of x, and learns nothing.
     """
 
-    type_name = "AffinePart"
+    type_name = "AffineSlice"
 
     def __init__(self, component: Any, matrix: str, bias: str, first: int, end: int) -> None:
         """`matrix` and `bias` name the component's tensors; an empty name is no bias, or a second input."""
@@ -116,7 +116,7 @@ class FixedAffineComponent(Component):
 
     properties = Properties.SIMPLE
     constant_names = ("linear_params", "bias_params")
-    has_parts = is_linear = True
+    has_slices = is_linear = True
 
     fields = (
         Field("linear_params", MATRIX, None),
@@ -141,8 +141,8 @@ class FixedAffineComponent(Component):
             matrix = rng.normal_tensor(output_dim, input_dim + 1)
         return {"linear_params": matrix[:, :-1].contiguous(), "bias_params": matrix[:, -1].contiguous()}
 
-    def part(self, first: int, end: int, adds: bool) -> AffinePart:
-        return AffinePart(self, "linear_params", "" if adds else "bias_params", first, end)
+    def slice(self, first: int, end: int, adds: bool) -> AffineSlice:
+        return AffineSlice(self, "linear_params", "" if adds else "bias_params", first, end)
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         add_product(y, x, self.linear_params.t(), self.bias_params)

@@ -8,16 +8,16 @@ from nnet3.engine.ir.kernel import InputPromises, KernelInfo
 from nnet3.model.components.base import Component, Properties
 
 
-def kernel_info(name: str, component: Component, num_inputs: int, *, has_parts: bool = True) -> KernelInfo:
+def kernel_info(name: str, component: Component, num_inputs: int, *, has_slices: bool = True) -> KernelInfo:
     """Returns the present promises of a component with the given number of inputs, one or none.
 
-    With `has_parts` it may be computed in parts if the component can.
+    With `has_slices` it may be computed in slices if the component can.
     """
     flags = {
         "needs_indexes": component.needs_indexes,
         "indexes_go_on": component.indexes_go_on,
         "backprop_needs_sign_only": component.backprop_needs_sign_only,
-        "has_parts": has_parts and component.has_parts,
+        "has_slices": has_slices and component.has_slices,
         "backprop_takes_input": component.backprop_takes_input,
         "repeats_forward": component.repeats_forward,
         "rows_apart": component.rows_apart,

@@ -66,10 +66,10 @@ def _candidates(analysis: Analysis, marker: int) -> list[tuple[int, int, int]]:
     for number in distinct(command[is_after]).tolist():
         each = computation.commands[number]
         looks_at_sign = isinstance(each, Backprop) and computation.kernels[each.kernel].backprop_needs_sign_only
-        for operand in each.form.operands(each):
+        for operand in each.schema.operands(each):
             if not (looks_at_sign and isinstance(each, Backprop) and operand == each.output):
                 excluded[computation.submatrices[operand].matrix] = True
-        for access in each.accesses(computation) if each.form.table_fields else ():
+        for access in each.accesses(computation) if each.schema.table_fields else ():
             excluded[computation.submatrices[access.submatrix].matrix] = True
     last_before = np.full(len(computation.matrices), -1)
     np.maximum.at(last_before, matrix[~is_after], command[~is_after])

@@ -9,7 +9,7 @@ import numpy as np
 from nnet3.base.index import distinct
 from nnet3.engine.ir.analysis import READ, WRITE, Analysis, analyse
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.declarations import AccessKind, Command, OperandField, Role, with_values
+from nnet3.engine.ir.declarations import AccessMode, Command, OperandField, Role, with_values
 from nnet3.engine.ir.variables import Integers
 
 
@@ -62,11 +62,11 @@ class _Needs:
         acting = np.ones(analysis.num_commands, dtype=bool)
         acting[analysis.accesses.command] = False
         outside = np.isin(analysis.matrix_of_access, list(analysis.computation.outside_by_matrix()))
-        acting[analysis.accesses.command[outside & ((analysis.accesses.kind & WRITE) != 0)]] = True
+        acting[analysis.accesses.command[outside & ((analysis.accesses.mode & WRITE) != 0)]] = True
         for command_class, numbers in analysis.accesses.numbers_of_class.items():
             if command_class.role is not Role.COMPUTE:
                 acting[numbers] = True
-            elif command_class.form.effect_flags:
+            elif command_class.schema.effect_flags:
                 acting[[number for number in numbers if self.commands[number].side_effects]] = True
         return acting
 
@@ -76,7 +76,7 @@ class _Needs:
         An event is -1 except for an optional result: reads of an optional result count, not the command.
         """
         analysis = self.analysis
-        reads = np.flatnonzero(((analysis.event_kind & READ) != 0) & (analysis.source_of_event >= 0))
+        reads = np.flatnonzero(((analysis.event_mode & READ) != 0) & (analysis.source_of_event >= 0))
         written = analysis.source_of_event[reads]
         is_result, is_optional = np.zeros((2, len(self.event_is_read)), dtype=bool)
         is_result[self._events_of(self.results)] = True
@@ -117,13 +117,13 @@ class _Needs:
         if unread:
             count = len(self.analysis.computation.submatrices)
             keys = [result.command * count + result.submatrix for result in unread]
-            of_needed &= ~np.isin(accesses.command * count + accesses.submatrix, keys) | (accesses.kind == READ)
+            of_needed &= ~np.isin(accesses.command * count + accesses.submatrix, keys) | (accesses.mode == READ)
         used[self.analysis.matrix_of_access[of_needed]] = True
         for number, matrix in (*accesses.allocations, *accesses.deallocations):
             self.is_needed[number] = used[matrix]
 
     def narrowed_commands(self) -> dict[int, Command]:
-        """Returns the narrowed forms of the needed commands with a superfluous result."""
+        """Returns the needed commands, narrowed, with a superfluous result."""
         changes: dict[int, dict[str, object]] = {}
         for number, field, position, *_ in self._unread_results():
             values = changes.setdefault(number, {})
@@ -133,7 +133,7 @@ class _Needs:
         used = {memo for number, memo in self.memo_uses if self.is_needed[number]}
         for memo, number in self.makers.items():
             if self.is_needed[number] and memo not in used:
-                changes.setdefault(number, {})[self.commands[number].form.makes_memo] = -1
+                changes.setdefault(number, {})[self.commands[number].schema.makes_memo] = -1
         return {number: with_values(self.commands[number], **values) for number, values in changes.items()}
 
     # ---- results that a command need not give ----
@@ -172,8 +172,8 @@ class _Needs:
 def _optional_fields(command_class: type[Command]) -> list[tuple[str, bool]]:
     """Returns the tuple fields of sub-matrices that a command may leave empty, with flags for fields added to."""
     found = []
-    for name, declared, several in command_class.form.operand_fields:
-        is_filled = isinstance(declared, OperandField) and declared.access in (AccessKind.WRITE, AccessKind.UPDATE)
+    for name, declared, several in command_class.schema.operand_fields:
+        is_filled = isinstance(declared, OperandField) and declared.access in (AccessMode.WRITE, AccessMode.UPDATE)
         if several and is_filled and declared.optional:  # type: ignore[union-attr]
-            found.append((name, declared.access is AccessKind.UPDATE))  # type: ignore[union-attr]
+            found.append((name, declared.access is AccessMode.UPDATE))  # type: ignore[union-attr]
     return found

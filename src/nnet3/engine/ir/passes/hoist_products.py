@@ -25,8 +25,8 @@ from nnet3.base.index import concatenate_ranges, distinct
 from nnet3.engine.ir.analysis import Analysis, analyse
 from nnet3.engine.ir.commands import AllocMatrix, Command, CopyRows, DeallocMatrix, MatrixCopy, Propagate
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.declarations import AccessKind
-from nnet3.engine.ir.kernel import InputPromises, KernelInfo, part_name
+from nnet3.engine.ir.declarations import AccessMode
+from nnet3.engine.ir.kernel import InputPromises, KernelInfo, slice_name
 from nnet3.engine.ir.passes.recurrent_steps import Rewriting, steps_of_kernels
 from nnet3.engine.ir.program_tables import MatrixInfo, SubMatrix
 from nnet3.engine.ir.variables import Integers
@@ -53,7 +53,7 @@ def hoist_products(computation: NnetComputation) -> NnetComputation:
     """Multiply the columns known to all steps of a recurrence before the first step by a single product."""
 
     def is_step(step: Propagate) -> bool:
-        return step.memo < 0 and not step.store_stats and computation.kernels[step.kernel].has_parts
+        return step.memo < 0 and not step.store_stats and computation.kernels[step.kernel].has_slices
 
     candidates = [numbers for numbers in steps_of_kernels(computation, Propagate, is_step) if len(numbers) > 1]
     if not candidates:
@@ -80,10 +80,10 @@ class _ColumnFinder:
         [(columns, _)] = Counter(tuple(sorted(step.early)) for step in steps).most_common(1)
         steps = [step for step in steps if tuple(sorted(step.early)) == columns]
         width = self._computation.submatrices[self._input_of(numbers[0])].num_cols
-        if not 0 < sum(part.end - part.first for part in columns) < width:
+        if not 0 < sum(span.end - span.first for span in columns) < width:
             return []
         counts = np.array([_output(self._computation, step.number).num_rows for step in steps])
-        starts = [np.array([step.early[part] for step in steps]) for part in columns]
+        starts = [np.array([step.early[span] for step in steps]) for span in columns]
         return steps if all(_is_range(concatenate_ranges(start, counts)) for start in starts) else []
 
     def _input_of(self, number: int) -> int:
@@ -125,7 +125,7 @@ class _ColumnFinder:
             command = commands[writer]
             for access in command.accesses(self._computation):
                 dest = blocks[access.submatrix]
-                if dest.matrix != block.matrix or access.kind == AccessKind.READ:
+                if dest.matrix != block.matrix or access.mode == AccessMode.READ:
                     continue
                 first, end = _common(block.col_offset, block.num_cols, dest.col_offset, dest.num_cols)
                 first_row, end_row = _common(block.row_offset, block.num_rows, dest.row_offset, dest.num_rows)
@@ -182,14 +182,14 @@ class _Rows:
 
 
 class _Hoisting(Rewriting):
-    """Replaces steps by parts of steps, and puts their common product before the first step."""
+    """Replaces steps by slices of steps, and puts their common product before the first step."""
 
     def hoist(self, steps: Sequence[EarlyStep]) -> None:
         computation, columns = self.computation, sorted(steps[0].early)
         command = computation.commands[steps[0].number]
         assert isinstance(command, Propagate)
         counts = np.array([_output(computation, step.number).num_rows for step in steps])
-        starts = [np.array([step.early[part] for step in steps]) for part in columns]
+        starts = [np.array([step.early[span] for step in steps]) for span in columns]
         rows = _Rows(starts[0], counts)
         info = computation.matrix_info.get(columns[0].matrix)
         if info is not None and info.indexes is not None:
@@ -199,15 +199,15 @@ class _Hoisting(Rewriting):
         before = self.before[steps[0].number]
         before.append(AllocMatrix(hoisted, zeroed=False))
         addend = 0
-        for part, start in zip(columns, starts, strict=True):
-            source, is_gathered = self._source(part, rows.of(start), before, info)
-            kernel = self._kernel(command, part.first, part.end, adds=addend != 0)
+        for span, start in zip(columns, starts, strict=True):
+            source, is_gathered = self._source(span, rows.of(start), before, info)
+            kernel = self._kernel(command, span.first, span.end, adds=addend != 0)
             before.append(Propagate(kernel, command.node, (source, addend) if addend else (source,), hoisted))
             before += [DeallocMatrix(source)] * is_gathered
             addend = hoisted
         self.after[steps[-1].number].append(DeallocMatrix(hoisted))
         width = computation.submatrices[command.inputs[0]].num_cols
-        firsts, ends = [0, *(part.end for part in columns)], [*(part.first for part in columns), width]
+        firsts, ends = [0, *(span.end for span in columns)], [*(span.first for span in columns), width]
         left = [
             (first, end, self._kernel(command, first, end, adds=True))
             for first, end in zip(firsts, ends, strict=True)
@@ -218,15 +218,15 @@ class _Hoisting(Rewriting):
             self.instead[step.number] = list(self._rest(step.number, left, addend))
 
     def _source(
-        self, part: EarlyColumns, rows: Integers, before: list[Command], info: MatrixInfo | None
+        self, span: EarlyColumns, rows: Integers, before: list[Command], info: MatrixInfo | None
     ) -> tuple[int, bool]:
         """Returns a sub-matrix with `rows` of the source of some columns; true if the rows are gathered for it."""
-        num_cols = part.end - part.first
+        num_cols = span.end - span.first
         if (np.diff(rows) == 1).all():
-            block = SubMatrix(part.matrix, int(rows[0]), len(rows), part.source_column, num_cols)
+            block = SubMatrix(span.matrix, int(rows[0]), len(rows), span.source_column, num_cols)
             return self.computation.find_or_add(block), False
         lowest, count = int(rows.min()), int(np.ptp(rows)) + 1
-        source = self.computation.find_or_add(SubMatrix(part.matrix, lowest, count, part.source_column, num_cols))
+        source = self.computation.find_or_add(SubMatrix(span.matrix, lowest, count, span.source_column, num_cols))
         gathered = self.computation.new_matrix(len(rows), num_cols, info)
         before += [
             AllocMatrix(gathered, zeroed=False),
@@ -245,7 +245,7 @@ class _Hoisting(Rewriting):
 
     def _kernel(self, command: Propagate, first: int, end: int, *, adds: bool) -> int:
         """Returns the kernel multiplying the given columns; it adds the bias in the absence of an addend."""
-        name = part_name(self.computation.kernels[command.kernel].name, first, end, adds=adds)
+        name = slice_name(self.computation.kernels[command.kernel].name, first, end, adds=adds)
         addends = (InputPromises(propagate_in_place=True),) if adds else ()
         return self.computation.find_or_add_kernel(
             KernelInfo(name, (InputPromises(), *addends), row_by_row=True, packs=adds)

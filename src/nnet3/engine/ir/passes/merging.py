@@ -33,25 +33,25 @@ _TURN[[READ, COPY, UPDATE, WRITE]] = 0, 1, 2, 3
 
 
 class MergeConflicts:
-    """All accesses to groups, as rows: arrays (rows,) of shared variable, command, kind and matrix."""
+    """All accesses to groups, as rows: arrays (rows,) of shared variable, command, mode and matrix."""
 
     def __init__(self, analysis: Analysis, candidates: Candidates, groups: dict[int, CoalescedMatrix]) -> None:
         self.analysis, self.candidates, self.groups = analysis, candidates, groups
         self.pairs = {pair: commands for pair, commands in candidates.commands.items() if self._agrees(pair)}
         accesses = analysis.accesses
-        command, submatrix, kind = accesses.command, accesses.submatrix, accesses.kind
+        command, submatrix, mode = accesses.command, accesses.submatrix, accesses.mode
         matrix = analysis.table[submatrix, 0]
         in_group = np.zeros(len(analysis.computation.matrices), dtype=bool)
         in_group[[m for m, where in groups.items()]] = True
         chosen = np.flatnonzero(in_group[matrix])
-        command, submatrix, kind, matrix = command[chosen], submatrix[chosen], kind[chosen], matrix[chosen]
+        command, submatrix, mode, matrix = command[chosen], submatrix[chosen], mode[chosen], matrix[chosen]
         self.variables = self._shared_variables(distinct(submatrix))
         if candidates.are_copies:
             copies = [number for commands in self.pairs.values() for number in commands]
-            kind = np.where(np.isin(command, copies) & (kind == WRITE), COPY, kind)
+            mode = np.where(np.isin(command, copies) & (mode == WRITE), COPY, mode)
         counts = self.variables.counts(submatrix)
         self.variable = self.variables.of_submatrices(submatrix)
-        self.command, self.kind, self.matrix = (np.repeat(part, counts) for part in (command, kind, matrix))
+        self.command, self.mode, self.matrix = (np.repeat(part, counts) for part in (command, mode, matrix))
         self._add_outputs()
         self._sort()
         self._add_zeros()
@@ -74,17 +74,17 @@ class MergeConflicts:
         table[:, 3:5] += moved[:, 2:3]
         return Variables(table, matrix_sizes(self.analysis.computation), used)
 
-    def _add_rows(self, variable: Integers, command: int, kind: int, matrix: Integers) -> None:
+    def _add_rows(self, variable: Integers, command: int, mode: int, matrix: Integers) -> None:
         self.variable = np.append(self.variable, variable)
         self.command = np.append(self.command, np.full(len(variable), command))
-        self.kind = np.append(self.kind, np.full(len(variable), kind))
+        self.mode = np.append(self.mode, np.full(len(variable), mode))
         self.matrix = np.append(self.matrix, matrix)
 
     def _add_outputs(self) -> None:
         """Add a read after the last command for each matrix handed to the user."""
         computation = self.analysis.computation
         for number in self.analysis.accesses.numbers_of_class.get(ProvideOutput, ()):
-            source = computation.commands[number].form.operands(computation.commands[number])
+            source = computation.commands[number].schema.operands(computation.commands[number])
             matrix = computation.submatrices[source[0]].matrix
             if matrix in self.groups:
                 variable = self.variables.of_submatrices(np.array(source))
@@ -96,16 +96,16 @@ class MergeConflicts:
         order = np.lexsort((np.arange(len(self.variable)), self.matrix, self.variable))
         key = self.variable[order] * len(zeroed) + self.matrix[order]
         first = order[np.append(True, key[1:] != key[:-1])] if len(order) else order
-        seen = first[((self.kind[first] & READ) != 0) & zeroed[self.matrix[first]]]
+        seen = first[((self.mode[first] & READ) != 0) & zeroed[self.matrix[first]]]
         if len(seen):
             self._add_rows(self.variable[seen], -1, WRITE, self.matrix[seen])
             self._sort()
 
     def _sort(self) -> None:
         """Sort the rows by variable, command, and iteration within a command."""
-        order = np.lexsort((_TURN[self.kind], self.command, self.variable))
-        self.variable, self.command, self.kind, self.matrix = (
-            part[order] for part in (self.variable, self.command, self.kind, self.matrix)
+        order = np.lexsort((_TURN[self.mode], self.command, self.variable))
+        self.variable, self.command, self.mode, self.matrix = (
+            part[order] for part in (self.variable, self.command, self.mode, self.matrix)
         )
 
     def found(self) -> set[tuple[int, int]]:
@@ -116,9 +116,9 @@ class MergeConflicts:
 
     def _overwritten(self) -> set[tuple[int, int]]:
         rows = np.arange(len(self.variable))
-        latest = _latest(np.where((self.kind & WRITE) != 0, rows, -1))
+        latest = _latest(np.where((self.mode & WRITE) != 0, rows, -1))
         latest = np.where((latest >= 0) & (self.variable[latest] == self.variable), latest, -1)
-        wrong = ((self.kind & READ) != 0) & (latest >= 0) & (self.matrix[latest] != self.matrix)
+        wrong = ((self.mode & READ) != 0) & (latest >= 0) & (self.matrix[latest] != self.matrix)
         if not wrong.any():
             return set()
         if self.candidates.are_copies:
@@ -128,7 +128,7 @@ class MergeConflicts:
     def _latest_copy(self) -> Integers:
         """Returns for every row the latest earlier row with a copy to the same variable and matrix, or -1."""
         order = np.lexsort((self.command, self.matrix, self.variable))
-        copy = _latest(np.where(self.kind[order] == COPY, np.arange(len(order)), -1))
+        copy = _latest(np.where(self.mode[order] == COPY, np.arange(len(order)), -1))
         same = (copy >= 0) & (self.variable[order[copy]] == self.variable[order])
         same &= self.matrix[order[copy]] == self.matrix[order]
         result = np.empty(len(order), dtype=np.int64)
@@ -140,7 +140,7 @@ class MergeConflicts:
         ends = np.append((self.variable[1:] != self.variable[:-1]) | (self.command[1:] != self.command[:-1]), True)
         end = np.flatnonzero(ends)
         last = np.repeat(end, np.diff(np.append(-1, end)))  # the last row of the same command and variable
-        both = (self.matrix != self.matrix[last]) & ((self.kind[last] & WRITE) != 0)
+        both = (self.matrix != self.matrix[last]) & ((self.mode[last] & WRITE) != 0)
         count = len(self.analysis.computation.matrices)
         code = (self.command * count + self.matrix) * count + self.matrix[last]
         allowed = [
@@ -149,7 +149,7 @@ class MergeConflicts:
             for number in commands
             if not self.candidates.are_copies
         ]
-        both &= ~(np.isin(code, allowed) & (self.kind == READ))
+        both &= ~(np.isin(code, allowed) & (self.mode == READ))
         return set(zip(self.matrix[both].tolist(), self.matrix[last[both]].tolist(), strict=True))
 
 
@@ -276,7 +276,7 @@ def relocate(analysis: Analysis, coalesced: dict[int, CoalescedMatrix], candidat
 
 
 def _is_one_block(result: NnetComputation, command: Command) -> bool:
-    one, other = (result.submatrices[number] for number in command.form.operands(command))
+    one, other = (result.submatrices[number] for number in command.schema.operands(command))
     return one == other
 
 
@@ -288,7 +288,7 @@ def _join_lives(analysis: Analysis, result: NnetComputation, coalesced: dict[int
     dropped: set[int] = set()
     for root, matrices in members.items():
         allocation = analysis.computation.commands[analysis.alloc_command[root]]
-        (whole,) = allocation.form.operands(allocation)
+        (whole,) = allocation.schema.operands(allocation)
         begins = sorted(analysis.alloc_command[matrices].tolist())
         ends = sorted(analysis.dealloc_command[matrices].tolist())
         result.commands[begins[0]] = AllocMatrix(whole, bool(analysis.begins_as_zeros[matrices].any()))

@@ -92,19 +92,19 @@ def optimize(
         if name not in names:
             hint = did_you_mean(name, names) or f"the passes are {', '.join(names)}"
             raise Nnet3Error(f"no pass is called '{name}': {hint}")
-    steps = [p for p in PIPELINE if p.level <= level and p.name not in disabled]
+    passes = [p for p in PIPELINE if p.level <= level and p.name not in disabled]
     results: list[PassResult] = []
-    for step in (Pass("", unrolled), *steps):
-        result = step.function(computation)
-        if check_between and (result is not computation or not step.name):
-            _check(result, step.name)
-        if prove and (result is not computation or not step.name):
-            results.append(PassResult(step.name, result))
+    for each in (Pass("", unrolled), *passes):
+        result = each.function(computation)
+        if check_between and (result is not computation or not each.name):
+            _check(result, each.name)
+        if prove and (result is not computation or not each.name):
+            results.append(PassResult(each.name, result))
         if result is not computation:
             forget_analysis(computation)
         computation = result
         if dump is not None:
-            dump(step.name, computation)
+            dump(each.name, computation)
     forget_analysis(computation)
     if prove:
         prove_results(results)

@@ -25,7 +25,7 @@ Two commands writing to common elements may change places only if both add. So
       m1(2, :) += m2(:, 0:2)    m1(1:2, :) += m8(0:1, :)       m1(0:2, :) = m9
       ...
 
-  Columns are sent part by part in an order keeping the last rule; without a possible order, parts take turns.
+  Columns are sent span by span in an order keeping the last rule; without a possible order, spans take turns.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from nnet3.base.index import concatenate_ranges, distinct
 from nnet3.engine.ir.analysis import READ, Analysis, analyse
 from nnet3.engine.ir.commands import AllocMatrix, Backprop, Command, DeallocMatrix, MatrixAdd, MatrixCopy
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.declarations import AccessKind
-from nnet3.engine.ir.kernel import InputPromises, KernelInfo, part_name
+from nnet3.engine.ir.declarations import AccessMode
+from nnet3.engine.ir.kernel import InputPromises, KernelInfo, slice_name
 from nnet3.engine.ir.passes.recurrent_steps import Rewriting, steps_of_kernels
 from nnet3.engine.ir.program_tables import SubMatrix
 
@@ -140,7 +140,7 @@ def postpone_derivatives(computation: NnetComputation) -> NnetComputation:
     outside = computation.outside_by_matrix()
 
     def is_step(step: Backprop) -> bool:
-        if step.update or step.memo >= 0 or not computation.kernels[step.kernel].has_parts:
+        if step.update or step.memo >= 0 or not computation.kernels[step.kernel].has_slices:
             return False
         return step.input_derivs[0] != 0 and computation.submatrices[step.input_derivs[0]].matrix not in outside
 
@@ -168,7 +168,7 @@ class _Finder:
 
     def __init__(self, computation: NnetComputation, analysis: Analysis) -> None:
         self._computation, self._analysis = computation, analysis
-        reads = np.flatnonzero((analysis.event_kind & READ) != 0)
+        reads = np.flatnonzero((analysis.event_mode & READ) != 0)
         self._readers = reads[np.argsort(analysis.source_of_event[reads], kind="stable")]
         self._read = analysis.source_of_event[self._readers]  # the event that each of these finds the value of
         self._accesses: dict[int, dict[int, list[int]]] = defaultdict(dict)  # by the last command, see below
@@ -209,7 +209,7 @@ class _Finder:
                     for access in sending.accesses(self._computation)
                     if (columns := _common_columns(own, blocks[access.submatrix])) is not None
                 ]
-                step.read_by.extend((reader, columns) for access, columns in touched if access.kind != AccessKind.WRITE)
+                step.read_by.extend((reader, columns) for access, columns in touched if access.mode != AccessMode.WRITE)
                 if isinstance(sending, Sending) and sending.scale == 1 and len(touched) == 1:
                     [(_, columns)] = touched
                     if blocks[sending.source] == _some(own, columns):
@@ -304,7 +304,7 @@ def _enclosing(blocks: Sequence[SubMatrix]) -> SubMatrix:
 
 
 class _Postponing(Rewriting):
-    """Replaces steps by parts of steps, and puts their common product after the last step."""
+    """Replaces steps by slices of steps, and puts their common product after the last step."""
 
     def postpone(self, steps: LateSteps, follows: Mapping[int, set[int]]) -> None:
         """Compute and send late columns after the last step; `follows`: see `LateSteps.in_iterations`."""
@@ -318,17 +318,17 @@ class _Postponing(Rewriting):
             indexes = None if info.indexes is None else info.indexes[rows]
             info = replace(info, node=commands[0].node, indexes=indexes)
         after, late, iterations = self.after[steps.last], dict[InputColumns, int](), steps.in_iterations(follows)
-        last_iteration = {part: iteration for iteration, (part, _) in enumerate(iterations)}
-        for iteration, (part, numbers) in enumerate(iterations):
-            rows_of = {step.sent_by[part]: block for step, block in zip(steps.steps, outputs, strict=True)}
+        last_iteration = {span: iteration for iteration, (span, _) in enumerate(iterations)}
+        for iteration, (span, numbers) in enumerate(iterations):
+            rows_of = {step.sent_by[span]: block for step, block in zip(steps.steps, outputs, strict=True)}
             self.instead |= {number: [] for number in numbers}
-            if part not in late:
-                late[part] = computation.new_matrix(together.num_rows, part.end - part.first, info)
-                after.append(AllocMatrix(late[part], zeroed=False))
-                after.append(self._part(commands[0], part, computation.find_or_add(together), late[part]))
-            after += self._sent({number: rows_of[number] for number in numbers}, late[part], together.row_offset)
-            if iteration == last_iteration[part]:
-                after.append(DeallocMatrix(late[part]))
+            if span not in late:
+                late[span] = computation.new_matrix(together.num_rows, span.end - span.first, info)
+                after.append(AllocMatrix(late[span], zeroed=False))
+                after.append(self._slice(commands[0], span, computation.find_or_add(together), late[span]))
+            after += self._sent({number: rows_of[number] for number in numbers}, late[span], together.row_offset)
+            if iteration == last_iteration[span]:
+                after.append(DeallocMatrix(late[span]))
 
     def narrow(self, step: LateStep) -> None:
         """Let a step compute nothing but the rest of its columns."""
@@ -338,13 +338,13 @@ class _Postponing(Rewriting):
             for first, end in step.rest()
         ]
         self.instead[step.number] = [
-            self._part(command, columns, command.output_deriv, dest)
+            self._slice(command, columns, command.output_deriv, dest)
             for columns, dest in zip(step.rest(), dests, strict=True)
         ]
 
-    def _part(self, command: Backprop, columns: InputColumns, output_deriv: int, dest: int) -> Command:
+    def _slice(self, command: Backprop, columns: InputColumns, output_deriv: int, dest: int) -> Command:
         """Returns the Backprop computing only the given columns of a derivative."""
-        name = part_name(self.computation.kernels[command.kernel].name, *columns, adds=False)
+        name = slice_name(self.computation.kernels[command.kernel].name, *columns, adds=False)
         kernel = self.computation.find_or_add_kernel(KernelInfo(name, (InputPromises(),), row_by_row=True))
         return Backprop(kernel, command.node, (0,), 0, output_deriv, (dest,), (0,), update=False)
 

@@ -62,22 +62,22 @@ def _values(analysis: Analysis, marker: int) -> dict[int, _Value]:
     excluded = _excluded(analysis)
     of_matrix: dict[int, list[tuple[int, int]]] = defaultdict(list)
     of_command: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
-    columns = (accesses.command, analysis.matrix_of_access, accesses.submatrix, accesses.kind)
-    for number, matrix, submatrix, kind in zip(*(column.tolist() for column in columns), strict=True):
-        of_matrix[matrix].append((number, kind))
-        of_command[number].append((matrix, submatrix, kind))
+    columns = (accesses.command, analysis.matrix_of_access, accesses.submatrix, accesses.mode)
+    for number, matrix, submatrix, mode in zip(*(column.tolist() for column in columns), strict=True):
+        of_matrix[matrix].append((number, mode))
+        of_command[number].append((matrix, submatrix, mode))
     found = {}
     for matrix, events in of_matrix.items():
         before, after = ([each for each in events if (each[0] > marker) is late] for late in (False, True))
         if matrix in excluded or not before or not after:
             continue
-        writers = dict.fromkeys(number for number, kind in before if kind & WRITE)
-        operands = [(m, s, kind, number) for number in writers for m, s, kind in of_command[number]]
+        writers = dict.fromkeys(number for number, mode in before if mode & WRITE)
+        operands = [(m, s, mode, number) for number in writers for m, s, mode in of_command[number]]
         if (
             writers
-            and any(kind & READ for number, kind in after if number == after[0][0])
+            and any(mode & READ for number, mode in after if number == after[0][0])
             and all(_can_be_repeated(analysis.computation, commands[number]) for number in writers)
-            and all(m == matrix for m, _, kind, _ in operands if kind & WRITE)
+            and all(m == matrix for m, _, mode, _ in operands if mode & WRITE)
         ):
             sources = tuple([(s, number) for m, s, _, number in operands if m != matrix])
             found[matrix] = _Value(matrix, tuple(writers), sources, before[-1][0], after[0][0])
@@ -88,7 +88,7 @@ def _can_be_repeated(computation: NnetComputation, command: Command) -> bool:
     if isinstance(command, Propagate):
         kernel = computation.kernels[command.kernel]
         return kernel.repeats_forward and (command.memo >= 0 or not kernel.uses_memo)
-    return command.role is Role.COMPUTE and not command.form.reference_fields
+    return command.role is Role.COMPUTE and not command.schema.reference_fields
 
 
 def _excluded(analysis: Analysis) -> set[int]:
@@ -122,7 +122,7 @@ class _Choice:
         self._weights, self._sizes = self._rates * columns, rows * columns
         moved = np.zeros(analysis.num_commands, dtype=np.int64)
         width = np.diff(analysis.table[analysis.accesses.submatrix, 3:])[:, 0]
-        passes = np.where(analysis.accesses.kind == UPDATE, 2, 1)
+        passes = np.where(analysis.accesses.mode == UPDATE, 2, 1)
         np.add.at(moved, analysis.accesses.command, passes * width * self._rates[analysis.matrix_of_access])
         self._moved = {matrix: 4 * int(moved[[*value.writers]].sum()) for matrix, value in values.items()}
 

@@ -15,7 +15,7 @@ def remove_unneeded_zeroing(computation: NnetComputation) -> NnetComputation:
     if not analysis.begins_as_zeros.any():
         return computation
     first = analysis.first_event
-    sees_zeros = first[analysis.event_kind[first] != WRITE]
+    sees_zeros = first[analysis.event_mode[first] != WRITE]
     needs_zeros = np.zeros(len(computation.matrices), dtype=bool)
     needs_zeros[analysis.variables.matrix_of(analysis.event_variable[sees_zeros])] = True
     result = computation.copy()

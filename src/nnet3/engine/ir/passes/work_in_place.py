@@ -24,7 +24,7 @@ def work_in_place(computation: NnetComputation) -> NnetComputation:
     for number, command in enumerate(computation.commands):
         if type(command) not in asked:
             continue
-        matrices = [blocks[operand].matrix for operand in command.form.operands(command)]
+        matrices = [blocks[operand].matrix for operand in command.schema.operands(command)]
         for read, written in command.in_place_pairs(computation):
             source, dest = blocks[read], blocks[written]
             if matrices.count(source.matrix) == matrices.count(dest.matrix) == 1 and _are_alike(source, dest):

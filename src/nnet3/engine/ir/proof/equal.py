@@ -90,9 +90,9 @@ def add_columns(columns: Columns, number: int, computation: NnetComputation) -> 
         columns.link(own, ColumnSpan(("outside", bound.name), 0, own.width))
     known = set()
     for command in computation.commands:
-        form = command.form
-        key = type(command), getattr(command, "kernel", -1), *[alike[s] for s in form.operands(command)]
-        if key in known and not form.table_fields and command.role is Role.COMPUTE:
+        schema = command.schema
+        key = type(command), getattr(command, "kernel", -1), *[alike[s] for s in schema.operands(command)]
+        if key in known and not schema.table_fields and command.role is Role.COMPUTE:
             continue  # as at another step of a recurrence
         known.add(key)
         first: ColumnSpan | None = None

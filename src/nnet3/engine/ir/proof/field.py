@@ -117,20 +117,20 @@ def zeros(*lengths: int) -> Elements:
     return np.broadcast_to(ZERO, (*lengths, 2))
 
 
-def key(*parts: object) -> np.uint64:
+def key(*fields: object) -> np.uint64:
     """Returns a number for text and numbers, equal in all processes with an equal seed of the environment."""
-    return key_of(seeded(*parts))
+    return key_of(seeded(*fields))
 
 
-def seeded(*parts: object) -> tuple[object, ...]:
+def seeded(*fields: object) -> tuple[object, ...]:
     """Returns text and numbers, after the seed of the environment if it has one."""
     chosen = seed()
-    return (chosen, *parts) if chosen else parts
+    return (chosen, *fields) if chosen else fields
 
 
-def key_of(parts: tuple[object, ...]) -> np.uint64:
+def key_of(fields: tuple[object, ...]) -> np.uint64:
     """Returns a number for text and numbers, equal in all processes."""
-    digest = hashlib.blake2b(repr(parts).encode(errors="surrogatepass"), digest_size=8).digest()
+    digest = hashlib.blake2b(repr(fields).encode(errors="surrogatepass"), digest_size=8).digest()
     return np.uint64(int.from_bytes(digest, "little"))
 
 

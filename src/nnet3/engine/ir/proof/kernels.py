@@ -25,7 +25,7 @@ from nnet3.engine.ir.proof.columns import ColumnSpan
 from nnet3.engine.ir.proof.field import Elements, reduced
 from nnet3.engine.ir.proof.linked import RowLinks, links_of
 from nnet3.engine.ir.proof.machine import Machine, Memo
-from nnet3.engine.ir.proof.randoms import KernelSlice, Randoms, input_span, output_span, part_of, signs
+from nnet3.engine.ir.proof.randoms import KernelSlice, Randoms, input_span, output_span, signs, slice_of
 
 
 class KernelValue(NamedTuple):
@@ -44,21 +44,21 @@ class Seen(NamedTuple):
     of_input: dict[int, Elements]  # by the number of the input, (input rows, 2); of kernels that are not row by row
 
 
-def part_of_product(
-    randoms: Randoms, part: KernelSlice, inputs: list[KernelValue], output: ColumnSpan, count: int
+def slice_of_product(
+    randoms: Randoms, sliced: KernelSlice, inputs: list[KernelValue], output: ColumnSpan, count: int
 ) -> Elements:
     """Returns some columns of a product, with the bias or an addend instead of the bias; or packed weights."""
     if not inputs:
         where = np.arange(count)[:, None], randoms.columns.cuts(output)
-        return field.drawn(randoms.key("packed", *part[:3]), *where)
-    value = field.combined(inputs[0].elements, randoms.of_blocks((part.name, "weights", 0), inputs[0].span, output))
-    added = inputs[1].elements if part.adds else randoms.of_blocks((part.name, "bias"), output)
+        return field.drawn(randoms.key("packed", *sliced[:3]), *where)
+    value = field.combined(inputs[0].elements, randoms.of_blocks((sliced.name, "weights", 0), inputs[0].span, output))
+    added = inputs[1].elements if sliced.adds else randoms.of_blocks((sliced.name, "bias"), output)
     value = reduced(value + added)
-    if len(inputs) > 1 + part.adds:
+    if len(inputs) > 1 + sliced.adds:
         packed = inputs[-1]
-        right = part_of_product(randoms, part, [], packed.span, len(packed.elements))
+        right = slice_of_product(randoms, sliced, [], packed.span, len(packed.elements))
         wrong = reduced(packed.elements + (np.uint64(field.PRIME) - right))
-        value = reduced(value + randoms.digest_of_matrix((part.name, "packed"), wrong, packed.span))
+        value = reduced(value + randoms.digest_of_matrix((sliced.name, "packed"), wrong, packed.span))
     return value
 
 
@@ -76,7 +76,7 @@ class KernelCall:
     def __init__(self, machine: Machine, number: int, node: str) -> None:
         self.machine, self.randoms = machine, machine.randoms
         self.info: KernelInfo = machine.computation.kernels[number]
-        self.part, self.name, self.node = part_of(self.info), part_of(self.info).name, node
+        self.slice, self.name, self.node = slice_of(self.info), slice_of(self.info).name, node
         self.links: RowLinks | None = None
 
     def link(self, shown: Sequence[int], output: int, entry: int) -> None:
@@ -145,7 +145,7 @@ class KernelCall:
         `inputs` and `own`: the sub-matrices of the values of inputs and output; `wanted`: those of input derivatives.
         """
         info = self.info
-        if not self.part.is_whole:
+        if not self.slice.is_whole:
             return Seen(self.randoms.zeros(count), field.ZERO, {}), False
         values = [self.value(operand, number) for operand, number in enumerate(inputs)]
         used = [
@@ -174,7 +174,7 @@ class KernelCall:
         """Returns the derivative of an input, (rows, blocks, 2); `shown` is where it goes."""
         info, span = self.info, shown.span
         weights = self.randoms.of_blocks((self.name, "weights", operand), span, output).swapaxes(0, 1)
-        if not self.part.is_whole:
+        if not self.slice.is_whole:
             return field.combined(gradient, weights)
         if info.inputs[operand].passes_deriv:
             return gradient.copy()

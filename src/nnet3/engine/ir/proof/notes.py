@@ -1,4 +1,4 @@
-"""Notes: the templates of commands noted by tapes, by kinds and kernels, for all compared programs."""
+"""Notes: the templates of commands noted by tapes, by groups and kernels, for all compared programs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from nnet3.engine.ir.kernel import KernelInfo
 from nnet3.engine.ir.proof import field
 from nnet3.engine.ir.proof.columns import Columns
 from nnet3.engine.ir.proof.field import Elements
-from nnet3.engine.ir.proof.randoms import part_of
+from nnet3.engine.ir.proof.randoms import slice_of
 from nnet3.engine.ir.proof.recorded_randoms import KERNEL, RandomRequest, RecordedRandoms
 from nnet3.engine.ir.proof.recording import ROWS
 
 
 class NotedKernel(NamedTuple):
-    """A kernel's name, its number, and the number of all kernels with equal promises: -1 if it is a part of one."""
+    """A kernel's name, its number, and the number of all kernels with equal promises: -1 if it is a slice of one."""
 
     name: str = ""
     own: int = -1
@@ -24,7 +24,7 @@ class NotedKernel(NamedTuple):
 
 
 class CallTemplate(NamedTuple):
-    """The notes on a kind of commands: the template's number, the rows of the memo made, the requests, operands."""
+    """The notes on a group of commands: the template's number, the rows of the memo made, the requests, operands."""
 
     number: int
     memo_rows: int  # -1: they make none; one of ROWS stands for a number
@@ -69,9 +69,9 @@ class Notes:
         """Returns what a kernel is for templates."""
         found = self._kernels.get(info)
         if found is None:
-            part, own = part_of(info), self.number(info)
-            alike = self.number(replace(info, name="")) if part.is_whole else -1
-            found = self._kernels[info] = NotedKernel(part.name, own, alike)
+            sliced, own = slice_of(info), self.number(info)
+            alike = self.number(replace(info, name="")) if sliced.is_whole else -1
+            found = self._kernels[info] = NotedKernel(sliced.name, own, alike)
         return found
 
     def number(self, what: Hashable) -> int:

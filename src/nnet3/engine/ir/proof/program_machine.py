@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.declarations import AccessKind, Command
+from nnet3.engine.ir.declarations import AccessMode, Command
 from nnet3.engine.ir.proof.machine import Machine
 from nnet3.engine.ir.repeats import with_references_moved
 from nnet3.engine.ir.shape_rules import overlap
@@ -51,11 +51,11 @@ class ProgramMachine(Machine):
     def _spoiled(self, command: Command) -> list[int]:
         """Returns the sub-matrices overwritten by a command still reading them."""
         blocks = self.computation.submatrices
-        matrices = [blocks[number].matrix for number in command.form.operands(command) if number]
-        if len(matrices) == len(set(matrices)) and not command.form.table_fields:
+        matrices = [blocks[number].matrix for number in command.schema.operands(command) if number]
+        if len(matrices) == len(set(matrices)) and not command.schema.table_fields:
             return []
         accesses = command.accesses(self.computation)
-        written = [access for access in accesses if access.kind != AccessKind.READ]
+        written = [access for access in accesses if access.mode != AccessMode.READ]
         allowed = command.in_place_pairs(self.computation)
         return [
             one.submatrix
@@ -64,6 +64,6 @@ class ProgramMachine(Machine):
             if other is not one
             and blocks[one.submatrix].matrix == blocks[other.submatrix].matrix
             and (other.submatrix, one.submatrix) not in allowed
-            and (other.kind == AccessKind.READ or one.kind == AccessKind.WRITE)
+            and (other.mode == AccessMode.READ or one.mode == AccessMode.WRITE)
             and overlap(self.at_iteration(one.submatrix), self.at_iteration(other.submatrix))
         ]

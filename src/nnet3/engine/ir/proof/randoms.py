@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nnet3.base.index import IndexTable
-from nnet3.engine.ir.kernel import KernelInfo, named_part
+from nnet3.engine.ir.kernel import KernelInfo, named_slice
 from nnet3.engine.ir.proof import field
 from nnet3.engine.ir.proof.columns import Columns, ColumnSpan
 from nnet3.engine.ir.proof.field import Elements, reduced
@@ -18,7 +18,7 @@ ROW_NUMBERS = ("number of a row",)
 
 
 class KernelSlice(NamedTuple):
-    """The kernel named by a command: the whole kernel, or the part for the columns [first, end) of its input."""
+    """The kernel named by a command: the whole kernel, or the slice for the columns [first, end) of its input."""
 
     name: str
     first: int = 0
@@ -30,31 +30,31 @@ class KernelSlice(NamedTuple):
         return self.end < 0
 
 
-def part_of(info: KernelInfo) -> KernelSlice:
+def slice_of(info: KernelInfo) -> KernelSlice:
     """Returns the kernel and the columns that `info` stands for."""
     return _named(info.name)
 
 
 @lru_cache(maxsize=10_000)
 def _named(name: str) -> KernelSlice:
-    found = named_part(name)
+    found = named_slice(name)
     return KernelSlice(name) if found is None else KernelSlice(*found)
 
 
 def input_span(info: KernelInfo, operand: int, width: int) -> ColumnSpan:
     """Returns the columns of an input, as columns of the kernel's input or, where they are passed on, of its output."""
-    part = part_of(info)
-    if (operand == 1 and part.adds) or (part.is_whole and info.inputs[operand].passes_deriv):
-        return ColumnSpan(("output", part.name), 0, width)
-    if not part.is_whole and operand > 0:
-        return ColumnSpan(("packed", part.name), 0, width)
-    return ColumnSpan(("input", part.name, operand), part.first, width)
+    sliced = slice_of(info)
+    if (operand == 1 and sliced.adds) or (sliced.is_whole and info.inputs[operand].passes_deriv):
+        return ColumnSpan(("output", sliced.name), 0, width)
+    if not sliced.is_whole and operand > 0:
+        return ColumnSpan(("packed", sliced.name), 0, width)
+    return ColumnSpan(("input", sliced.name, operand), sliced.first, width)
 
 
 def output_span(info: KernelInfo, num_inputs: int, width: int) -> ColumnSpan:
-    """Returns the columns of an output, as columns of the kernel's; a part without inputs writes packed weights."""
-    part = part_of(info)
-    return ColumnSpan(("output" if part.is_whole or num_inputs else "packed", part.name), 0, width)
+    """Returns the columns of an output, as columns of the kernel's; a slice without inputs writes packed weights."""
+    sliced = slice_of(info)
+    return ColumnSpan(("output" if sliced.is_whole or num_inputs else "packed", sliced.name), 0, width)
 
 
 class Randoms:

@@ -35,10 +35,10 @@ class RandomRequest(NamedTuple):
         return RandomRequest(_renamed(self.what, position, old, new), spans, self.is_zero, self.of_node and (node,))
 
 
-def _renamed(parts: Any, position: int, old: str, new: str) -> Any:
-    if not isinstance(parts, tuple) or len(parts) <= position or parts[position] != old:
-        return parts
-    return (*parts[:position], new, *parts[position + 1 :])
+def _renamed(fields: Any, position: int, old: str, new: str) -> Any:
+    if not isinstance(fields, tuple) or len(fields) <= position or fields[position] != old:
+        return fields
+    return (*fields[:position], new, *fields[position + 1 :])
 
 
 class RecordedRandoms(Randoms):

@@ -1,8 +1,8 @@
 """ElementRecording: the functions of `field` on elements yet to be computed, as native instructions.
 
-A machine evaluates the first command of a kind on `Recorded` elements, which know their future addresses. Operations on
-the elements become a template of instructions (`nnet3/native/elements.c`). Further commands of the kind, as at later
-steps of a recurrence, are calls of the template with new addresses:
+A machine evaluates the first command of a group on `Recorded` elements, which know their future addresses. Operations
+on the elements become a template of instructions (`nnet3/native/elements.c`). Further commands of the group, as at
+later steps of a recurrence, are calls of the template with new addresses:
 
     m3 += m1 (4 rows of 2 blocks)        template 0: operand 0 = operand 0 + operand 1, 4 x 2;     call 0: m3, m1
     m7 += m5 (4 rows of 2 blocks)                                                                  call 0: m7, m5

@@ -1,7 +1,7 @@
-"""Tape: a machine that notes the work of all commands, by kinds of commands, for native code to do.
+"""Tape: a machine that notes the work of all commands, by groups of commands, for native code to do.
 
-Commands of a kind have equal fields but for operands and memos. Operands and memos have equal numbers of blocks, and
-operands with equal numbers of rows in the first command have equal numbers in all. The first command of a kind is
+Commands of a group have equal fields but for operands and memos. Operands and memos have equal numbers of blocks, and
+operands with equal numbers of rows in the first command have equal numbers in all. The first command of a group is
 evaluated as by any machine, on `Recorded` elements; the rest call the noted template with new addresses and rows.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nnet3.base.native.library import library
-from nnet3.engine.ir.declarations import Command, Form, Life, PlainValue, Role, attributes
+from nnet3.engine.ir.declarations import Command, Life, PlainValue, Role, Schema, attributes
 from nnet3.engine.ir.proof import field
 from nnet3.engine.ir.proof.columns import ColumnSpan
 from nnet3.engine.ir.proof.field import Elements
@@ -47,12 +47,12 @@ class _Address(NamedTuple):
 
 
 class _Fields(NamedTuple):
-    """The fields of a class of commands that make its kind: the kernel's name, the values, whether a kind exists."""
+    """The fields of a class of commands that make its group: the kernel's name, the values, whether a group exists."""
 
     kernel: str
     values: Callable[[Command], Any]
     memo: str
-    has_kind: bool
+    has_group: bool
     begins: bool
     ends: bool
     of_node: Callable[[Command], Any]  # the values, and the node
@@ -130,7 +130,7 @@ class Tape(ProgramMachine):
 
     def _evaluate(self, command: Command) -> None:
         kind: Any = type(command)
-        fields, operands = _fields_of(kind), command.form.operands(command)
+        fields, operands = _fields_of(kind), command.schema.operands(command)
         addresses = [self._addresses.get(number) or self._address_of(number) for number in operands]
         matrices = [address.matrix for address in addresses]
         if fields.ends:
@@ -138,10 +138,10 @@ class Tape(ProgramMachine):
         if fields.begins:
             self._begun.update(matrices)
             self._unwritten.update(matrices)
-        is_apart, has_kind = len(set(matrices)) == len(matrices), fields.has_kind
+        is_apart, has_group = len(set(matrices)) == len(matrices), fields.has_group
         memo = getattr(command, fields.memo) if fields.memo else -1
         memo_rows = -1 if memo < 0 else self._memos[memo][1] if memo in self._memos else -2
-        if has_kind and self._begun.issuperset(matrices):
+        if has_group and self._begun.issuperset(matrices):
             same = () if is_apart else tuple([operands.index(each) for each in operands])
             kernel = self._kernels[getattr(command, fields.kernel)] if fields.kernel else _NO_KERNEL
             all_sizes = [address.all_sizes for address in addresses]
@@ -153,14 +153,14 @@ class Tape(ProgramMachine):
             counts = tuple([address.rows for address in addresses])
             own = self._notes.own_of(self._note(partial(command.evaluate, self), operands, counts))
             call = self._new_call(own, AnyRows(counts, ()))
-        if self._unwritten and not (has_kind and self._unwritten.isdisjoint(matrices)):
-            if has_kind and is_apart:  # else another operand or a table may read them
+        if self._unwritten and not (has_group and self._unwritten.isdisjoint(matrices)):
+            if has_group and is_apart:  # else another operand or a table may read them
                 overwritten = call.own.template.overwritten
                 self._unwritten.difference_update([matrices[k] for k in overwritten if addresses[k].is_whole])
             if not fields.begins:
-                self._write_unwritten(matrices if has_kind else self._matrices_of(command))
+                self._write_unwritten(matrices if has_group else self._matrices_of(command))
         self._call(call, [address.first for address in addresses], memo)
-        if not (is_apart and has_kind):
+        if not (is_apart and has_group):
             for submatrix in self._spoiled(command):
                 self._do(partial(self._spoil, submatrix), submatrix)
 
@@ -173,27 +173,27 @@ class Tape(ProgramMachine):
         same: tuple[int, ...],
     ) -> _Call:
         """Returns how a command is called of which none that is alike was called before."""
-        kind_of_command: Any = type(command)
-        operands, counts = command.form.operands(command), (*[address.rows for address in addresses], memo_rows)
+        command_class: Any = type(command)
+        operands, counts = command.schema.operands(command), (*[address.rows for address in addresses], memo_rows)
         rows = AnyRows(counts, ()) if kernel.alike < 0 else self._notes.any_rows(counts)
-        values = _fields_of(kind_of_command).values(command)
-        kind = kind_of_command, values, rows.noted, tuple([each.sizes for each in addresses]), same
-        return self._new_call(self._own_of(command, operands, kernel, kind, rows.noted), rows)
+        values = _fields_of(command_class).values(command)
+        kind = command_class, values, rows.noted, tuple([each.sizes for each in addresses]), same
+        return self._new_call(self._own_of(command, operands, kernel, group, rows.noted), rows)
 
     def _own_of(
-        self, command: Command, operands: Sequence[int], kernel: NotedKernel, kind: Hashable, rows: Sequence[int]
+        self, command: Command, operands: Sequence[int], kernel: NotedKernel, group: Hashable, rows: Sequence[int]
     ) -> OwnTemplate:
-        """Returns the template of a command, noted if none of its kind was."""
+        """Returns the template of a command, noted if none of its group was."""
         notes = self._notes
         node = getattr(command, "node", "")
-        own = notes.own.get((kind, kernel.own, node))
+        own = notes.own.get((group, kernel.own, node))
         if own is None:
-            general = kind, kernel.alike, kernel.own if kernel.alike < 0 else -1
+            general = group, kernel.alike, kernel.own if kernel.alike < 0 else -1
             template = notes.templates.get(general)
             if template is None:
                 template = self._note(partial(command.evaluate, self), operands, rows, kernel.name)
                 notes.templates[general] = template
-            own = notes.own[kind, kernel.own, node] = notes.own_of(template, kernel.name, node)
+            own = notes.own[group, kernel.own, node] = notes.own_of(template, kernel.name, node)
         return own
 
     def _do(self, evaluate: Callable[[], None], *operands: int) -> None:
@@ -353,16 +353,16 @@ class Tape(ProgramMachine):
 
     def keep(self, number: int, memo: Memo) -> None:
         self._memo_rows = len(memo.rows)
-        for target, values in zip(self._parts(self._memo_rows), memo, strict=True):
+        for target, values in zip(self._memo_blocks(self._memo_rows), memo, strict=True):
             self._recording.write(target, values)
 
     def memo(self, number: int, num_rows: int) -> Memo | None:
         if number in self._memos:
-            self.memos[number] = Memo(*self._parts(self._rows[len(self._operands)]))
+            self.memos[number] = Memo(*self._memo_blocks(self._rows[len(self._operands)]))
         return super().memo(number, num_rows)
 
-    def _parts(self, count: int) -> list[Any]:
-        """Returns the parts of the memo of a command, in memory: of rows, of all together, random numbers of rows."""
+    def _memo_blocks(self, count: int) -> list[Any]:
+        """Returns the blocks of the memo of a command, in memory: of rows, of all together, random numbers of rows."""
         space, memory = OPERANDS + len(self._operands), self._recording.memory
         return [memory(space, 0, (count,), 1), memory(space, 2 * count, (), 0), memory(space, count, (count,), 1)]
 
@@ -376,13 +376,13 @@ class Tape(ProgramMachine):
 
 
 @cache
-def _fields_of(kind: Any) -> _Fields:
-    form: Form = kind.form
-    names = [each.name for each in form.fields if isinstance(each.declared, PlainValue)]
+def _fields_of(command_class: Any) -> _Fields:
+    schema: Schema = command_class.schema
+    names = [each.name for each in schema.fields if isinstance(each.declared, PlainValue)]
     values, of_node = attributes([name for name in names if name != "node"]), attributes(names)
-    has_kind = not form.table_fields and kind.role is not Role.IO
-    begins, ends = (any(each is life for _, each in form.lives) for life in (Life.BEGINS, Life.ENDS))
-    return _Fields(form.kernel, values, form.makes_memo or form.uses_memo, has_kind, begins, ends, of_node)
+    has_group = not schema.table_fields and command_class.role is not Role.IO
+    begins, ends = (any(each is life for _, each in schema.lives) for life in (Life.BEGINS, Life.ENDS))
+    return _Fields(schema.kernel, values, schema.makes_memo or schema.uses_memo, has_group, begins, ends, of_node)
 
 
 def _elements(words: Words) -> Elements:

@@ -13,7 +13,7 @@ from nnet3.export.emitter_table import Emission, as_array, emitter, row_emitter
 from nnet3.export.graph import OnnxValue
 
 
-@emitter("AffineComponent", "NaturalGradientAffineComponent", "FixedAffineComponent", "AffinePart")
+@emitter("AffineComponent", "NaturalGradientAffineComponent", "FixedAffineComponent", "AffineSlice")
 def affine(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
     weight, bias = component.linear_params, component.bias_params  # a part may have no bias
     return product(about, x, component.output_dim, "weight", weight.t, None if bias is None else lambda: bias)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.dlpack import from_dlpack
 
-from nnet3.engine.runtime.lanes import LANES
+from nnet3.engine.runtime.dtypes import DTYPES
 from nnet3.errors import GradientError, NetworkError
 from nnet3.model.components.base import Component
 
@@ -21,7 +21,7 @@ def check_conversion(fn: Callable[[Tensor], Tensor]) -> None:
             "a TorchModule has its parameters in a network, which cannot be without memory: it cannot be on device "
             "'meta', and stays as it was"
         )
-    types = [dtype for dtype in LANES.values() if dtype.is_floating_point]
+    types = [dtype for dtype in DTYPES.values() if dtype.is_floating_point]
     if converted.dtype not in types:
         known = ", ".join(map(str, types))
         raise NetworkError(f"a network computes in {known}, not in {converted.dtype}: the module stays as it was")

@@ -121,7 +121,7 @@ def replaced(view: Component, call: ReplacementCall) -> Component:
 def _replacement_type(kind: type[_C]) -> type[_C]:
     class ReplacementComponent(kind):  # type: ignore[valid-type, misc]
         _call: ReplacementCall
-        has_parts = False
+        has_slices = False
 
         @property
         def properties(self) -> Properties:

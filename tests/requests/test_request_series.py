@@ -17,58 +17,58 @@ def assert_same(one: CompileTask, other: CompileTask) -> None:
     assert key_digest(one.key) == key_digest(other.key)
 
 
-@pytest.mark.parametrize(("config", "apart", "step"), [(TDNN, 1, 1), (BLSTM, 1, 3), (POOLING, 5, 5)])
-def test_shorter_tasks_are_those_of_shorter_requests(config: str, apart: int, step: int) -> None:
+@pytest.mark.parametrize(("config", "apart", "increment"), [(TDNN, 1, 1), (BLSTM, 1, 3), (POOLING, 5, 5)])
+def test_shorter_tasks_are_those_of_shorter_requests(config: str, apart: int, increment: int) -> None:
     nnet = nnet3.Nnet.from_config(config)
-    form = request_for(nnet, 300, 2, apart).task(nnet).form()
-    assert form is not None
-    assert form.step == (0, step, 0)
-    for j in (0, 1, form.k):
-        expected = request_for(nnet, 300 - (form.k - j) * step // apart, 2, apart)
-        task, rows = form.shorter(j)
+    series = request_for(nnet, 300, 2, apart).task(nnet).series()
+    assert series is not None
+    assert series.increment == (0, increment, 0)
+    for j in (0, 1, series.k):
+        expected = request_for(nnet, 300 - (series.k - j) * increment // apart, 2, apart)
+        task, rows = series.shorter(j)
         assert all(map(np.array_equal, rows, expected.rows))
         assert_same(task, expected.task(nnet))
 
 
 def test_few_frames_have_a_form_in_which_sequences_are_counted() -> None:
     nnet = nnet3.Nnet.from_config(TDNN)
-    assert request_for(nnet, 3, 5).task(nnet).form() is None
-    form = request_for(nnet, 3, 9).task(nnet).form()
-    assert form is not None
-    assert (form.k, form.step, form.sequences()) == (5, (1, 0, 0), None)
-    assert_same(form.shorter(1)[0], request_for(nnet, 3, 5, by_time=True).task(nnet))
+    assert request_for(nnet, 3, 5).task(nnet).series() is None
+    series = request_for(nnet, 3, 9).task(nnet).series()
+    assert series is not None
+    assert (series.k, series.increment, series.sequences()) == (5, (1, 0, 0), None)
+    assert_same(series.shorter(1)[0], request_for(nnet, 3, 5, by_time=True).task(nnet))
 
 
 def test_the_length_of_streams_is_not_free() -> None:
     nnet = nnet3.Nnet.from_config(TDNN)
     request = request_for(nnet, 50, 9)
-    form = StateRequest(request.inputs, request.outputs).task(nnet).form()
-    assert form is not None
-    assert form.step == (1, 0, 0)
+    series = StateRequest(request.inputs, request.outputs).task(nnet).series()
+    assert series is not None
+    assert series.increment == (1, 0, 0)
 
 
 def test_members_of_the_form_for_other_numbers_of_sequences() -> None:
     nnet = nnet3.Nnet.from_config(TDNN)
-    form = request_for(nnet, 50, 9).task(nnet).form()
-    assert form is not None
-    others = form.sequences()
+    series = request_for(nnet, 50, 9).task(nnet).series()
+    assert series is not None
+    others = series.sequences()
     assert others is not None
     assert others.n == 5
-    for j, n in ((0, 0), (1, 1), (form.k, 5)):
-        assert_same(others.member(j, n)[0], request_for(nnet, 50 - form.k + j, 4 + n).task(nnet))
+    for j, n in ((0, 0), (1, 1), (series.k, 5)):
+        assert_same(others.member(j, n)[0], request_for(nnet, 50 - series.k + j, 4 + n).task(nnet))
 
 
 @pytest.mark.parametrize("by_time", [False, True])
 def test_sequences_of_several_lengths_are_the_first_parts_of_longer_ones(by_time: bool) -> None:
     nnet = nnet3.Nnet.from_config(TDNN)
     task = ragged_request(nnet, [9, 31, 20], by_time=by_time).task(nnet)
-    form = task.ragged()
-    assert form is not None
-    assert task.form() is None
-    assert (form.numbers, form.granularity, form.period) == ([1, 2, 0], 1, 1)
-    assert form.shorter == [17, 28, 39]  # of 48 frames
-    assert form.lasting == {"ivector"}
-    assert_same(form.longer, request_for(nnet, 48, 3, by_time=by_time).task(nnet))
+    relation = task.ragged()
+    assert relation is not None
+    assert task.series() is None
+    assert (relation.numbers, relation.granularity, relation.period) == ([1, 2, 0], 1, 1)
+    assert relation.missing == [17, 28, 39]  # of 48 frames
+    assert relation.lasting == {"ivector"}
+    assert_same(relation.longer, request_for(nnet, 48, 3, by_time=by_time).task(nnet))
 
 
 def test_what_is_no_part_of_longer_sequences() -> None:

@@ -1,4 +1,4 @@
-"""NativeParts: the calls of a link made by native code; operations follow the views from plan to plan."""
+"""NativeBoundRuns: the calls of a link made by native code; operations follow the views from plan to plan."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MANY, _FEW = 4, 32  # times as many rows, but for so many, are looked at anew
 class _Straight(NamedTuple):
     """Calls outside of loops, and the native runs for some; `views`: the views of the native runs."""
 
-    part: BoundRun
+    bound_run: BoundRun
     runs: list[NativeRun]
     views: set[int]
 
@@ -37,7 +37,7 @@ class _WholeLoop(NamedTuple):
     views: set[int]
 
 
-class NativeParts:
+class NativeBoundRuns:
     """The calls of a link that native code makes; false if it makes none.
 
     If the link becomes the link of another plan, operations move with their views. Operations on many more or fewer
@@ -91,7 +91,7 @@ class NativeParts:
         self._loops.clear()
 
     def move(self, plan: Plan, anew: Set[int]) -> None:
-        """Becomes the parts of another plan, after the linker's views have moved; calls `anew` are forgotten."""
+        """Becomes the bound runs of another plan, after the linker's views have moved; calls `anew` are forgotten."""
         before, after, self.plan = self.plan.views, plan.views, plan
         if not self:
             return
@@ -118,7 +118,7 @@ class NativeParts:
         """Returns calls that run once."""
         known = self._straight.get((calls, together))
         if known is not None:
-            return known.part
+            return known.bound_run
         own, addresses = [call for call in calls if call in bound], self._linker.tensors.addresses
         self._find_operations([call for call in own if not self._goes_on(call, addresses)], bound)
         numbers = [call for call in own for _ in bound[call]]
@@ -126,14 +126,14 @@ class NativeParts:
         found = [each for call in own for each in self._operations[call]]
         groups = in_groups(runs, found, addresses, together=together)
         made = [runs[group.calls[0]] if group.run is None else partial(group.run, 0, 1) for group in groups]
-        part: BoundRun = ONCE, [numbers[group.calls[0]] for group in groups], [[run] for run in made]
+        bound_run: BoundRun = ONCE, [numbers[group.calls[0]] for group in groups], [[run] for run in made]
         native = [group for group in groups if group.run is not None]
         for group in native:
             assert group.run is not None
             group.run.check(self.memory)
         views = set[int]().union(*(self._used[numbers[position]] for group in native for position in group.calls))
-        self._straight[calls, together] = _Straight(part, [g.run for g in native if g.run is not None], views)
-        return part
+        self._straight[calls, together] = _Straight(bound_run, [g.run for g in native if g.run is not None], views)
+        return bound_run
 
     def _goes_on(self, call: int, addresses: ViewAddresses) -> bool:
         """True if a call's operations are known, and can be bound to `addresses`."""
@@ -159,7 +159,7 @@ class NativeParts:
         addresses = linker.tensors.addresses
         if whole is not None and whole.run.move(len(iterations), addresses):
             whole.run.check(self.memory)
-            yield _as_part(whole, iterations)
+            yield _as_bound_run(whole, iterations)
             return
         linker.used = set()
         with many_objects():
@@ -172,7 +172,7 @@ class NativeParts:
                 group.run.check(self.memory)
         if together and len(groups) == 1 and groups[0].run is not None:
             whole = self._loops[calls.start] = _WholeLoop(numbers[0], groups[0].run, linker.used)
-            yield _as_part(whole, iterations)
+            yield _as_bound_run(whole, iterations)
             return
         by_python = [numbers[call] for group in groups if group.run is None for call in group.calls]
         firsts = [numbers[group.calls[0]] for group in groups]
@@ -187,5 +187,5 @@ class NativeParts:
             yield some, firsts, made
 
 
-def _as_part(whole: _WholeLoop, iterations: range) -> BoundRun:
+def _as_bound_run(whole: _WholeLoop, iterations: range) -> BoundRun:
     return ONCE, [whole.first], [[partial(whole.run, iterations.start, iterations.stop)]]

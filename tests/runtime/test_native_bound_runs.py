@@ -10,7 +10,7 @@ import pytest
 
 from nnet3 import cn
 from nnet3.engine.driver import ComputationCache
-from nnet3.engine.runtime import native_parts
+from nnet3.engine.runtime import native_bound_runs
 from tests.families.minibatches import minibatch, recurrence
 from tests.native.native_code import needs_native_code
 
@@ -20,13 +20,13 @@ pytestmark = needs_native_code
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Calls whose operations are asked for."""
     calls: list[object] = []
-    ask: Callable[[Any], Any] = native_parts.operations_of
+    ask: Callable[[Any], Any] = native_bound_runs.operations_of
 
     def noting(call: Any) -> Any:
         calls.append(call)
         return ask(call)
 
-    monkeypatch.setattr(native_parts, "operations_of", noting)
+    monkeypatch.setattr(native_bound_runs, "operations_of", noting)
     return calls
 
 

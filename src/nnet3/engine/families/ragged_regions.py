@@ -21,16 +21,16 @@ def names_of_operands(command: Command) -> list[str]:
     """Returns the name of the field of each operand."""
     return [
         field.name
-        for field in command.form.operand_fields
+        for field in command.schema.operand_fields
         for _ in (getattr(command, field.name) if field.several else (None,))
     ]
 
 
 @dataclass(frozen=True, eq=False)
-class Slots:
-    """The sub-matrices of a ragged program, as arrays (slots,).
+class Regions:
+    """The regions of a ragged program: its sub-matrices, as arrays (regions,).
 
-    With count[i] existing rows among the first i of all indexes, slot s begins at row start[s] + count[begin[s]] -
+    With count[i] existing rows among the first i of all indexes, region s begins at row start[s] + count[begin[s]] -
     count[origin[s]] of its matrix and has rows[s] + count[last[s]] - count[first[s]] rows; where `whole` is set it is
     all rows of its matrix.
     """
@@ -47,11 +47,11 @@ class Slots:
     columns: np.ndarray
 
 
-ROWS_OF_SLOTS = ("start", "rows", "begin", "origin", "first", "last")
+ROWS_OF_REGIONS = ("start", "rows", "begin", "origin", "first", "last")
 
 
-class DeclaredSlots:
-    """Declares slots."""
+class DeclaredRegions:
+    """Declares regions."""
 
     def __init__(self, computation: NnetComputation) -> None:
         self._computation = computation
@@ -61,7 +61,7 @@ class DeclaredSlots:
         self.plain(0, -1)
 
     def plain(self, number: int, start: int) -> int:
-        """Returns the slot of a sub-matrix with its first row at index `start`, -1 for a sub-matrix without samples."""
+        """Returns the region of a sub-matrix with its first row at index `start`, -1 for one without samples."""
         block = self._computation.submatrices[number]
         if start < 0:
             return self._add(number, block.row_offset, block.num_rows, 0, 0, 0, 0)
@@ -87,8 +87,8 @@ class DeclaredSlots:
             self.blocks.append(block)
         return found
 
-    def slots(self) -> Slots:
-        return Slots(*np.array(self.rows, dtype=np.int64).T.copy())
+    def regions(self) -> Regions:
+        return Regions(*np.array(self.rows, dtype=np.int64).T.copy())
 
 
 class SideRows(NamedTuple):
@@ -128,30 +128,30 @@ class SideTable:
     `own`: the start of the operand with a row for each entry, -1 without samples.
     """
 
-    kind: str
+    list_name: str
     number: int
     own: int
     count: int
-    other: int | Mapping[int, int]  # of a multi table by slot
+    other: int | Mapping[int, int]  # of a multi table by region
 
 
 @dataclass(frozen=True, eq=False)
 class RaggedLoop:
-    """A Repeat. Operand j of body command c is `operands[c][j]`: a slot, or -1 - i for that of column i of `slots`.
+    """A Repeat. Operand j of body command c is `operands[c][j]`: a region, or -1 - i for that of column i of `regions`.
 
-    `slots` (iterations, columns): the slot in each iteration.
+    `regions` (iterations, columns): the region in each iteration.
     """
 
     repeat: cmd.Repeat
     body: tuple[Command, ...]
     operands: tuple[tuple[int, ...], ...]
-    slots: np.ndarray
+    regions: np.ndarray
     first_number: int = 0  # of the sub-matrices of the columns
     alike: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # see `_columns_alike`
 
     def commands_of(self, iteration: int) -> Iterator[Command]:
-        """Yields the commands of one iteration, with slots."""
-        now = self.slots[iteration].tolist()
+        """Yields the commands of one iteration, with regions."""
+        now = self.regions[iteration].tolist()
         for command, operands in zip(self.body, self.operands, strict=True):
             moved = with_operands(command, [now[-1 - s] if s < 0 else s for s in operands])
             yield with_references_moved(moved, self.repeat, iteration)
@@ -168,9 +168,9 @@ def loop_of(repeat: cmd.Repeat, iterations: Sequence[Sequence[Command]]) -> Ragg
         return None
     for each in chain.from_iterable(zip(*of_iterations, strict=True) for of_iterations in alike):
         first = each[0]
-        if first.form.table_fields or any(type(command) is not type(first) for command in each):
+        if first.schema.table_fields or any(type(command) is not type(first) for command in each):
             return None
-        operands = np.array([command.form.operands(command) for command in each], dtype=np.int64)
+        operands = np.array([command.schema.operands(command) for command in each], dtype=np.int64)
         refs = []
         for column in operands.T:
             if (column == column[0]).all():
@@ -182,5 +182,5 @@ def loop_of(repeat: cmd.Repeat, iterations: Sequence[Sequence[Command]]) -> Ragg
             refs.append(-1 - number)
         body.append(first)
         of_body.append(tuple(refs))
-    slots = np.stack(arrays, axis=1) if arrays else np.zeros((repeat.iterations, 0), np.int64)
-    return RaggedLoop(replace(repeat, length=len(body)), tuple(body), tuple(of_body), slots)
+    regions = np.stack(arrays, axis=1) if arrays else np.zeros((repeat.iterations, 0), np.int64)
+    return RaggedLoop(replace(repeat, length=len(body)), tuple(body), tuple(of_body), regions)

@@ -13,7 +13,7 @@ import torch
 from nnet3 import cn
 from nnet3.engine.driver import ComputationCache
 from nnet3.engine.ir.computation import NnetComputation, RowNumbers
-from nnet3.engine.runtime import Plan, plan, plan_of, row_plans
+from nnet3.engine.runtime import Plan, plan, plan_of, ragged_plans
 from nnet3.engine.runtime.link import LinkedComputation
 from nnet3.engine.runtime.linker import Linker
 from nnet3.engine.runtime.planning import unplaced_plan
@@ -52,15 +52,15 @@ def test_plans_are_those_made_for_each_alone(kind: str, lag: int) -> None:
             *(alone.segments[0].accepts, alone.outside, alone.kernels),
         )
         np.testing.assert_array_equal(found.loops[:, 2:], alone.loops[:, 2:])
-        np.testing.assert_array_equal(found.places[:, :3], alone.places[:, :3])
+        np.testing.assert_array_equal(found.spans[:, :3], alone.spans[:, :3])
         if not program.index_tables:
-            assert (found.kinds, found.segments) == (alone.kinds, alone.segments)
-            np.testing.assert_array_equal(found.call_kind, alone.call_kind)
+            assert (found.opcodes, found.segments) == (alone.opcodes, alone.segments)
+            np.testing.assert_array_equal(found.call_opcode, alone.call_opcode)
         assert len(found.uneven) == len(alone.uneven)
         for one, other in zip(found.uneven, alone.uneven, strict=True):
             np.testing.assert_array_equal(one, other)
         made = unplaced_plan(program, "float64")
-        begin, matrices = found.places[:, 3], np.flatnonzero(made.blocks[:, 0])
+        begin, matrices = found.spans[:, 3], np.flatnonzero(made.blocks[:, 0])
         end, meet = begin + made.num_bytes[matrices], made.meet()[np.ix_(matrices, matrices)]
         apart = (end[:, None] <= begin) | (end <= begin[:, None])
         assert (apart | ~meet | np.eye(len(begin), dtype=bool)).all()
@@ -151,14 +151,14 @@ def test_memory_that_did_not_grow_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_iterations_of_other_lengths_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     first: list[list[int]] = []
-    of_rows = row_plans._UnplacedPlanOfRows.plan
+    of_rows = ragged_plans._UnplacedPlanOfRows.plan
 
-    def as_first(self: row_plans._UnplacedPlanOfRows, rows: RowNumbers) -> Plan:
+    def as_first(self: ragged_plans._UnplacedPlanOfRows, rows: RowNumbers) -> Plan:
         first.append(list(rows.num_iterations))
         return of_rows(self, replace(rows, num_iterations=first[0]))
 
     programs = programs_of(network("plain"), FEW)
-    monkeypatch.setattr(row_plans._UnplacedPlanOfRows, "plan", as_first)
+    monkeypatch.setattr(ragged_plans._UnplacedPlanOfRows, "plan", as_first)
     with pytest.raises(ProofError):
         [plan_of(program, "float64", prove=True) for program in programs]
 

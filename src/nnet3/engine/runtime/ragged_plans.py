@@ -1,4 +1,4 @@
-"""RowPlans: the plans of programs with equal commands on unequal rows, as programs for several sets of lengths.
+"""RaggedPlans: the plans of programs with equal commands on unequal rows, as programs for several sets of lengths.
 
 One program is planned with parameters in the place of row numbers. The resulting plan is affine in the parameters, and
 holds for all programs: each plan follows by arithmetic. Blocks have the size of the largest matrices seen so far, so
@@ -19,10 +19,10 @@ from nnet3.engine.runtime.planning import unplaced_plan_by
 from nnet3.engine.runtime.row_planner import RowPlanner, parameters_of
 from nnet3.engine.runtime.unplaced_plan import UnplacedPlan
 
-_STEPS = 16  # to which sizes are rounded up between a power of two and the next
+_SIZES_PER_DOUBLING = 16  # to which sizes are rounded up between a power of two and the next
 
 
-class RowPlans:
+class RaggedPlans:
     """The plans in one dtype of programs with different row numbers. Threads take turns."""
 
     def __init__(self, dtype: str) -> None:
@@ -54,7 +54,7 @@ class _UnplacedPlanOfRows:
         """Raises NotAffineError."""
         planner = RowPlanner(computation, dtype)
         made = unplaced_plan_by(planner)
-        self._plan, self._block_of_view, self._parts = made.plan, made.block_of_view, planner.parts
+        self._plan, self._block_of_view, self._selections = made.plan, made.block_of_view, planner.selections
         number_of_table = {id(table): number for number, table in computation.iterations.items()}
         self._uneven = [number_of_table[id(table)] for table in self._plan.uneven]
         ports = [port.num_rows for each in self._plan.segments for port in (*each.accepts, *each.provides)]
@@ -73,7 +73,7 @@ class _UnplacedPlanOfRows:
         plan = plan.changed(
             views=views.reshape(plan.views.shape),
             loops=loops,
-            indexes=tuple([part.of(rows.index_tables[table]) for table, part in self._parts]),
+            indexes=tuple([selection.of(rows.index_tables[table]) for table, selection in self._selections]),
             precomputed=tuple(rows.precomputed),
             uneven=tuple([rows.iterations[number] for number in self._uneven]),
             segments=plan.segments_with_rows(iter(ports.tolist())),
@@ -86,6 +86,6 @@ class _UnplacedPlanOfRows:
 
 
 def _rounded_up(sizes: np.ndarray) -> np.ndarray:
-    """Returns the next larger sizes; there are `_STEPS` sizes from a power of two to the next."""
-    step = np.maximum(1, 2 ** np.floor(np.log2(np.maximum(sizes, 1))).astype(np.int64) // _STEPS)
+    """Returns the next larger sizes; there are `_SIZES_PER_DOUBLING` sizes from a power of two to the next."""
+    step = np.maximum(1, 2 ** np.floor(np.log2(np.maximum(sizes, 1))).astype(np.int64) // _SIZES_PER_DOUBLING)
     return -(-sizes // step) * step
