@@ -48,10 +48,12 @@ class _Words:
 
     def pattern(self, command: Command, blocks: tuple[tuple[int, int, int], ...]) -> int:
         """Returns the number of a command's pattern. `blocks`: matrix, column and columns of each operand."""
-        kind: Any = type(command)
-        fields = _fields_of(kind)
+        command_class: Any = type(command)
+        fields = _fields_of(command_class)
         lengths = [len(getattr(command, name)) for name in fields.several]
-        number = self._known.setdefault((kind, blocks, fields.constants(command), *lengths), len(self.patterns))
+        number = self._known.setdefault(
+            (command_class, blocks, fields.constants(command), *lengths), len(self.patterns)
+        )
         if number == len(self.patterns):
             self.patterns.append(CommandPattern(command, blocks, fields.numbers))
         return number
@@ -126,12 +128,12 @@ class _Fields(NamedTuple):
 
 
 @cache
-def _fields_of(kind: Any) -> _Fields:
-    layout: Schema = kind.layout
-    others = {each.name for each in (*layout.table_fields, *layout.reference_fields) if each.name != layout.kernel}
-    numbers = tuple(name for name in layout.names if name in others)
-    constants = attributes([name for name in layout.names if name not in {*others, *layout.operand_names}])
-    return _Fields(numbers, constants, tuple(each.name for each in layout.fields if each.several))
+def _fields_of(command_class: Any) -> _Fields:
+    schema: Schema = command_class.schema
+    others = {each.name for each in (*schema.table_fields, *schema.reference_fields) if each.name != schema.kernel}
+    numbers = tuple(name for name in schema.names if name in others)
+    constants = attributes([name for name in schema.names if name not in {*others, *schema.operand_names}])
+    return _Fields(numbers, constants, tuple(each.name for each in schema.fields if each.several))
 
 
 class ProgramFamily:

@@ -7,7 +7,7 @@ evaluated as by any machine, on `Recorded` elements; the rest call the noted tem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -129,8 +129,8 @@ class Tape(ProgramMachine):
         return memory, drawn
 
     def _evaluate(self, command: Command) -> None:
-        kind: Any = type(command)
-        fields, operands = _fields_of(kind), command.schema.operands(command)
+        command_class: Any = type(command)
+        fields, operands = _fields_of(command_class), command.schema.operands(command)
         addresses = [self._addresses.get(number) or self._address_of(number) for number in operands]
         matrices = [address.matrix for address in addresses]
         if fields.ends:
@@ -142,13 +142,14 @@ class Tape(ProgramMachine):
         memo = getattr(command, fields.memo) if fields.memo else -1
         memo_rows = -1 if memo < 0 else self._memos[memo][1] if memo in self._memos else -2
         if has_group and self._begun.issuperset(matrices):
-            same = () if is_apart else tuple([operands.index(each) for each in operands])
+            is_new = is_apart or len(set(operands)) == len(operands)  # each of them
+            same = () if is_new else tuple([operands.index(each) for each in operands])
             kernel = self._kernels[getattr(command, fields.kernel)] if fields.kernel else _NO_KERNEL
             all_sizes = [address.all_sizes for address in addresses]
-            key = kind, fields.of_node(command), kernel.own, memo_rows, same, *all_sizes
+            key = command_class, fields.of_node(command), kernel.own, memo_rows, same, *all_sizes
             call: _Call | None = self._notes.calls.get(key)
             if call is None:
-                call = self._notes.calls[key] = self._new_kind(command, kernel, addresses, memo_rows, same)
+                call = self._notes.calls[key] = self._new_group(command, kernel, addresses, memo_rows, same)
         else:
             counts = tuple([address.rows for address in addresses])
             own = self._notes.own_of(self._note(partial(command.evaluate, self), operands, counts))
@@ -164,37 +165,26 @@ class Tape(ProgramMachine):
             for submatrix in self._spoiled(command):
                 self._do(partial(self._spoil, submatrix), submatrix)
 
-    def _new_kind(
-        self,
-        command: Command,
-        kernel: NotedKernel,
-        addresses: Sequence[_Address],
-        memo_rows: int,
-        same: tuple[int, ...],
+    def _new_group(
+        self, command: Command, kernel: NotedKernel, addresses: Sequence[_Address], memo_rows: int, same: Sequence[int]
     ) -> _Call:
-        """Returns how a command is called of which none that is alike was called before."""
+        """Returns how a command is called, if none that is alike was called; noted if none of its group was."""
+        notes = self._notes
         command_class: Any = type(command)
         operands, counts = command.schema.operands(command), (*[address.rows for address in addresses], memo_rows)
-        rows = AnyRows(counts, ()) if kernel.alike < 0 else self._notes.any_rows(counts)
+        rows = AnyRows(counts, ()) if kernel.alike < 0 else notes.any_rows(counts)
         values = _fields_of(command_class).values(command)
-        kind = command_class, values, rows.noted, tuple([each.sizes for each in addresses]), same
-        return self._new_call(self._own_of(command, operands, kernel, group, rows.noted), rows)
-
-    def _own_of(
-        self, command: Command, operands: Sequence[int], kernel: NotedKernel, group: Hashable, rows: Sequence[int]
-    ) -> OwnTemplate:
-        """Returns the template of a command, noted if none of its group was."""
-        notes = self._notes
+        group = command_class, values, rows.noted, tuple([each.sizes for each in addresses]), same
         node = getattr(command, "node", "")
         own = notes.own.get((group, kernel.own, node))
         if own is None:
             general = group, kernel.alike, kernel.own if kernel.alike < 0 else -1
             template = notes.templates.get(general)
             if template is None:
-                template = self._note(partial(command.evaluate, self), operands, rows, kernel.name)
+                template = self._note(partial(command.evaluate, self), operands, rows.noted, kernel.name)
                 notes.templates[general] = template
             own = notes.own[group, kernel.own, node] = notes.own_of(template, kernel.name, node)
-        return own
+        return self._new_call(own, rows)
 
     def _do(self, evaluate: Callable[[], None], *operands: int) -> None:
         """Note the operations of `evaluate` on sub-matrices, and call the template once."""
