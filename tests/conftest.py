@@ -99,6 +99,7 @@ def pytest_collection_finish() -> None:
     """No collection of garbage looks again at what stays."""
     let_loggers_propagate(logging.Logger.manager.loggerDict)
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)  # a few times as rarely as Python does
     gc.enable()
 
 

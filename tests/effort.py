@@ -28,6 +28,11 @@ def draws(number: int) -> int:
     return -(-number // 3) if EFFORT == 1 else number * EFFORT
 
 
+def third(number: int) -> int:
+    """Returns `number`, and by day a third of it."""
+    return -(-number // 3) if EFFORT == 1 else number
+
+
 def at_night(*cases: C) -> tuple[C, ...]:
     """Returns cases of a matrix that differ little from those of every day, or none of them if the effort is 1."""
     return cases if EFFORT > 1 else ()

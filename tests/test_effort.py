@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests import effort
-from tests.effort import _beyond_each_value, draws
+from tests.effort import _beyond_each_value, draws, third
 
 
 class _Case:
@@ -37,3 +37,9 @@ def test_cases_of_one_parameter_are_kept() -> None:
 def test_by_day_a_third_is_drawn(by: int, expected: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(effort, "EFFORT", by)
     assert [draws(number) for number in (1, 3, 4, 25)] == expected
+
+
+@pytest.mark.parametrize(("by", "expected"), [(1, [1, 1, 2, 9]), (4, [1, 3, 4, 25])])
+def test_by_day_a_third_is_tried(by: int, expected: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(effort, "EFFORT", by)
+    assert [third(number) for number in (1, 3, 4, 25)] == expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import wave
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +29,40 @@ def samples_of(case: Path) -> bytes:
         return sound.readframes(sound.getnframes())
 
 
-def said(model: Model, case: Path, mode: dict[str, Any], speaker: SpkModel | None = None) -> list[Any]:
+class Heard:
+    """A case's model, speaker model and recording, which is searched once for all modes that hear it as a whole."""
+
+    def __init__(self, case: Path):
+        self.case, self.model = case, Model(case / "model")
+        self.speaker = SpkModel(case / "spk") if (case / "spk").exists() else None
+
+    def recognizer(self) -> KaldiRecognizer:
+        rate = json.loads((self.case / "meta.json").read_text())["rate"]
+        return KaldiRecognizer(self.model, rate, *filter(None, [self.speaker]))
+
+    @cached_property
+    def whole(self) -> KaldiRecognizer | None:
+        """A recognizer at the end of the recording, before it has told its last result; None if that is a pause."""
+        recognizer = self.recognizer()
+        if recognizer.AcceptWaveform(samples_of(self.case)):
+            return None
+        assert recognizer._segment is not None
+        assert recognizer._stream is not None
+        recognizer._segment.accept(recognizer._stream.finish())
+        return recognizer
+
+
+def said(heard: Heard, mode: dict[str, Any]) -> list[Any]:
     """Returns our answers in a mode, in the form of `answers.json`."""
-    rate = json.loads((case / "meta.json").read_text())["rate"]
-    recognizer = KaldiRecognizer(model, rate) if speaker is None else KaldiRecognizer(model, rate, speaker)
+    whole = None if "step" in mode else heard.whole
+    recognizer = whole or heard.recognizer()
     recognizer.SetWords(mode.get("words", False))
     recognizer.SetMaxAlternatives(mode.get("alternatives", 0))
     recognizer.SetNLSML(mode.get("nlsml", False))
     read = str if mode.get("nlsml") else json.loads
-    contents = samples_of(case)
+    if whole is not None:
+        return [read(whole._told(whole._found()))]  # what FinalResult gives, which ends the stream
+    contents = samples_of(heard.case)
     step = 2 * mode.get("step", len(contents))
     answers: list[Any] = []
     before = None

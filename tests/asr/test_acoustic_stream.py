@@ -23,6 +23,7 @@ from nnet3.errors import ExecutionError
 from nnet3.options import OnlineCmvnOptions
 from tests.asr.slow_ivectors import SlowCmvn
 from tests.asr.small_model import FEATURES, SILENCE, acoustic_model, random_cmvn_stats, write_folder
+from tests.effort import draws
 from tests.seeds import RANDOM
 
 RATE, PIECE = 8000, 1600
@@ -106,7 +107,7 @@ def _affine(component: Component, values: np.ndarray) -> np.ndarray:
     return linear @ values + bias
 
 
-@settings(max_examples=12)
+@settings(max_examples=draws(12))
 @given(st.lists(st.integers(0, 6000), min_size=1, max_size=3), st.booleans(), st.booleans())
 def test_rows_are_those_of_the_ivectors_of_their_chunks(
     front: FrontModel, calls: list[int], weighted: bool, normalized: bool

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from nnet3.asr import Model
-from tests.asr.golden_vosk import check_mode, modes_of, said
+from tests.asr.golden_vosk import Heard, check_mode, modes_of, said
 from tests.rescoring_data import needs_rescoring, rescoring_cases
 
 CASES = rescoring_cases("vosk")
@@ -21,10 +20,10 @@ def test_there_are_cases() -> None:
 
 
 @pytest.fixture(scope="module")
-def models() -> dict[Path, Model]:
-    return {case: Model(case / "model") for case in CASES}
+def heard() -> dict[Path, Heard]:
+    return {case: Heard(case) for case in CASES}
 
 
 @pytest.mark.parametrize(("case", "mode"), MODES, ids=[f"{case.name}-{mode['name']}" for case, mode in MODES])
-def test_as_the_wheel(models: dict[Path, Model], case: Path, mode: dict[str, Any]) -> None:
-    check_mode(case, mode, said(models[case], case, mode))
+def test_as_the_wheel(heard: dict[Path, Heard], case: Path, mode: dict[str, Any]) -> None:
+    check_mode(case, mode, said(heard[case], mode))

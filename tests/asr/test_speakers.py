@@ -18,7 +18,7 @@ from nnet3.errors import ArgumentError, ConfigError, ExecutionError, ModelFormat
 from nnet3.speech.asr.speakers import NORMALISATION, SpeakerStream, speech_frames
 from nnet3.speech.features.features import FeatureStream
 from nnet3.speech.features.sliding_cmvn import normalised_by_window
-from tests.asr.golden_vosk import check_mode, modes_of, said, samples_of
+from tests.asr.golden_vosk import Heard, check_mode, modes_of, said, samples_of
 from tests.asr.small_recognizer import RATE, audio, write_recognizer
 from tests.asr.small_speakers import FEATURES, write_speaker_model
 from tests.rescoring_data import needs_rescoring, rescoring_cases
@@ -33,9 +33,14 @@ def test_there_are_cases() -> None:
     assert len(CASES) >= 4
 
 
+@pytest.fixture(scope="module")
+def heard() -> dict[Path, Heard]:
+    return {case: Heard(case) for case in CASES}
+
+
 @pytest.mark.parametrize(("case", "mode"), MODES, ids=[f"{case.name}-{mode['name']}" for case, mode in MODES])
-def test_vectors_of_the_wheel(case: Path, mode: dict[str, Any]) -> None:
-    check_mode(case, mode, said(Model(case / "model"), case, mode, SpkModel(case / "spk")))
+def test_vectors_of_the_wheel(heard: dict[Path, Heard], case: Path, mode: dict[str, Any]) -> None:
+    check_mode(case, mode, said(heard[case], mode))
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
@@ -121,7 +126,7 @@ def test_results_have_vectors(model: Model, folder: Path) -> None:
     speaker = SpkModel(folder)
     recognizer = KaldiRecognizer(model, RATE)
     recognizer.SetSpkModel(speaker)
-    sound = audio(4.0)
+    sound = audio(3.0)
     found = []
     for part in np.split(sound, range(RATE // 5, len(sound), RATE // 5)):
         if recognizer.AcceptWaveform(part):

@@ -14,6 +14,7 @@ from nnet3.asr import EndpointerMode, KaldiRecognizer, Model, SpokenText
 from nnet3.errors import ArgumentError
 from nnet3.speech.asr.vosk_json import TextAlternative, TimedWord, nlsml, nothing_heard
 from tests.asr.small_recognizer import PIECE, RATE, audio, write_recognizer
+from tests.effort import at_night
 
 AUDIO = audio(3.0)
 SHORT = AUDIO[: 6 * PIECE]
@@ -118,7 +119,7 @@ def test_alternatives_below_0(model: Model) -> None:
     assert recognizer.FinalResult() == '<?xml version="1.0"?>\n<result grammar="default">\n</result>\n'
 
 
-@pytest.mark.parametrize("rate", [RATE + 0.5, float(RATE), np.float32(RATE), np.int64(RATE)])
+@pytest.mark.parametrize("rate", [RATE + 0.5, np.float32(RATE), *at_night(float(RATE), np.int64(RATE))])
 def test_rates_with_a_point(model: Model, rate: float) -> None:
     """The audio is heard at the whole rate; times count at the given rate."""
     recognizer, whole = KaldiRecognizer(model, rate), KaldiRecognizer(model, RATE)

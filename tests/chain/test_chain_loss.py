@@ -14,7 +14,7 @@ from nnet3.chain import ChainOptions, Denominator, Supervision, chain_loss, chai
 from nnet3.errors import ArgumentError, GradientError, ModelFormatError, TrainingError
 from nnet3.training.chain.supervision import concatenate
 from tests.chain.chain_data import random_acceptor, random_cyclic_acceptor, random_graph
-from tests.effort import at_night
+from tests.effort import EFFORT, at_night
 
 FRAMES, SEQUENCES, PDFS = 4, 3, 5
 DENOMINATOR = Denominator(random_graph(3), 0.1)
@@ -38,13 +38,13 @@ def test_gradients_are_those_of_finite_differences(seed: int) -> None:
     def loss(y: Tensor) -> Tensor:
         return chain_loss(y, SUPERVISION, DENOMINATOR, l2_regularize=0.3)
 
-    assert torch.autograd.gradcheck(loss, (_output(seed).requires_grad_(),))
+    assert torch.autograd.gradcheck(loss, (_output(seed).requires_grad_(),), fast_mode=EFFORT == 1)
     y = _output(seed)
 
     def with_xent(z: Tensor) -> Tensor:
         return chain_loss(y, SUPERVISION, DENOMINATOR, xent_output=z, xent_regularize=0.2, reduction="sum")
 
-    assert torch.autograd.gradcheck(with_xent, (_output(seed + 1).requires_grad_(),))
+    assert torch.autograd.gradcheck(with_xent, (_output(seed + 1).requires_grad_(),), fast_mode=EFFORT == 1)
 
 
 def test_both_layouts_are_the_same() -> None:
@@ -119,7 +119,7 @@ def test_outputs_beyond_range_have_a_loss_and_its_gradient() -> None:
     def loss(y: Tensor) -> Tensor:
         return chain_loss(y, SUPERVISION, DENOMINATOR, out_of_range_regularize=0.3)
 
-    assert torch.autograd.gradcheck(loss, (y,))
+    assert torch.autograd.gradcheck(loss, (y,), fast_mode=EFFORT == 1)
     first, second = (torch.autograd.grad(loss(y), y)[0] for _ in range(2))
     assert torch.equal(first, second), "nothing is drawn"
 
@@ -213,7 +213,9 @@ def test_lengths_come_from_the_supervisions() -> None:
     loss = chain_loss(y, _supervisions(False), DENOMINATOR)
     assert loss == chain_loss(y, _supervisions(False), DENOMINATOR, lengths=LENGTHS)
     two = y[:2].detach().requires_grad_()
-    assert torch.autograd.gradcheck(lambda y: chain_loss(y, _supervisions(False)[:2], DENOMINATOR), (two,))
+    assert torch.autograd.gradcheck(
+        lambda y: chain_loss(y, _supervisions(False)[:2], DENOMINATOR), (two,), fast_mode=EFFORT == 1
+    )
     equal = chain_loss(y[:1, :3], _supervisions(False)[:1], DENOMINATOR)
     assert equal == chain_loss(y[:1, :3], _supervisions(False)[0], DENOMINATOR)
 

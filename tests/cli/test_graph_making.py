@@ -20,6 +20,7 @@ from nnet3.speech.search.beam_search import BeamSearch, BestPath
 from nnet3.speech.search.grammar_graph import read_grammar
 from nnet3.speech.search.search_graph import SearchGraph
 from tests.cli.run_command import Cli
+from tests.effort import third
 from tests.road_case import RoadCase, needs_road, road_cases, run_good
 from tests.seeds import RANDOM
 
@@ -97,7 +98,7 @@ def test_graphs_are_kaldis(cli: Cli, folder: Path) -> None:
             assert float(found[key]) == pytest.approx(float(cost), rel=1e-4)
 
     columns = np.append(-1, _model(folder).pdf(np.arange(1, _model(folder).num_transition_ids + 1)))
-    for _ in range(20):
+    for _ in range(third(20)):
         scores = (3 * RANDOM.normal(size=(int(RANDOM.integers(10, 40)), columns.max() + 1))).astype(np.float32)
         mine, kaldis = (_best_path(SearchGraph(fst, columns), scores) for fst in (ours, theirs))
         assert mine.cost == pytest.approx(kaldis.cost, rel=1e-4, abs=1e-2)

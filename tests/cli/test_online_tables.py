@@ -11,6 +11,7 @@ import pytest
 
 from nnet3.base.kaldi_io.lattice import open_lattice_table
 from nnet3.speech.lattices.lattice_path import LatticePath, best_paths
+from tests.effort import at_night
 from tests.road_case import run_line
 from tests.shared_data import SHARED
 
@@ -80,7 +81,7 @@ def test_growing_lattices_have_the_same_best_paths(name: str, tmp_path: Path, mo
     monkeypatch.chdir(ONLINE / name)
     command = Path("decode.cmd").read_text().splitlines()[0].replace("latgen-faster", "latgen-incremental")
     expected = _best(ONLINE / name / "lat.1.ark")
-    for delay in (60, 10):
+    for delay in (*at_night(60), 10):
         more = f" --determinize-max-delay={delay} --determinize-min-chunk-size={delay // 3} final.mdl"
         ran = run_line(command.replace(" final.mdl", more).replace("ark:lat.", f"ark:{tmp_path}/lat."))
         assert ran.status == 0, ran.err

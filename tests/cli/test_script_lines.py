@@ -165,6 +165,7 @@ def test_train_dnn_py_and_train_raw_dnn_py(shell: Shell) -> None:
     assert load_nnet("final_trained.raw").input_dims == model.nnet.input_dims
 
 
+@nightly
 @needs_road
 def test_chain_train_py(shell: Shell) -> None:
     shutil.copytree(GOLDEN / "chain" / "mono", "mono")

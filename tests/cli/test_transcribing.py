@@ -24,7 +24,7 @@ from tests.cli.run_command import Cli
 from tests.effort import at_night
 from tests.patience import PATIENCE
 
-AUDIO = audio(2.0)
+AUDIO = audio(1.5)
 
 
 def wav_bytes(samples: np.ndarray, width: int = 2, rate: int = RATE) -> bytes:
@@ -60,7 +60,7 @@ def test_formats(cli: Cli, folder: Path) -> None:
     words = " ".join(texts).split()
     outcome = cli.good("transcribe", "model", "a.wav")
     assert outcome.out == "".join(text + "\n" for text in texts)
-    assert "1 recordings transcribed, 0 left out; 2.0 s of audio in " in outcome.err
+    assert "1 recordings transcribed, 0 left out; 1.5 s of audio in " in outcome.err
     document = json.loads(cli.good("transcribe", "--json", "model", "a.wav").out)
     assert [result["text"] for result in document["results"]] == texts
     ctm = [line.split() for line in cli.good("transcribe", "--ctm", "model", "a.wav").out.splitlines()]
@@ -117,13 +117,13 @@ def test_tasks(cli: Cli, folder: Path) -> None:
     (folder / "long.wav").write_bytes(wav_bytes(np.tile(AUDIO, 2)))
     (folder / "short.wav").write_bytes(wav_bytes(AUDIO[: len(AUDIO) // 3]))
     (folder / "wav.scp").write_text("x short.wav\nmissing none.wav\ny a.wav\nz cat short.wav |\n")
-    names = ["long.wav", "a.wav", "nothing.wav", "scp:wav.scp", *["short.wav"] * 6]
+    names = ["long.wav", "a.wav", "nothing.wav", "scp:wav.scp", *["short.wav"] * 2]
     alone, side_by_side = (cli.good("transcribe", *more, "model", *names) for more in ((), ("--tasks=3",)))
     assert side_by_side.out == alone.out
-    assert len(alone.out.splitlines()) == 11
+    assert len(alone.out.splitlines()) == 7
     warnings = [sorted(line for line in each.err.splitlines() if "warning" in line) for each in (alone, side_by_side)]
     assert warnings[0] == warnings[1] != []
-    assert "11 recordings transcribed, 2 left out" in side_by_side.err
+    assert "7 recordings transcribed, 2 left out" in side_by_side.err
 
 
 def test_segments(cli: Cli, folder: Path) -> None:
@@ -276,7 +276,7 @@ def test_a_warning_begins_with_the_key(cli: Cli, folder: Path) -> None:
 def test_pcm_of_commands_in_a_table(cli: Cli, folder: Path) -> None:
     """It may begin with any bytes, also with those of Kaldi's binary data, or with a zero."""
     for begin in ([0, 66], [0, 1], [7, 0]):
-        samples = AUDIO.copy()
+        samples = AUDIO[: len(AUDIO) // 2].copy()
         samples[:1] = np.frombuffer(bytes(begin), "<i2")
         (folder / "a.pcm").write_bytes(samples.astype("<i2").tobytes())
         (folder / "pcm.scp").write_text("file a.pcm\npipe cat a.pcm |\n")

@@ -20,7 +20,7 @@ from nnet3.base.native.fastest import Fastest
 from nnet3.engine.runtime import native_runs
 from nnet3.errors import NetworkError
 from tests.cn.random_graphs import networks
-from tests.effort import at_night, draws
+from tests.effort import at_night, draws, nightly
 from tests.native.native_code import needs_native_code
 
 pytestmark = [
@@ -181,6 +181,7 @@ def random_recurrence(seed: int) -> Callable[[int], cn.Node]:
     return make
 
 
+@nightly
 @pytest.mark.usefixtures("_panels")
 @pytest.mark.parametrize("seed", range(draws(4)))
 def test_random_recurrences(seed: int) -> None:
@@ -254,7 +255,7 @@ def test_whatever_is_done_to_a_network(make: Callable[[int], cn.Node], monkeypat
         check()
 
     check()
-    for frames in (31, 57, 12, 3, 30, 57):  # new lengths and known ones
+    for frames in (31, 57, *at_night(12, 3, 30), 57):  # new lengths and known ones
         check(frames=frames)
         check(3, frames)
     on_both(lambda each: each.set_parameters({name: 0.5 * value for name, value in each.parameters().items()}))

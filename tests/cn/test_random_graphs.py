@@ -19,7 +19,7 @@ from nnet3.engine.ir.computation import NnetComputation
 from nnet3.errors import NetworkError
 from tests.cn.random_graphs import networks
 from tests.cn.reference import columns, compare
-from tests.effort import EFFORT, draws
+from tests.effort import EFFORT, draws, nightly
 from tests.families.networks import same_program
 
 # Delays of samples that are no sequences have their defaults.
@@ -123,6 +123,7 @@ def test_long_sequences_equal_autograd(made, lengths) -> None:
     compare(network, values(network, lengths, are_sequences))
 
 
+@nightly
 def test_most_networks_are_continued() -> None:
     """A recurrent network with a delay, in batches of three sequences."""
     x = cn.input("x", 3)
@@ -134,6 +135,7 @@ def test_most_networks_are_continued() -> None:
     assert (cache.counts.compiled, cache.counts.continued) == (1, 4)
 
 
+@nightly
 def test_random_networks_are_various() -> None:
     absent = {"dropout", "classification_error", "mean", "inv_std_dev", "per_dim_mean_var_norm", "component", "relu"}
     absent |= {"class_cross_entropy", "where", "row_step", "transpose", "layer_norm", "reduce_rows", *FUNCTIONS}

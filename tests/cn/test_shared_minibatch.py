@@ -19,6 +19,7 @@ from nnet3.cn.sparse import SparseColumns
 from nnet3.errors import TrainingError
 from nnet3.training.runs.process_group import ProcessGroup
 from tests.cn.small_networks import bag_classifier, few_elements
+from tests.effort import at_night
 from tests.runs.thread_group import in_threads
 from tests.seeds import RANDOM
 from tests.torchrun import torchrun, train_twice
@@ -75,7 +76,8 @@ def trained(
 
 @pytest.mark.parametrize("make", [frames, sentences])
 @pytest.mark.parametrize(
-    "options", [{}, {"momentum": 0.5, "max_param_change": 0.05, "clip_norm": 0.7}, {"natural_gradient": True}]
+    "options",
+    [*at_night({}), {"momentum": 0.5, "max_param_change": 0.05, "clip_norm": 0.7}, {"natural_gradient": True}],
 )
 def test_processes_do_what_one_does(make: Any, options: dict[str, Any]) -> None:
     net, batches = make()

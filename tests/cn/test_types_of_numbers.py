@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 import nnet3
 from nnet3 import cn
-from tests.effort import EFFORT
+from tests.effort import draws
 from tests.seeds import RANDOM
 
 X = {"x": np.array([[1.0, -1.0, 2.0], [0.5, 3.0, 0.1]])}
@@ -51,7 +51,7 @@ STEPS = {
 }
 
 
-@settings(max_examples=12 * EFFORT, deadline=None)
+@settings(max_examples=draws(12), deadline=None)
 @given(st.sampled_from((None, SINGLE, DOUBLE)), st.lists(st.sampled_from(sorted(STEPS)), max_size=6))
 def test_sequences_of_steps(dtype, steps) -> None:
     """Whatever came before, the numbers are those of a network made of the type at once."""

@@ -20,6 +20,7 @@ from nnet3.errors import ComponentError
 from nnet3.model.components import inference_affine
 from tests.components.finite_differences import strided
 from tests.components.index_harness import ROW_SETS, index_case, table
+from tests.effort import at_night
 from tests.native.native_code import needs_native_code
 
 SIMPLE = [
@@ -69,7 +70,7 @@ def test_products_are_those_of_the_component_and_rows_do_not_mix(kind: str, conf
 
 
 @pytest.mark.parametrize("offsets", ["0", "-1,0", "-3,0,3", "2,-1,0"])
-@pytest.mark.parametrize("at_once", [1, 5, 512])
+@pytest.mark.parametrize("at_once", [*at_night(1), 5, 512])
 @pytest.mark.parametrize("rows", ROW_SETS.values(), ids=ROW_SETS)
 def test_times_are_summed_on_all_kinds_of_rows(
     rows: np.ndarray, at_once: int, offsets: str, monkeypatch: pytest.MonkeyPatch

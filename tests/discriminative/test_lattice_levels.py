@@ -12,9 +12,10 @@ from nnet3.training.discriminative.lattice_levels import LatticeLevels, sum_latt
 from nnet3.training.discriminative.supervision import acceptor, concatenated
 from tests.discriminative.slow_criteria import paths_of
 from tests.discriminative.small_supervision import random_supervision
+from tests.effort import draws
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=draws(40), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.booleans())
 def test_sums_are_those_of_all_paths(seed: int, sequences: int, with_epsilons: bool) -> None:
     rng = np.random.default_rng(seed)

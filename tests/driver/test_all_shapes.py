@@ -87,8 +87,8 @@ def check_ragged(nnet: nnet3.Nnet, seed: int) -> None:
 
 def test_random_networks() -> None:
     layers = ALL_LAYERS, LAYERS
-    counts = [check_shapes(random_network(seed, layers=layers[seed % 2]).nnet(), seed) for seed in range(4 * EFFORT)]
-    assert sum(each.continued > 0 for each in counts) > len(counts) / 2
+    counts = [check_shapes(random_network(seed, layers=layers[seed % 2]).nnet(), seed) for seed in range(draws(4))]
+    assert sum(each.continued > 0 for each in counts) >= len(counts) / 2
 
 
 @needs_shared
@@ -104,7 +104,7 @@ def test_golden_networks() -> None:
 def test_published_networks() -> None:
     """Their programs; they are too large to be run here for 64 sequences."""
     cases = golden_cases("xconfig")
-    for case in random.Random(shifted(0)).sample(cases, min(2 * EFFORT, len(cases))):
+    for case in random.Random(shifted(0)).sample(cases, min(draws(2), len(cases))):
         nnet = nnet3.Nnet.from_xconfig((case / "network.xconfig").read_text())
         margin = max(nnet.left_context, nnet.right_context)
         assert check_shapes(nnet, 0, MOST_PERIODS, margin, run=False).continued > 0, case
@@ -123,7 +123,7 @@ def deep_recursion() -> Iterator[None]:
 def test_values_are_those_of_the_slow_network(lengths: tuple[int, ...]) -> None:
     """Of requests that are continued, and of those that are restricted to several lengths."""
     made = 0
-    for seed in range(3 * EFFORT):
+    for seed in range(draws(4)):
         found, nnet = random_network(seed + 100 * len(lengths)), random_network(seed + 100 * len(lengths)).nnet()
         nnet.to(dtype=torch.float64)
         cache, longest = nnet3.ComputationCache(), [40] * len(lengths)

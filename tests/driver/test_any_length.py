@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import nnet3
 from nnet3.engine.ir.computation import NnetComputation
-from tests.effort import EFFORT, draws
+from tests.effort import EFFORT, draws, nightly
 from tests.families.networks import TDNN, compiled, same_program_or_results
 from tests.random_lengths import RandomLengths
 from tests.random_networks import random_network
@@ -60,6 +60,7 @@ def test_random_networks_at_random_lengths() -> None:
         check_any_length(random_network(seed, layers=layers).nnet(), seed)
 
 
+@nightly
 def test_random_requests_at_random_lengths() -> None:
     """Some of them have families."""
     nnet = nnet3.Nnet.from_config(TDNN, seed=1)

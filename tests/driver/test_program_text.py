@@ -16,7 +16,7 @@ from nnet3.errors import NetworkError
 from tests.cn.random_graphs import random_graph
 from tests.cn.random_loops import random_loop_graph
 from tests.driver.ragged_requests import ragged_request
-from tests.effort import EFFORT
+from tests.effort import EFFORT, draws, nightly
 from tests.families.networks import BLSTM, POOLING, TDNN, request_for, results_of
 from tests.ir.program_text import read_again
 from tests.random_networks import ALL_LAYERS, computable_request, random_network
@@ -30,6 +30,7 @@ def check_runs_alike(nnet: nnet3.Nnet, request: nnet3.ComputationRequest, progra
     assert all(torch.equal(one, other) for one, other in pairs)
 
 
+@nightly
 @pytest.mark.parametrize("seed", range(5 * EFFORT))
 def test_random_networks(seed: int) -> None:
     network = random_network(seed, layers=ALL_LAYERS)
@@ -48,7 +49,7 @@ class ReadingCache(ComputationCache):
 
 @pytest.mark.filterwarnings("ignore:.*whose columns are samples that have nothing to do with each other")
 @pytest.mark.parametrize("make", [random_graph, random_loop_graph])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(draws(8)))
 def test_random_computational_networks(make: type, seed: int) -> None:
     criterion, last, inputs = make(Random(shifted(seed)))
     try:

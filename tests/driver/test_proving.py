@@ -95,7 +95,7 @@ def test_a_wrong_pass_is_noticed_by_compiling_in_python(config: str, monkeypatch
     monkeypatch.setattr(pipeline, "PIPELINE", (*PIPELINE, Pass("careless", lose_an_operation)))
     nnet = nnet3.Nnet.from_config(config, seed=1)
     options = CompileOptions(check=False)
-    for frames in (20, 200):
+    for frames in (20, 90):
         for compile in (nnet3.compile, nnet3.ComputationCache().compile):
             with pytest.raises(ProofError, match="after pass 'careless'"):
                 compile(nnet, request_for(nnet, frames), options)

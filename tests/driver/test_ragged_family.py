@@ -17,7 +17,7 @@ from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.runtime import plan_of
 from nnet3.errors import RequestError
 from tests.driver.ragged_requests import LENGTHS, compare, ragged_request
-from tests.effort import EFFORT, at_night, draws
+from tests.effort import EFFORT, at_night, draws, nightly
 from tests.families.networks import BLSTM, POOLING, TDNN
 from tests.random_networks import random_network
 from tests.seeds import shifted
@@ -40,6 +40,7 @@ def check_random(seed: int, layers: Sequence[str]) -> int:
     return cache.counts.restricted
 
 
+@nightly
 def test_random_networks() -> None:
     many = ("affine", "tdnn", "product", "dim_range", "shared"), ("rnn", "lstm", "statistics")
     assert sum(check_random(seed, many[seed % 2]) for seed in range(3 * EFFORT)) > 0
@@ -108,7 +109,7 @@ def test_sets_of_known_lengths_are_planned_by_arithmetic(
     """
     monkeypatch.setenv(PROVE, "forms")  # proofs look at all commands
     nnet, cache = nnet3.Nnet.from_config(config, seed=1), nnet3.ComputationCache()
-    sets = [[17, 30, 9], [9, 30, 9], [17, 30, 30], [17, 17, 30], [9, 17, 30]]
+    sets = [[17, 30, 9], [9, 30, 9], [17, 30, 30], *at_night([17, 17, 30], [9, 17, 30])]
     for number, lengths in enumerate(sets):
         request = ragged_request(nnet, lengths, margin=6, train=train)
         program = cache.compile(nnet, request)

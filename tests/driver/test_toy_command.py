@@ -29,6 +29,7 @@ from nnet3.engine.runtime.calls import opcode
 from nnet3.engine.runtime.rules import rule
 from nnet3.errors import ExportError
 from tests.driver.ragged_requests import ragged_request
+from tests.effort import at_night
 from tests.families.networks import request_for, results_of
 from tests.own_commands import forgotten_after
 
@@ -147,7 +148,7 @@ def test_a_family_prints_it(toy: type[Any]) -> None:
 def test_sets_of_lengths(toy: type[Any]) -> None:
     """A command whose operands are of one time has its programs; others are refused, and compiled for the lengths."""
     nnet, cache = network(), nnet3.ComputationCache()
-    sets = (60, 55, 30, 30, 7, 1), (59, 58, 31, 20, 8, 2), (57, 41, 40, 12, 5, 3)
+    sets = ((60, 55, 30, 30, 7, 1), *at_night((59, 58, 31, 20, 8, 2)), (57, 41, 40, 12, 5, 3))
     for lengths in sets:
         request = ragged_request(nnet, lengths, train=True)
         check(nnet, request, cache.compile(nnet, request), toy)

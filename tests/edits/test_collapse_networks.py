@@ -13,7 +13,7 @@ from nnet3 import Nnet
 from nnet3.model.edits.collapse import collapse_model, prepare_for_test
 from nnet3.model.nnet.load import load_nnet
 from nnet3.options import CollapseOptions
-from tests.effort import EFFORT
+from tests.effort import EFFORT, draws
 from tests.nnet.run_network import frames, relative_error, run_network, simple_output
 from tests.nnet.short_network import add_statistics, short_network
 from tests.shared_data import golden_cases
@@ -52,7 +52,7 @@ def _chains(draw: st.DrawFn) -> str:
 
 
 @given(lines=_chains(), options=st.builds(CollapseOptions))
-@settings(max_examples=25)
+@settings(max_examples=draws(25))
 def test_random_chains_keep_their_output(lines: str, options: CollapseOptions) -> None:
     nnet = short_network(lines)
     nnet.set_test_mode(True)

@@ -12,6 +12,7 @@ from nnet3.base.kaldi_io.general import dense
 from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error, TableError
 from nnet3.examples import EXAMPLES, Example, ExampleReader, NnetIo, example_writer, read_example
 from nnet3.kaldi_io import CompressedMatrix, Reader, SparseMatrix, compress
+from tests.effort import draws
 from tests.shared_data import golden_cases
 from tests.train.example_data import examples, frame_example, grid, written
 
@@ -103,7 +104,7 @@ def test_damage_in_text(old: str, new: str, message: str) -> None:
     assert message in str(error.value)
 
 
-@settings(max_examples=300)
+@settings(max_examples=draws(300))
 @given(st.data())
 def test_damaged_bytes_are_read_or_refused(data: st.DataObject) -> None:
     contents = bytearray(written(frame_example(np.random.default_rng(data.draw(st.integers(0, 9))))))

@@ -12,6 +12,7 @@ from nnet3.errors import ExportError
 from nnet3.export.blocks import Blocks, Rectangle
 from nnet3.export.extent import extent
 from nnet3.export.graph import GraphBuilder
+from tests.effort import draws
 from tests.export.onnx_run import feature_input, run_graph
 
 ROWS, COLUMNS = 7, 5
@@ -22,7 +23,7 @@ _ranges = [
 places = st.builds(lambda rows, columns: Rectangle(*rows, *columns), *_ranges)
 
 
-@settings(max_examples=40)
+@settings(max_examples=draws(40))
 @given(st.lists(st.tuples(places, st.booleans()), max_size=6), places)
 def test_a_read_gives_what_was_written_last(writes: list[tuple[Rectangle, bool]], wanted: Rectangle) -> None:
     graph = GraphBuilder()

@@ -19,6 +19,7 @@ from nnet3.export.graph import GraphBuilder, OnnxValue
 from nnet3.export.program import FixedProgram
 from nnet3.export.translate import translate
 from nnet3.model.nnet import Nnet
+from tests.effort import draws
 from tests.export.onnx_run import feature_input, run_graph
 
 ROWS, COLUMNS = 9, 3
@@ -64,7 +65,7 @@ class _Program:
             np.testing.assert_allclose(rows, computer.get_output("output").numpy(), rtol=1e-6, atol=1e-6)
 
 
-@settings(max_examples=15)
+@settings(max_examples=draws(15))
 @given(_tables, _tables)
 def test_rows_by_number(copied: list[int], added: list[int]) -> None:
     program = _Program()
@@ -76,7 +77,7 @@ def test_rows_by_number(copied: list[int], added: list[int]) -> None:
     )
 
 
-@settings(max_examples=15)
+@settings(max_examples=draws(15))
 @given(_sources, _sources)
 def test_rows_of_several_blocks(copied: list[tuple[int, int]], added: list[tuple[int, int]]) -> None:
     program = _Program()

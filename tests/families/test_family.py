@@ -11,7 +11,7 @@ import nnet3
 from nnet3.engine.driver.family_store import precompute_of
 from nnet3.engine.driver.task import compile_task
 from nnet3.engine.families.family import ProgramFamily
-from tests.effort import at_night
+from tests.effort import at_night, nightly
 from tests.families.networks import BLSTM, POOLING, TDNN, compiled, request_for, same_program
 from tests.shared_data import GOLDEN, needs_shared
 
@@ -49,6 +49,7 @@ def test_outputs_at_every_third_frame() -> None:
     check_members(nnet3.Nnet.from_config(BLSTM, seed=1), (20, 33), step=3, margin=6, train=True)
 
 
+@nightly
 @needs_shared
 @pytest.mark.parametrize("name", ["tdnn_lstm", *at_night("tdnnf_small", "blstm")])
 def test_members_of_published_networks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

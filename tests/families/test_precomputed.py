@@ -11,6 +11,7 @@ from nnet3.engine.families.family import ProgramFamily, ShapeFamily
 from nnet3.engine.families.precomputed import Entry
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.program_tables import KernelRows
+from tests.effort import at_night
 from tests.families.networks import compiled, request_for, same_program
 
 #: Lines of a component of 6 columns, and whether its arrays go on.
@@ -59,7 +60,7 @@ def test_entries_are_those_of_the_compiled_programs(line: str) -> None:
         return request_for(nnet, frames, sequences, train=True)
 
     family = ShapeFamily([[compiled(nnet, request(f, n)) for f in (20, 21)] for n in (4, 5)])
-    for frames, sequences in ((80, 9), (33, 4), (150, 6)):
+    for frames, sequences in ((80, 9), (33, 4), *at_night((150, 6))):
         wanted = request(frames, sequences)
         make, made = precompute_of(wanted.task(nnet)), []
 

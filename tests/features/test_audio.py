@@ -12,6 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from nnet3.errors import ArgumentError
 from nnet3.speech.features.audio import PcmReader, Resampler
+from tests.effort import draws
 from tests.seeds import RANDOM
 
 
@@ -40,7 +41,7 @@ def test_outputs_are_those_of_the_formula(a: int, b: int, band: int) -> None:
     np.testing.assert_allclose(outputs, slow_outputs(samples, a, b, band), rtol=1e-5, atol=1e-3)
 
 
-@settings(max_examples=15)
+@settings(max_examples=draws(15))
 @given(
     st.sampled_from([(8000, 16000), (48000, 16000), (22050, 16000), (16000, 11025), (16001, 16000)]),
     st.lists(st.integers(0, 700), max_size=6),

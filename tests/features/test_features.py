@@ -14,12 +14,13 @@ from nnet3.options import FbankOptions, MfccOptions, OnlineCmvnOptions, SpliceOp
 from nnet3.speech.features.features import OnlineCmvn, SplicedTransform, _computer
 from tests.asr.slow_ivectors import SlowCmvn, spliced
 from tests.asr.small_model import FEATURES, random_cmvn_stats, random_features
+from tests.effort import draws
 from tests.seeds import RANDOM
 
 cuts = st.lists(st.integers(0, 60), min_size=1, max_size=6)
 
 
-@settings(max_examples=15)
+@settings(max_examples=draws(15))
 @given(
     st.sampled_from([8000, 16000, 11025]),
     st.booleans(),
@@ -87,7 +88,7 @@ def test_a_rate_that_the_file_refuses_is_an_error() -> None:
         FeatureStream(MfccOptions(allow_downsample=False), 48000)
 
 
-@settings(max_examples=25)
+@settings(max_examples=draws(25))
 @given(
     cuts,
     st.booleans(),
@@ -148,7 +149,7 @@ def test_columns_to_skip_must_be_there() -> None:
         OnlineCmvn(OnlineCmvnOptions(skip_dims=(1, 6)), random_cmvn_stats(RANDOM))
 
 
-@settings(max_examples=15)
+@settings(max_examples=draws(15))
 @given(cuts, st.integers(0, 4), st.integers(0, 4), st.booleans())
 def test_frames_are_spliced_when_those_behind_them_are_there(
     pieces: list[int], left: int, right: int, affine: bool

@@ -18,6 +18,7 @@ from nnet3.speech.features.ivector_stats import (
 )
 from tests.asr import slow_ivectors
 from tests.asr.small_model import random_ivector_model
+from tests.effort import draws
 from tests.seeds import RANDOM
 
 
@@ -31,7 +32,7 @@ def test_posteriors_of_the_worked_example() -> None:
     np.testing.assert_allclose(got, expected, atol=5e-8)
 
 
-@settings(max_examples=30)
+@settings(max_examples=draws(30))
 @given(st.integers(1, 8), st.sampled_from([0.0, 0.01, 0.025, 0.1, 0.3]), st.floats(1e-4, 2), st.booleans())
 def test_posteriors_are_those_of_each_frame(gselect: int, min_post: float, weight: float, negative: bool) -> None:
     options = IvectorOptions(num_gselect=gselect, min_post=min_post)
@@ -95,7 +96,7 @@ def test_scaled_statistics_are_those_of_scaled_frames(max_count: float, factor: 
     assert scaled.count == pytest.approx(direct.count)
 
 
-@settings(max_examples=30)
+@settings(max_examples=draws(30))
 @given(st.integers(1, 40), st.floats(1, 1e5))
 def test_conjugate_gradients_come_near_the_solution(size: int, condition: float) -> None:
     vectors = np.linalg.qr(RANDOM.normal(size=(size, size)))[0]

@@ -14,6 +14,7 @@ from nnet3.options import IvectorOptions, OnlineCmvnOptions, SpliceOptions
 from nnet3.speech.features.ivector_files import from_packed
 from tests.asr.slow_ivectors import SlowIvectors
 from tests.asr.small_model import FEATURES, IVECTOR, random_features, random_ivector_model
+from tests.effort import draws
 from tests.seeds import RANDOM
 
 # Short windows, so that few frames see all cases.
@@ -30,7 +31,7 @@ OPTIONS = st.sampled_from(
 NEAR = {"rtol": 2e-3, "atol": 2e-3}  # of values of up to 30: by conjugate gradients from another start
 
 
-@settings(max_examples=12)
+@settings(max_examples=draws(12))
 @given(OPTIONS, CMVNS, st.integers(1, 80), st.booleans())
 def test_ivectors_of_an_utterance_are_those_of_the_slow_version(
     options: IvectorOptions, cmvn: OnlineCmvnOptions, frames: int, affine: bool
@@ -54,7 +55,7 @@ def test_an_utterance_without_frames_has_no_ivectors() -> None:
     assert speaker.statistics.count == 0
 
 
-@settings(max_examples=12)
+@settings(max_examples=draws(12))
 @given(OPTIONS, st.lists(st.tuples(st.integers(0, 30), st.booleans(), st.integers(0, 10)), min_size=1, max_size=6))
 def test_the_newest_ivector_is_that_of_all_frames_asked_for(
     options: IvectorOptions, steps: list[tuple[int, bool, int]]
@@ -86,7 +87,7 @@ def test_the_greedy_extractor_takes_all_frames_in() -> None:
     assert np.array_equal(ivectors, np.tile(ivectors[0], (4, 1)))
 
 
-@settings(max_examples=12)
+@settings(max_examples=draws(12))
 @given(
     OPTIONS,
     st.booleans(),
@@ -137,7 +138,7 @@ def test_a_frame_needs_a_weight_where_frames_have_weights() -> None:
     assert np.array_equal(stream.at(12), before)  # that frame was taken in before
 
 
-@settings(max_examples=6)
+@settings(max_examples=draws(6))
 @given(st.lists(st.integers(1, 40), min_size=2, max_size=4), st.sampled_from([1000.0, 25.0]), OPTIONS)
 def test_a_speakers_state_goes_on_in_the_next_utterance(
     utterances: list[int], remembered: float, options: IvectorOptions

@@ -10,6 +10,7 @@ from nnet3.asr import SilenceWeighting
 from nnet3.errors import ArgumentError
 from nnet3.speech.features.silence import NEWEST_ROWS
 from tests.asr.small_model import SILENCE, chain_transition_model
+from tests.effort import draws
 
 MODEL = chain_transition_model()
 
@@ -69,7 +70,7 @@ steps = st.tuples(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=draws(40))
 @given(
     *(st.sampled_from([1, 3]), st.sampled_from([0, 300]), st.lists(steps, max_size=40), st.booleans()),
     *(st.sampled_from([0.001, 0.0, 0.5]), st.sampled_from([-1.0, 1.0, 2.9, 4.0])),

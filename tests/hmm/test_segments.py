@@ -13,6 +13,7 @@ from nnet3.kaldi_io import open_int_vector_table, open_pair_table
 from nnet3.model.hmm.segments import hmm_state_visits, phone_segments
 from nnet3.model.hmm.transition_model import TransitionModel
 from nnet3.model.nnet import load_transition_model
+from tests.effort import draws
 from tests.hmm.topologies import one_state_phones, transition_models, walk
 from tests.shared_data import golden_cases, needs_shared
 
@@ -34,7 +35,7 @@ def test_phones_and_their_lengths_are_those_of_kaldi() -> None:
                 np.testing.assert_array_equal(found, pairs)
 
 
-@settings(max_examples=25)
+@settings(max_examples=draws(25))
 @given(transition_models(), st.integers(0, 10**6), st.booleans())
 def test_walks_are_cut_where_a_phone_ends(model: TransitionModel, seed: int, loops_follow: bool) -> None:
     ids, lengths, visits = walk(model, random.Random(seed), loops_follow)

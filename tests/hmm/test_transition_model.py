@@ -16,6 +16,7 @@ from nnet3.model.hmm.transition_model import TransitionModel, estimate_transitio
 from nnet3.model.nnet import load_transition_model
 from nnet3.options import TransitionOptions
 from tests.call_count import count_calls
+from tests.effort import draws
 from tests.hmm.topologies import transition_models
 from tests.nnet.file_checks import assert_every_cut_is_found, change, to_bytes
 from tests.nnet.model_texts import CHAIN_TRANSITIONS_TEXT, TRANSITIONS_TEXT
@@ -112,7 +113,7 @@ def test_a_chain_topology_by_hand() -> None:
 
 
 @given(transition_models())
-@settings(max_examples=60)
+@settings(max_examples=draws(60))
 def test_any_model_survives_both_forms(model: TransitionModel) -> None:
     binary, text = _bytes(model), _bytes(model, binary=False)
     for contents in (binary, text):

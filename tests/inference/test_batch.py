@@ -24,7 +24,7 @@ from nnet3.inference.long_utterances import is_the_same_padded
 from nnet3.kaldi_io import open_matrix_table
 from tests.cli.run_command import CONFIG, IVECTOR_CONFIG
 from tests.device import DEVICE
-from tests.effort import EFFORT
+from tests.effort import EFFORT, nightly, third
 from tests.patience import PATIENCE
 from tests.random_networks import random_network
 from tests.seeds import shifted
@@ -100,7 +100,7 @@ def test_batches_give_what_single_utterances_give(monkeypatch: pytest.MonkeyPatc
     for name_of_bound in ("MINIBATCH_FRAMES", "CACHED_FRAMES"):
         monkeypatch.setattr(batch_module, name_of_bound, rng.choice([10, 200, 4000]))
     monkeypatch.setattr(running_module, "PIECE_BYTES", rng.choice([5000, 2**30]))
-    utterances = _utterances(rng, 25, rng.choice([15, 80]))
+    utterances = _utterances(rng, third(25), rng.choice([15, 80]))
     context = {"extra_left_context": rng.randint(0, 3), "extra_right_context_final": rng.randint(-1, 2)}
     cases: list[dict[str, Any]] = [{}, {"frames_per_chunk": rng.choice([6, 20]), **context}]
     for case in cases:
@@ -227,6 +227,7 @@ def test_options_that_are_refused(arguments: dict[str, Any], message: str) -> No
         BatchComputer(Nnet.from_config(CONFIG), 128)  # type: ignore[arg-type]
 
 
+@nightly
 @pytest.mark.parametrize("seed", range(2 * EFFORT))
 def test_random_networks_do_not_notice_what_shares_their_minibatch(seed: int) -> None:
     """Also those that cannot be computed for some lengths: then these are left out, and the others go on."""

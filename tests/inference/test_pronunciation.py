@@ -14,6 +14,7 @@ import nnet3
 from nnet3 import TransitionModel
 from nnet3.errors import ArgumentError, ExecutionError
 from nnet3.inference import pronunciation
+from tests.effort import draws
 from tests.hmm.topologies import one_state_phones, transition_models
 
 
@@ -23,7 +24,7 @@ def _posterior(row: Tensor, phone: int, model: TransitionModel) -> float:
     return sum(math.exp(row[pdf]) for pdf in pdfs) / total
 
 
-@settings(max_examples=25)
+@settings(max_examples=draws(25))
 @given(transition_models(), st.integers(0, 10**6))
 def test_scores_are_those_of_the_formula(model: TransitionModel, seed: int) -> None:
     rng = random.Random(seed)

@@ -17,7 +17,7 @@ from nnet3.decode import Stream
 from nnet3.engine.driver import default_cache
 from nnet3.errors import ExecutionError, NetworkError, NumericalError
 from nnet3.model.nnet.acoustic_model import AcousticModel
-from tests.effort import draws
+from tests.effort import at_night, draws
 from tests.inference.slow_stream import SlowStream
 from tests.inference.stream_networks import CONFIGS, make_features, make_ivector, make_ivectors, make_streams, network
 from tests.seeds import RANDOM
@@ -105,7 +105,7 @@ def test_a_vector_of_the_caller_may_change_afterwards() -> None:
     assert torch.equal(torch.cat([*rows, stream.finish()]), expected)
 
 
-@pytest.mark.parametrize("name", ["lstm", "blocks", "ivector", "convolution"])
+@pytest.mark.parametrize("name", ["lstm", "ivector", *at_night("blocks", "convolution")])
 def test_sixteen_interleaved_streams_are_sixteen_single_ones(name: str) -> None:
     streams, alone = make_streams(name, num_streams=16), make_streams(name)
     ivector = make_ivector(streams)

@@ -9,6 +9,7 @@ from nnet3.engine.ir.analysis import Analysis, analyse, forget_analysis
 from nnet3.engine.ir.commands import AccessMode, AllocMatrix, DeallocMatrix, MatrixAdd, MatrixCopy, SetConst
 from nnet3.engine.ir.computation import NnetComputation
 from tests.call_count import count_calls
+from tests.effort import draws
 from tests.ir.programs import recurrence, training_step
 from tests.ir.random_programs import programs
 
@@ -150,7 +151,7 @@ def _variable_of_each_element(analysis: Analysis, matrix: int) -> np.ndarray:
     return variable
 
 
-@settings(max_examples=30)
+@settings(max_examples=draws(30))
 @given(programs())
 def test_events_agree_with_a_look_at_every_element(computation: NnetComputation) -> None:
     for matrix in range(1, len(computation.matrices)):

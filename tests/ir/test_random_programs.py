@@ -11,11 +11,12 @@ from nnet3.engine.ir.checker import check_computation
 from nnet3.engine.ir.commands import PropagateAgain, Repeat
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.passes.pipeline import PIPELINE
+from tests.effort import draws
 from tests.ir.programs import command_types, run
 from tests.ir.random_programs import ProgramWriter, programs
 
 
-@settings(max_examples=60)
+@settings(max_examples=draws(60))
 @given(programs())
 def test_random_programs_are_valid(computation: NnetComputation) -> None:
     check_computation(computation)

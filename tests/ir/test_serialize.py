@@ -20,6 +20,7 @@ from nnet3.engine.ir.program_tables import MatrixInfo
 from nnet3.engine.ir.serialize import VERSION, from_data, to_data
 from nnet3.errors import ModelFormatError
 from tests.call_count import count_calls
+from tests.effort import draws
 from tests.ir.programs import index_table, multi_table, range_table, recurrence, training_step
 from tests.ir.random_programs import programs
 
@@ -67,7 +68,7 @@ def test_there_and_back(make: Callable[[], NnetComputation]) -> None:
     assert str(there_and_back(make())) == str(make())
 
 
-@settings(max_examples=30)
+@settings(max_examples=draws(30))
 @given(programs())
 def test_random_programs_there_and_back(computation: NnetComputation) -> None:
     check_equal(there_and_back(computation), computation)

@@ -10,6 +10,7 @@ import pytest
 from nnet3.base.kaldi_io.fst_properties import known_properties
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Fst, save_fst
+from tests.effort import draws
 from tests.kaldi_io.random_fsts import random_fst, same
 
 
@@ -53,7 +54,7 @@ def test_impossible_fsts_are_refused(arguments: tuple, message: str) -> None:
         Fst.from_arcs(*arguments)
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", range(draws(300)))
 def test_properties_are_those_that_openfst_finds(seed: int, tmp_path: Path) -> None:
     kaldifst = pytest.importorskip("kaldifst")
     fst = random_fst(np.random.default_rng(1000 + seed))

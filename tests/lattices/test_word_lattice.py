@@ -15,12 +15,13 @@ from nnet3.speech.search.search_graph import SearchGraph
 from tests.asr.slow_search import best_of_words, paths_of, random_graph
 from tests.asr.toy_lattices import strings_of
 from tests.asr.toy_phones import chain_model
+from tests.effort import third
 from tests.seeds import RANDOM
 
 
 @pytest.mark.parametrize("beam", [1.0, 3.0, 100.0])
 def test_each_sequence_of_words_once(beam: float) -> None:
-    for _ in range(12):
+    for _ in range(third(12)):
         fst = random_graph(RANDOM)
         scores = (2 * RANDOM.normal(size=(4, 4))).astype(np.float32)
         search = BeamSearch(SearchGraph(fst), DecodingOptions(beam=1000, lattice_beam=1000))

@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from nnet3.engine.lowering.contributions import Contributions
 from nnet3.engine.lowering.locations import RowStorage
+from tests.effort import draws
 
 NUM_ROWS, NUM_COLS = 6, 4
 Cell = tuple[int, int]
@@ -69,7 +70,7 @@ def all_uncovered(case: Case) -> dict[Cell, bool]:
     return {(row, c): bool(uncovered[row, segment[c]]) for row in range(NUM_ROWS) for c in range(NUM_COLS)}
 
 
-@settings(max_examples=300)
+@settings(max_examples=draws(300))
 @given(st.integers(0, 2**32 - 1))
 def test_the_sum_is_right_when_one_does_as_it_says(seed: int) -> None:
     case = Case(np.random.default_rng(seed))
@@ -85,7 +86,7 @@ def test_the_sum_is_right_when_one_does_as_it_says(seed: int) -> None:
         assert abs(value - want[cell]) < 1e-12
 
 
-@settings(max_examples=300)
+@settings(max_examples=draws(300))
 @given(st.integers(0, 2**32 - 1))
 def test_who_is_first_overwrites(seed: int) -> None:
     case = Case(np.random.default_rng(seed))

@@ -11,7 +11,7 @@ from nnet3.engine.lowering import levels
 from nnet3.engine.lowering.graph import NO_ITEM
 from nnet3.engine.lowering.levels import NotInBlocks, _follow, _follow_in_pairs, levels_of
 from nnet3.engine.schedule import CycleError, exact_levels
-from tests.effort import EFFORT
+from tests.effort import draws
 
 
 def exact(needs: np.ndarray) -> np.ndarray:
@@ -51,13 +51,13 @@ def recurrences(draw: st.DrawFn) -> Recurrence:
     return Recurrence(looks, draw(st.integers(1, 400)))
 
 
-@settings(max_examples=50 * EFFORT)
+@settings(max_examples=draws(50))
 @given(recurrences())
 def test_levels_of_regular_recurrences_are_exact(recurrence: Recurrence) -> None:
     assert np.array_equal(levels_of(recurrence.needs, recurrence.groups), exact(recurrence.needs))
 
 
-@settings(max_examples=150)
+@settings(max_examples=draws(150))
 @given(recurrences(), st.data())
 def test_recurrences_with_holes(recurrence: Recurrence, data: st.DataObject) -> None:
     """Some items need nothing, as where an input begins or a gap in it ends."""
@@ -66,7 +66,7 @@ def test_recurrences_with_holes(recurrence: Recurrence, data: st.DataObject) -> 
     assert np.array_equal(levels_of(recurrence.needs, recurrence.groups), exact(recurrence.needs))
 
 
-@settings(max_examples=100)
+@settings(max_examples=draws(100))
 @given(st.integers(1, 60), st.integers(1, 4), st.integers(0, 2**32 - 1))
 def test_any_needs_without_circles(num_items: int, num_slots: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -101,7 +101,7 @@ def test_ten_thousand_time_steps_take_few_rounds(
     assert np.array_equal(found, exact(recurrence.needs))
 
 
-@settings(max_examples=60)
+@settings(max_examples=draws(60))
 @given(recurrences(), st.data())
 def test_a_circle_is_an_error(recurrence: Recurrence, data: st.DataObject) -> None:
     num_items = len(recurrence.needs)

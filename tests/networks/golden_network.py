@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 import nnet3
+from nnet3.engine.ir.computation import NnetComputation
 from tests.device import DEVICE
 
 
@@ -57,9 +58,13 @@ class Run:
 
 
 def run_case(folder: Path, nnet: nnet3.Nnet, nnet_to_update: nnet3.Nnet, options: nnet3.CompileOptions) -> Run:
+    """Forward and backward on the case's data, by a program compiled for it."""
+    return run_program(folder, nnet, nnet_to_update, nnet3.compile(nnet, read_request(folder), options))
+
+
+def run_program(folder: Path, nnet: nnet3.Nnet, nnet_to_update: nnet3.Nnet, computation: NnetComputation) -> Run:
     """Forward and backward on the case's data."""
     request = read_request(folder)
-    computation = nnet3.compile(nnet, request, options)
     computer = nnet3.NnetComputer(computation, nnet, nnet_to_update, device=DEVICE)
     with np.load(folder / "arrays.npz") as arrays:
         for io in request.inputs:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 import nnet3
+from nnet3.engine.ir.computation import NnetComputation
 from tests.device import DEVICE
 from tests.effort import EFFORT
-from tests.networks.golden_network import BOUNDS, check_gradient, check_run, check_update, run_case
+from tests.networks.golden_network import BOUNDS, check_gradient, check_run, check_update, read_request, run_program
 from tests.shared_data import golden_cases
 
 CASES = golden_cases("random") + golden_cases("recipe")
@@ -33,12 +35,18 @@ def _load(folder: Path, name: str = "model.raw") -> nnet3.Nnet:
     return nnet3.load(folder / name).to(device=DEVICE)
 
 
+@cache
+def _program(folder: Path, is_optimized: bool) -> NnetComputation:
+    """The program of a case, which both tests run."""
+    return nnet3.compile(_load(folder), read_request(folder), OPTIMIZED if is_optimized else PLAIN)
+
+
 @_in_all_ways
 def test_outputs_derivatives_and_gradients(folder: Path, options: nnet3.CompileOptions) -> None:
     nnet = _load(folder)
     bounds = BOUNDS[folder.parent.name]
     gradient = nnet.gradient_copy()
-    run = run_case(folder, nnet, gradient, options)
+    run = run_program(folder, nnet, gradient, _program(folder, options is OPTIMIZED))
     check_run(folder, run, bounds)
     check_gradient(gradient, _load(folder, "gradient.raw"), bounds)
 
@@ -48,6 +56,6 @@ def test_updates_are_those_of_kaldi(folder: Path, options: nnet3.CompileOptions)
     nnet = _load(folder)
     updated = nnet.copy()
     updated.set_learning_rate(0.1)
-    run_case(folder, nnet, updated, options)
+    run_program(folder, nnet, updated, _program(folder, options is OPTIMIZED))
     compared = check_update(nnet, updated, _load(folder, "updated.raw"), BOUNDS[folder.parent.name])
     assert compared == sum(len(component.parameters()) for component in nnet.components.values())

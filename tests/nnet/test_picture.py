@@ -11,7 +11,7 @@ import pytest
 from nnet3.base.drawing import Arc, Graph, to_svg
 from nnet3.model.nnet import Nnet, load_nnet
 from nnet3.model.nnet.picture import network_graph
-from tests.effort import EFFORT
+from tests.effort import EFFORT, at_night
 from tests.nnet.drawn_networks import RNN, TDNN
 from tests.shared_data import GOLDEN, golden_cases, needs_shared
 
@@ -157,7 +157,7 @@ def test_a_mask_does_not_look_at_its_input() -> None:
 
 
 @needs_shared
-@pytest.mark.parametrize("name", ["tdnnf", "tdnn_lstm", "blstm", "tdnn_opgru"])
+@pytest.mark.parametrize("name", ["tdnnf", *at_night("tdnn_lstm", "blstm", "tdnn_opgru")])
 def test_large_recipes_can_be_drawn(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(GOLDEN / "bench" / name)
     monkeypatch.setenv("PATH", os.devnull)

@@ -14,7 +14,7 @@ from nnet3.engine.driver.proving import PROVE
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.passes import pipeline
 from nnet3.engine.ir.passes.pipeline import PIPELINE, Pass
-from tests.effort import at_night
+from tests.effort import nightly
 from tools.plant.cases import Case, forget_plans
 from tools.plant.corpus import corpus
 from tools.plant.program_cases import OptimizedPrograms
@@ -42,6 +42,7 @@ def noting(one: Pass, changes: Counter[str]) -> Pass:
     return replace(one, function=function)
 
 
+@nightly
 def test_each_pass_changes_programs(cases: list[Case], monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of networks; but lowering writes few zeros that nobody reads."""
     changes = Counter[str]()
@@ -60,7 +61,8 @@ def test_names_of_cases_are_their_own(cases: list[Case]) -> None:
     assert max(Counter(case.name for case in cases).values()) == 1
 
 
-@pytest.mark.parametrize("name", ["LSTM, plain, lag 1", *at_night("feedforward, several lengths")])
+@nightly
+@pytest.mark.parametrize("name", ["LSTM, plain, lag 1", "feedforward, several lengths"])
 def test_programs_and_plans_are_made_of_others(cases: list[Case], name: str) -> None:
     """Continued from short ones, or restricted; then plans are had by arithmetic, and made anew when forgotten."""
     (case,) = (case for case in cases if case.name == name)

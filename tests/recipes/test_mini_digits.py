@@ -6,6 +6,7 @@ import fcntl
 import json
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,15 @@ from click.testing import CliRunner
 from nnet3.errors import Nnet3Error
 from nnet3.kaldi_io import write_atomically
 from nnet3.speech.language_models.arpa import parse_arpa
-from recipes.mini_digits import dictionary, speech
+from nnet3.training.runs import reports
+from recipes.mini_digits import dictionary, speech, training
 from recipes.mini_digits.__main__ import main
 from recipes.mini_digits.lines import Lines
 from recipes.mini_digits.recipe import MiniDigitsRun
 from recipes.mini_digits.settings import LanguageModel, Lattices, MiniDigits, Network
 from recipes.spoken_digits.recordings import read_recordings
-from tests.effort import nightly
+from tests.effort import EFFORT, nightly
+from tests.recipes.shallow import shallow
 from tests.recipes.synthetic_recordings import write_recordings
 
 pytest.importorskip("kaldi_native_fbank", reason="features of speech need kaldi-native-fbank")
@@ -31,7 +34,8 @@ TINY = MiniDigits(
     strings=(12, 2, 2), width=32, bottleneck=8, min_count=8, beams=(6.0, 2.0), lm_weights=(10,),
     word_penalties=(0.0, 1.0),
     flat=Network(1, "1:8", 0.004, 0.002, 1), chain=Network(1, "1:16", 0.004, 0.002, 1),
-    lattices=Lattices(epochs=1, minibatch="1:16"), numbers=LanguageModel((60, 2, 2), epochs=1),
+    lattices=Lattices(epochs=1, minibatch="1:16", beam=6.0, lattice_beam=1.0),
+    numbers=LanguageModel((60, 2, 2), epochs=1),
 )  # fmt: skip
 STAGES = (
     *("lang", "data", "lang_test", "flat_graphs", "flat_start", "ali", "tree", "egs", "chain"),
@@ -46,6 +50,19 @@ _OTHERS = (  # of kinds that come before
     *("ali_again", "egs_again", "chain_again", "decode_chain", "decode_chain_again", "decode_degs_model"),
     *("decode_numbers", "decode_numbers_rnnlm"),
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small_by_day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A network of fewer layers than the recipe's, strings of three digits and of few lengths, no curves of runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        if EFFORT == 1:
+            network = shallow(training.XCONFIG, tmp_path_factory.mktemp("network"), without="2345")
+            patch.setattr(training, "XCONFIG", network)
+            patch.setattr(speech, "MOST", speech.FEWEST)
+            patch.setattr(speech, "_STEP", 1.5)
+            patch.setattr(reports, "can_draw", lambda: False)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +96,9 @@ def test_all_stages_and_the_report(out: Path) -> None:
 
 
 def test_what_is_done_is_not_done_again_and_the_rest_goes_on(
-    out: Path, archive: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    out: Path, archive: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("recipes.mini_digits.report.write_report", lambda *_: None)
     copy = shutil.copytree(out, tmp_path / "out")
     heard = (out / "decode_chain" / "test" / "heard.txt").read_text()
     for name in ("lang_test", "decode_chain"):

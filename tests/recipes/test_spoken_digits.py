@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from recipes.spoken_digits import optimizers, words
 from recipes.spoken_digits.__main__ import main
 from recipes.spoken_digits.ctc import CtcTraining
 from recipes.spoken_digits.optimizers import Comparison, Curve
@@ -16,6 +18,7 @@ from recipes.spoken_digits.recipe import run_recipe
 from recipes.spoken_digits.settings import Settings
 from recipes.spoken_digits.words import Decisions, WordTraining
 from tests.effort import EFFORT
+from tests.recipes.shallow import shallow
 from tests.recipes.synthetic_recordings import write_recordings
 
 pytest.importorskip("kaldi_native_fbank", reason="features of speech need kaldi-native-fbank")
@@ -31,6 +34,17 @@ SMALL = Settings(
     ),
     ctc=CtcTraining(train_strings=12, test_strings=6, epochs=1, minibatch=4),
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _shallow_by_day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """By day the network has two of the five TDNN-F layers: shorter programs, which are compiled for each training."""
+    with pytest.MonkeyPatch.context() as patch:
+        if EFFORT == 1:
+            path = shallow(words.NETWORK, tmp_path_factory.mktemp("network"))
+            patch.setattr(words, "NETWORK", path)
+            patch.setattr(optimizers, "NETWORK", path)
+        yield
 
 
 @pytest.fixture(scope="module")

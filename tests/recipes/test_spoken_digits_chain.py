@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 import nnet3
+from recipes.spoken_digits import words
 from recipes.spoken_digits.ctc import CtcTraining, digit_error_rate
+from recipes.spoken_digits_chain import recipe, training
 from recipes.spoken_digits_chain.__main__ import main
 from recipes.spoken_digits_chain.decoding import best_path, write_decoding_graph
 from recipes.spoken_digits_chain.phones import NUM_PDFS, make_hmms, phones_of
@@ -19,6 +22,7 @@ from recipes.spoken_digits_chain.recipe import Settings, run_recipe
 from recipes.spoken_digits_chain.speech import uniform_alignment
 from recipes.spoken_digits_chain.training import ChainTraining
 from tests.effort import EFFORT
+from tests.recipes.shallow import shallow
 from tests.recipes.synthetic_recordings import write_recordings
 
 pytest.importorskip("kaldi_native_fbank", reason="features of speech need kaldi-native-fbank")
@@ -32,6 +36,17 @@ SMALL = Settings(
     CtcTraining(train_strings=40 if EFFORT > 1 else 16, test_strings=8, epochs=1, minibatch=4),
     valid_strings=6,
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _shallow_by_day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        if EFFORT == 1:
+            patch.setattr(words, "NETWORK", shallow(words.NETWORK, tmp_path_factory.mktemp("words")))
+            path = shallow(training.NETWORK, tmp_path_factory.mktemp("network"))
+            patch.setattr(training, "NETWORK", path)
+            patch.setattr(recipe, "NETWORK", path)
+        yield
 
 
 @pytest.fixture(scope="module")

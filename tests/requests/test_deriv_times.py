@@ -12,7 +12,7 @@ import nnet3
 from nnet3.engine.ir.commands import Backprop, Propagate
 from nnet3.engine.ir.repeats import unrolled
 from nnet3.errors import ArgumentError, RequestError
-from tests.effort import EFFORT, at_night
+from tests.effort import EFFORT, at_night, third
 from tests.masked_network import MaskedNetwork
 from tests.random_cases import Case, assert_equal, without_counters
 from tests.random_networks import LAYERS, RandomNetwork, random_network
@@ -59,12 +59,12 @@ def check(seed: int, layers: tuple[str, ...]) -> bool:
 
 @pytest.mark.parametrize("block", range(EFFORT))
 def test_equals_masked_rows(block: int) -> None:
-    assert sum(check(seed, tuple(LAYERS)) for seed in range(3000 + 6 * block, 3006 + 6 * block))
+    assert sum(check(seed, tuple(LAYERS)) for seed in range(3000 + 6 * block, 3000 + 6 * block + third(6)))
 
 
 @pytest.mark.parametrize("block", range(EFFORT))
 def test_recurrences_equal_masked_rows(block: int) -> None:
-    assert sum(check(seed, RECURRENT) for seed in range(4000 + 4 * block, 4004 + 4 * block))
+    assert sum(check(seed, RECURRENT) for seed in range(4000 + 4 * block, 4000 + 4 * block + third(4)))
 
 
 LSTM = """
@@ -132,7 +132,7 @@ def test_work_is_left_out() -> None:
 
 
 def test_everything_within_is_the_same_program() -> None:
-    for case in (recurrent_case(3, 2), *(Case(random_network(seed)) for seed in range(5000, 5010))):
+    for case in (recurrent_case(3, 2), *(Case(random_network(seed)) for seed in range(5000, 5000 + third(10)))):
         if case.request is not None:
             program = str(nnet3.compile(case.nnet, case.request))
             assert str(nnet3.compile(case.nnet, case.request, limited(OPTIMIZED, -1000, 1000))) == program
@@ -140,7 +140,7 @@ def test_everything_within_is_the_same_program() -> None:
 
 
 def test_nothing_within_has_no_derivatives() -> None:
-    for case in (recurrent_case(1, 2), *(Case(random_network(seed)) for seed in range(5000, 5010))):
+    for case in (recurrent_case(1, 2), *(Case(random_network(seed)) for seed in range(5000, 5000 + third(10)))):
         if case.request is None or not case.request.needs_backward:
             continue
         options = limited(OPTIMIZED, 1000, None)

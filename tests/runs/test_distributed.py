@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.effort import at_night, nightly
+from tests.effort import nightly
 from tests.runs.task import Task
 from tests.runs.thread_group import run_in_threads
 from tests.torchrun import torchrun
@@ -20,7 +20,8 @@ def _torchrun(task: Task, programs: Path, program: str = "nnet3") -> str:
     return torchrun(programs, program, "train-model", "--resume", task.settings)
 
 
-@pytest.mark.parametrize(("mode", "jobs"), [("averaging", 4), *at_night(("all-reduce", 0), ("averaging", 0))])
+@nightly
+@pytest.mark.parametrize(("mode", "jobs"), [("averaging", 4), ("all-reduce", 0), ("averaging", 0)])
 def test_a_process_that_dies_is_started_again_and_the_run_goes_on(
     task: Task, programs: Path, mode: str, jobs: int
 ) -> None:

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.effort import at_night, nightly
+from tests.effort import nightly
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize(("processes", "kills"), [(1, 2), *at_night((1, 3), (2, 1))])
+@nightly
+@pytest.mark.parametrize(("processes", "kills"), [(1, 3), (2, 1)])
 def test_kills_change_nothing(tmp_path: Path, programs: Path, processes: int, kills: int) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)}
     command = [programs / "python", "-m", "tools.kill_training", "--kills", str(kills), "--seed", "3"]

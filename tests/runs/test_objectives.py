@@ -190,6 +190,7 @@ def test_two_processes_train_as_one_on_the_joined_minibatch(chain: Task) -> None
     config = (chain.folder / "chain.config").read_text().replace("dropout-proportion=0.1", "dropout-proportion=0")
     (chain.folder / "chain.config").write_text(config.replace("self-repair-scale=0.05", "self-repair-scale=0"))
     chain.change(data__minibatch_size=10, objective__out_of_range_regularize=0, training__max_param_change=0.3)
+    chain.change(training__epochs=1)
     chain.run()
     (alone,) = nnet3.load_nnet(chain.exp / "final.raw").flat_parameters()
     steps = [event["step"] for event in chain.events("train")]
@@ -202,6 +203,7 @@ def test_two_processes_train_as_one_on_the_joined_minibatch(chain: Task) -> None
 
 
 def test_another_denominator_graph_is_another_run(chain: Task) -> None:
+    chain.change(training__epochs=1)
     chain.run()
     path = chain.folder / "den.fst"
     contents = path.read_bytes()

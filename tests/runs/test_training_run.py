@@ -27,7 +27,7 @@ from nnet3.training.runs.settings_text import read_settings_text
 from nnet3.training.runs.train_model import train_model
 from nnet3.training.runs.training_run import Progress, TrainingRun
 from nnet3.training.train.objectives import ObjectiveStats
-from tests.effort import EFFORT, at_night
+from tests.effort import EFFORT, at_night, nightly
 from tests.runs.task import Task
 from tests.runs.thread_group import run_in_threads
 from tests.train.example_data import frame_example
@@ -104,6 +104,7 @@ def test_the_objective_of_an_epoch_is_that_of_all_processes(task: Task, mode: st
     assert epoch["objective"] == train["objective"]
 
 
+@nightly
 def test_all_reduce_is_one_process_on_the_joined_minibatch(task: Task) -> None:
     config = (task.folder / "net.config").read_text()
     (task.folder / "net.config").write_text(config.replace("dropout-proportion=0.1", "dropout-proportion=0"))
@@ -125,7 +126,7 @@ def test_processes_are_one_on_ragged_archives(task: Task, count: int, monkeypatc
     _write_ragged(task)
     load = train_model_module.load_start
     monkeypatch.setattr(train_model_module, "load_start", lambda *given: load(*given).to(dtype=torch.float64))
-    task.change(data__minibatch_size=f'"{count}:24"', training__momentum=0.5, training__epochs=2)
+    task.change(data__minibatch_size=f'"{count}:24"', training__momentum=0.5, training__epochs=1)
     task.run()
     (alone,) = nnet3.load_nnet(task.exp / "final.raw").flat_parameters()
     steps = [(event["step"], event.get("discarded")) for event in task.events("epoch")]

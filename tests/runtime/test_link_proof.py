@@ -39,16 +39,22 @@ def links_are_proved(monkeypatch: Patch) -> None:
     monkeypatch.setattr(LinkedComputation, "__init__", lambda *args, **_: begin(*args, prove=True))
 
 
-def run_all(kind: str = "plain", lag: int = 1) -> None:
-    net = cn.Network(*recurrence(lag, kind), cache=ComputationCache())
+@pytest.fixture(scope="module")
+def cache() -> ComputationCache:
+    """The programs of all tests; each network links them anew."""
+    return ComputationCache()
+
+
+def run_all(cache: ComputationCache, kind: str = "plain", lag: int = 1) -> None:
+    net = cn.Network(*recurrence(lag, kind), cache=cache)
     for lengths in SETS:
         net.gradients(minibatch(net, lengths))
 
 
 @pytest.mark.parametrize("kind", ["plain", *at_night("both ways")])
-def test_sets_of_lengths(kind: str) -> None:
+def test_sets_of_lengths(cache: ComputationCache, kind: str) -> None:
     """The loops of all of them are proved: those that are made, and those that take other iterations over."""
-    assert count_calls_of(LinkProof.proved, lambda: run_all(kind)) >= 2 * len(SETS)
+    assert count_calls_of(LinkProof.proved, lambda: run_all(cache, kind)) >= 2 * len(SETS)
 
 
 # ---- planted mistakes ----
@@ -181,10 +187,10 @@ MISTAKES: dict[str, Callable[[Patch], None]] = {
 
 @needs_native_code
 @pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_noticed(mistake: Callable[[Patch], None], monkeypatch: Patch) -> None:
+def test_a_mistake_is_noticed(cache: ComputationCache, mistake: Callable[[Patch], None], monkeypatch: Patch) -> None:
     mistake(monkeypatch)
     with pytest.raises(ProofError, match="It is not"):
-        run_all()
+        run_all(cache)
 
 
 @needs_native_code

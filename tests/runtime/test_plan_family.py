@@ -16,7 +16,7 @@ from nnet3.engine.runtime import Plan, plan, plan_of
 from nnet3.engine.runtime.plan_family import PlanFamily
 from nnet3.engine.runtime.planning import unplaced_plan
 from nnet3.engine.runtime.unplaced_plan import UnplacedPlan
-from tests.effort import EFFORT
+from tests.effort import EFFORT, nightly
 from tests.families.networks import BLSTM, POOLING, TDNN, request_for
 from tests.random_networks import random_network
 from tests.seeds import shifted
@@ -101,6 +101,7 @@ def test_plans_of_all_members(config: str, frames: int, sequences: int) -> None:
     assert found >= 10 or config is not TDNN
 
 
+@nightly
 def test_plans_of_random_networks() -> None:
     found = 0
     for seed in range(4 * EFFORT):

@@ -18,6 +18,7 @@ from nnet3.engine.runtime.plan_machine import KERNEL_CALLS, VIEWS
 from nnet3.engine.runtime.planner import Planner
 from nnet3.engine.runtime.proof import MEANINGS, prove_plan
 from nnet3.errors import ProofError
+from tests.effort import draws
 from tests.ir.programs import training_step
 from tests.ir.random_programs import ProgramWriter
 from tests.runtime.programs import random_programs
@@ -46,7 +47,7 @@ def test_random_programs() -> None:
         prove_plan(program, plan(program))
 
 
-@settings(max_examples=20)
+@settings(max_examples=draws(20))
 @given(random_programs())
 def test_random_programs_with_loops(computation: NnetComputation) -> None:
     prove_plan(computation, plan(computation))

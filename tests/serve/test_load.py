@@ -23,14 +23,14 @@ from nnet3.asr import Model, Recognizer
 from nnet3.options import ServeOptions
 from nnet3.serve import Server
 from tests.asr.small_recognizer import PIECE, RATE, audio, write_recognizer
-from tests.effort import EFFORT
+from tests.effort import nightly
 from tests.patience import PATIENCE
 from tests.serve.talk import CONFIG, EOF, alone, ask, closed, connected, told
 
 AUDIO = audio(3.0)
 RESET = '{"reset" : 1}'
 GOOD, MOST, MOST_BYTES = 4, 10, 1 << 16
-ROUNDS, RECORDINGS = (1, 2) if EFFORT == 1 else (3, 3)
+ROUNDS, RECORDINGS = 3, 3
 
 
 @pytest.fixture(scope="module")
@@ -182,6 +182,7 @@ def knock(server: Server) -> None:
                 pass
 
 
+@nightly
 def test_rude_clients_take_no_word_from_others(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each rude client comes some times, as soon as it is let in; four others are heard all the while."""
     monkeypatch.setattr("nnet3.speech.serve.server._CLOSE_SECONDS", 0.5)

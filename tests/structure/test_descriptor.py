@@ -11,7 +11,7 @@ from nnet3.model.structure.expression import Expression, parse_expression
 from nnet3.model.structure.forwarding import NodeReference
 from nnet3.model.structure.normalize import parse_descriptor
 from tests.descriptors import NODES, descriptor_texts
-from tests.effort import EFFORT
+from tests.effort import draws
 from tests.slow_descriptor import Cindex, used, wanted
 
 NAMES = list(NODES)
@@ -75,7 +75,7 @@ def test_dependencies_equal_the_slow_ones(text: str) -> None:
         assert found == wanted(expression, index)
 
 
-@settings(max_examples=60 * EFFORT)
+@settings(max_examples=draws(60))
 @given(descriptor_texts(), st.integers(0, 2**32 - 1), st.sampled_from([0.2, 0.5, 0.9]))
 def test_computability_and_use_equal_the_slow_ones(text: str, seed: int, share: float) -> None:
     descriptor, expression, table = parse_descriptor(text), expression_of(text), indexes(range(-4, 5), (0,))

@@ -19,6 +19,7 @@ from nnet3.training.chain.graphs.phone_lm import estimate_phone_lm
 from nnet3.training.chain.graphs.supervising import supervise
 from nnet3.training.chain.graphs.timed_phones import phones_of_durations
 from tests.asr.toy_phones import chain_model
+from tests.effort import draws
 from tests.hmm.topologies import transition_models, walk
 from tests.shared_data import GOLDEN, needs_shared
 
@@ -71,7 +72,7 @@ def test_the_denominator_has_what_was_said_and_no_allophone_elsewhere() -> None:
     assert set(from_start.tolist()) == {forward[1], forward[3]}
 
 
-@settings(max_examples=8)
+@settings(max_examples=draws(8))
 @given(transition_models(), st.integers(0, 10**6))
 def test_allophones_say_what_was_said_whatever_the_topology(model: TransitionModel, seed: int) -> None:
     """Phones of several states, with skips, with states without self-loops, with equal and with different pdfs."""

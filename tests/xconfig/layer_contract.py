@@ -100,9 +100,10 @@ def module_of(expand: Any) -> str:
 def _run(nnet: nnet3.Nnet, name: str) -> tuple[torch.Tensor, torch.Tensor, nnet3.Nnet]:
     """Returns the output at some times, the derivative of the input and the updated network."""
     left, right = (nnet.left_context, nnet.right_context) if nnet.is_simple else (1, 1)
-    times = range(-left - 8, 9 + right + 8)  # recurrences look farther than that
+    outputs = 9 if EFFORT > 1 else 4
+    times = range(-left - 8, outputs + right + 8)  # recurrences look farther than that
     given = np.array([[n, t, 0] for n in range(2) for t in times])
-    wanted = np.array([[n, t, 0] for n in range(2) for t in range(0, 9)])
+    wanted = np.array([[n, t, 0] for n in range(2) for t in range(outputs)])
     request = nnet3.ComputationRequest(
         [nnet3.IoSpecification(name, given, has_deriv=True)],
         [nnet3.IoSpecification("output", wanted, has_deriv=True)],

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import nnet3
 from nnet3.errors import ConfigError, NetworkError, RequestError
 from nnet3.xconfig import LAYER_TYPES, Key, Pairs, expand_xconfig
-from tests.effort import EFFORT
+from tests.effort import draws
 from tests.xconfig.layer_examples import examples
 
 NUMBERS = ["0", "1", "-1", "0.5", "2", "3", "6", "12", "0.01", "1e-05", "-3", "30", "nan", "inf", "", "x", "true"]
@@ -84,7 +84,7 @@ def check_compiles(text: str) -> None:
         assert nnet3.compile(nnet, request).commands
 
 
-@settings(max_examples=40 * EFFORT, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=draws(40), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.lists(layer_lines(), min_size=1, max_size=3))
 def test_random_layers_compile(lines: list[str]) -> None:
     named = [line.replace(" ", f" name=layer{number} ", 1) for number, line in enumerate(lines)]
@@ -95,7 +95,7 @@ def test_random_layers_compile(lines: list[str]) -> None:
 PIECES = [*'abinput-layer=@()[],. "#_019\n', "name=", "dim=3", "input=", "relu-layer ", "Append(", "-1"]
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=draws(300), deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
 def test_random_text_is_expanded_or_refused(text: str) -> None:
     result_or_error(expand_xconfig, f"input name=input dim=3\nrelu-layer name=a {text}")

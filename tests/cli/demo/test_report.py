@@ -53,8 +53,12 @@ def figure(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
         pyplot.close(each)
 
 
-def _drawn(results: list[TaskResult], folder: Path, figure: list[Any]) -> Any:
-    write_report(results, folder / "report.png", "Digits")
+def _drawn(results: list[TaskResult], folder: Path, figure: list[Any], *, writes: bool = False) -> Any:
+    """The figure, which takes longer to write than to make."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not writes:
+            patch.setattr(pyplot.Figure, "savefig", lambda *_, **__: None)
+        write_report(results, folder / "report.png", "Digits")
     (only,) = figure
     return only
 
@@ -66,7 +70,7 @@ def test_numbers_of_a_result() -> None:
 
 
 def test_one_row_for_each_network(tmp_path: Path, figure: list[Any]) -> None:
-    drawn = _drawn([_result(wrong=3), _result(wrong=0)], tmp_path, figure)
+    drawn = _drawn([_result(wrong=3), _result(wrong=0)], tmp_path, figure, writes=True)
     assert drawn.get_suptitle() == "Digits"
     assert [row.get_suptitle() for row in drawn.subfigs] == [
         "TDNN: 90.0% of 30 test examples right",

@@ -13,7 +13,7 @@ import nnet3
 from nnet3 import cn
 from nnet3.errors import NetworkError, NotComputableError
 from nnet3.model.components.identity import NoOpComponent
-from tests.effort import draws
+from tests.effort import draws, nightly, third
 from tests.seeds import RANDOM
 from tests.shared_data import golden_cases, needs_shared
 
@@ -315,6 +315,7 @@ def network_or_none(nnet: nnet3.Nnet) -> cn.Network | None:
         return None
 
 
+@nightly
 def test_random_networks_are_equal_in_all_frames_that_nnet3_can_compute_or_refused() -> None:
     """Each frame is asked of nnet3 alone, which says whether it can be computed."""
     frames, compared, refused = 9, 0, 0
@@ -387,7 +388,7 @@ def test_gradients_of_all_parameters(name, capsys) -> None:
     net = cn.Network(cn.square_error(made.outputs["output"], cn.input("y", made.outputs["output"].shape.rows)))
     rows = made.outputs["output"].shape.rows
     batch = {n: cn.sequences([RANDOM.normal(size=(r, t)) for t in (9, 8)]) for n, r in (("input", 3), ("y", rows))}
-    check = cn.check_gradients(net, batch, max_elements=6)
+    check = cn.check_gradients(net, batch, max_elements=third(6))
     assert {row.parameter for row in check} == {
         f"{name}.{key}" for name, component in nnet.components.items() for key in component.parameters()
     }

@@ -10,6 +10,7 @@ from nnet3.asr import FeatureStream
 from nnet3.export.graph import GraphBuilder
 from nnet3.export.nnet.features import FeatureOptions, add_features
 from nnet3.options import FbankOptions, MfccOptions
+from tests.effort import draws
 from tests.export.onnx_run import feature_input, run_graph
 from tests.export.samples import RATE, speechlike
 
@@ -49,7 +50,7 @@ def in_graph(options: FeatureOptions, wave: np.ndarray) -> np.ndarray:
     return run_graph(graph, value, frames, wave[places][np.newaxis])[0]
 
 
-@settings(max_examples=30)
+@settings(max_examples=draws(30))
 @given(mfcc | fbank, st.integers(0, 100))
 def test_all_options(options: FeatureOptions, seed: int) -> None:
     wave = speechlike(3000, seed)

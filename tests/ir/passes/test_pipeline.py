@@ -11,13 +11,13 @@ from nnet3.engine.ir.passes import pipeline
 from nnet3.engine.ir.passes.pipeline import PIPELINE, Pass, optimize
 from nnet3.errors import ComputationCheckError, Nnet3Error
 from tests.call_count import count_calls
-from tests.effort import EFFORT
+from tests.effort import draws
 from tests.ir.programs import lines, recurrence, run, training_step
 from tests.ir.random_programs import programs
 
 
 @pytest.mark.parametrize("one", PIPELINE, ids=[p.name for p in PIPELINE])
-@settings(max_examples=12 * EFFORT)
+@settings(max_examples=draws(12))
 @given(computation=programs())
 def test_every_pass_keeps_results_and_is_done_after_once(one: Pass, computation: NnetComputation) -> None:
     before = str(computation)
@@ -31,7 +31,7 @@ def test_every_pass_keeps_results_and_is_done_after_once(one: Pass, computation:
     assert again is result or may, "what has failed together may do alone"
 
 
-@settings(max_examples=60)
+@settings(max_examples=draws(60))
 @given(programs())
 def test_all_passes_together(computation: NnetComputation) -> None:
     result = optimize(computation, check_between=True)

@@ -7,6 +7,7 @@ from random import Random
 from hypothesis import given, settings, strategies as st
 
 from nnet3.engine.ir.proof.columns import Columns, ColumnSpan
+from tests.effort import draws
 
 _WIDTH = 12
 
@@ -43,7 +44,7 @@ class SlowCuts:
         return [at for at in range(_WIDTH + 1) if self.class_of[space, at] in classes]
 
 
-@settings(max_examples=150)
+@settings(max_examples=draws(150))
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12))
 def test_cuts_are_those_of_a_walk_column_by_column(seed: int, count: int) -> None:
     random = Random(seed)

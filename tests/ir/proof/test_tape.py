@@ -21,6 +21,7 @@ from nnet3.engine.ir.proof.program_machine import ProgramMachine
 from nnet3.engine.ir.proof.randoms import Randoms
 from nnet3.engine.ir.proof.tape import Tape
 from nnet3.errors import ProofError
+from tests.effort import draws
 from tests.ir.programs import index_table, multi_table, range_table, recurrence, training_step
 from tests.ir.random_programs import programs
 from tests.ir.toy_kernels import DIM, KERNELS
@@ -49,7 +50,7 @@ def check_same(*computations: NnetComputation, seed: int = 0) -> Notes:
     return notes
 
 
-@settings(max_examples=25)
+@settings(max_examples=draws(25))
 @given(programs())
 def test_random_programs_are_the_same(computation: NnetComputation) -> None:
     check_same(computation, optimize(computation), seed=1)
