@@ -195,7 +195,6 @@ def test_cost_grows_with_the_program_and_not_with_its_square() -> None:
 def test_commands_between_two_that_access_a_part() -> None:
     c, whole, first, second = _three_blocks()
     analysis = Analysis(c)
-    assert analysis.commands_between(first, 0, 3) == [1, 2, 3]
-    assert analysis.commands_between(second, 1, 3) == [2, 3]
-    assert analysis.commands_between(first, 1, 2) == [2]
-    assert analysis.commands_between(whole, 3, 3) == []
+    assert analysis.commands_between([first, second, whole], [0, 1, 3], 3) == [[1, 2, 3], [2, 3], []]
+    assert analysis.commands_between([first], [1], 2) == [[2]]
+    assert analysis.commands_between([], [], 2) == []

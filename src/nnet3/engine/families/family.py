@@ -8,10 +8,10 @@ programs, each table continued. If a table does not continue by affine numbers, 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from copy import copy
-from functools import cached_property, partial
-from typing import Any
+from functools import cache, cached_property, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from nnet3.engine.families.precomputed import (
 )
 from nnet3.engine.families.rolled import CommandPattern, RolledCommands
 from nnet3.engine.ir.computation import FamilyMember, NnetComputation
-from nnet3.engine.ir.declarations import Command, FieldSchema, OperandField, Reference, Table
+from nnet3.engine.ir.declarations import Command, Schema, attributes
 from nnet3.engine.ir.program_tables import IoInfo, KernelRows, Matrix, MatrixInfo, OutsideMatrix, SubMatrix
 
 _COMPARED = 4  # members in which families are compared
@@ -46,12 +46,17 @@ class _Words:
         """Returns the number of what stands beside the numbers of a row, such as the name of an input."""
         return self._constants.setdefault(value, len(self._constants))
 
-    def number(self, pattern: CommandPattern) -> int:
-        key = type(pattern.command), pattern.blocks, _constants(pattern.command)
-        if key not in self._known:
-            self._known[key] = len(self.patterns)
-            self.patterns.append(pattern)
-        return self._known[key]
+    def pattern(self, command: Command, blocks: tuple[tuple[int, int, int], ...]) -> int:
+        """Returns the number of a command's pattern. `blocks`: matrix, column and columns of each operand."""
+        command_class: Any = type(command)
+        fields = _fields_of(command_class)
+        lengths = [len(getattr(command, name)) for name in fields.several]
+        number = self._known.setdefault(
+            (command_class, blocks, fields.constants(command), *lengths), len(self.patterns)
+        )
+        if number == len(self.patterns):
+            self.patterns.append(CommandPattern(command, blocks, fields.numbers))
+        return number
 
 
 class _Sheets:
@@ -101,35 +106,34 @@ class _Sheets:
         return table_of(np.concatenate([blocks.reshape(-1, 5), values[:, 1:]], axis=1))
 
     def _commands(self, words: _Words) -> NumberTable:
-        split = [self._split(command) for command in self.computation.commands]
-        labels = np.array([words.number(pattern) for pattern, _ in split], dtype=np.int64)
-        values = np.zeros((len(split), max((len(numbers) for _, numbers in split), default=1)), dtype=np.int64)
-        for row, (_, numbers) in zip(values, split, strict=True):
+        labels, rows = list[int](), list[list[int]]()
+        for command in self.computation.commands:
+            blocks = [self.computation.submatrices[number] for number in command.schema.operands(command)]
+            labels.append(words.pattern(command, tuple([(b.matrix, b.col_offset, b.num_cols) for b in blocks])))
+            numbers = [number for block in blocks for number in block[1:3]]
+            pattern = words.patterns[labels[-1]]
+            rows.append(numbers + [getattr(command, name) for name in pattern.others])
+        values = np.zeros((len(rows), max(map(len, rows), default=1)), dtype=np.int64)
+        for row, numbers in zip(values, rows, strict=True):
             row[: len(numbers)] = numbers
-        return NumberTable(values, labels)
-
-    def _split(self, command: Command) -> tuple[CommandPattern, list[int]]:
-        blocks = [self._block(number) for number in command.schema.operands(command)]
-        others = tuple(field.name for field in command.schema.fields if _is_number(field.declared))
-        numbers = [number for block in blocks for number in block[1:3]]
-        numbers += [getattr(command, name) for name in others]
-        return CommandPattern(command, tuple((b[0], b[3], b[4]) for b in blocks), others), numbers
+        return NumberTable(values, np.array(labels, dtype=np.int64))
 
 
-def _is_number(declared: Any) -> bool:
-    return isinstance(declared, Table) or (isinstance(declared, Reference) and declared.to != "kernels")
+class _Fields(NamedTuple):
+    """The fields of a class of commands: the numbers beside those of operands, the constants, the tuples."""
+
+    numbers: tuple[str, ...]
+    constants: Callable[[Command], tuple[Any, ...]]
+    several: tuple[str, ...]
 
 
-def _constants(command: Command) -> tuple[Any, ...]:
-    """Returns all of a command that is no number of a sub-matrix, table, memo or precomputed entry."""
-
-    def constant(field: FieldSchema) -> Any:
-        value = getattr(command, field.name)
-        if field.several:
-            return len(value)
-        return None if isinstance(field.declared, OperandField) or _is_number(field.declared) else value
-
-    return tuple([constant(field) for field in command.schema.fields])
+@cache
+def _fields_of(command_class: Any) -> _Fields:
+    schema: Schema = command_class.schema
+    others = {each.name for each in (*schema.table_fields, *schema.reference_fields) if each.name != schema.kernel}
+    numbers = tuple(name for name in schema.names if name in others)
+    constants = attributes([name for name in schema.names if name not in {*others, *schema.operand_names}])
+    return _Fields(numbers, constants, tuple(each.name for each in schema.fields if each.several))
 
 
 class ProgramFamily:

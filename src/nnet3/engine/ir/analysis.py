@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from nnet3.base.index import concatenate_ranges, distinct
 from nnet3.engine.ir.commands_control import ProvideOutput
 from nnet3.engine.ir.commands_memory import AllocMatrix
-from nnet3.engine.ir.declarations import AccessMode, Command, Life, OperandField, Table, submatrices_of
+from nnet3.engine.ir.declarations import AccessMode, Command, Life, submatrices_of
 from nnet3.engine.ir.variables import Integers, Variables, matrix_sizes, submatrix_table
 
 if TYPE_CHECKING:
@@ -66,18 +66,15 @@ class Accesses:
         for name, life in schema.lives:
             matrices = [blocks[getattr(command, name)].matrix for command in commands]
             self.lives[life] += zip(numbers, matrices, strict=True)
-        for name, declared, several in (*schema.operand_fields, *schema.table_fields):
-            assert isinstance(declared, OperandField | Table)
-            if declared.access is None:
-                continue
+        for name, access, several, is_table in schema.accessed:
             values = list(map(attrgetter(name), commands))
-            if isinstance(declared, Table):
+            if is_table:
                 submatrices = {table: submatrices_of(self._computation, table) for table in set(values)}
-                self._add(at, [submatrices[table] for table in values], declared.access)
+                self._add(at, [submatrices[table] for table in values], access)
             elif several:
-                self._add(at, values, declared.access)
+                self._add(at, values, access)
             else:
-                self._found.append((at, np.array(values, dtype=np.int64), declared.access))
+                self._found.append((at, np.array(values, dtype=np.int64), access))
 
     def _add(self, at: Integers, values: Sequence[Sequence[int] | Integers], mode: int) -> None:
         """Add accesses of several sub-matrices by each command."""
@@ -129,9 +126,9 @@ class Analysis:
     def is_provided(self) -> npt.NDArray[np.bool_]:
         """A mask, (matrices,), of the matrices handed to the user."""
         provided = np.zeros(len(self.computation.matrices), dtype=bool)
-        for command in self.computation.commands:
-            if isinstance(command, ProvideOutput):
-                provided[self.table[command.source, 0]] = True
+        for number in self.accesses.numbers_of_class.get(ProvideOutput, ()):
+            for source in ProvideOutput.schema.operands(self.computation.commands[number]):
+                provided[self.table[source, 0]] = True
         return provided
 
     @cached_property
@@ -202,11 +199,17 @@ class Analysis:
             self._variables_of[submatrix] = self.variables.of_submatrices(np.array([submatrix]))
         return self._variables_of[submatrix]
 
-    def commands_between(self, submatrix: int, after: int, last: int) -> list[int]:
-        """Returns the commands behind `after`, up to `last`, that access a part of a sub-matrix, ascending."""
-        first_keys = self.variables_of(submatrix) * self._key_base
-        begin, end = (np.searchsorted(self._keys, first_keys + at, side="right") for at in (after, last))
-        return distinct(self.event_command[concatenate_ranges(begin, end - begin)]).tolist()
+    def commands_between(self, submatrices: Sequence[int], after: Sequence[int], last: int) -> list[list[int]]:
+        """Returns the commands behind `after`, up to `last`, that access a part of each sub-matrix, ascending."""
+        blocks = np.array(submatrices, np.int64)
+        first_keys, counts = self.variables.of_submatrices(blocks) * self._key_base, self.variables.counts(blocks)
+        begin = np.searchsorted(self._keys, first_keys + np.repeat(np.array(after, np.int64), counts), side="right")
+        num_events = np.searchsorted(self._keys, first_keys + last, side="right") - begin
+        query = np.repeat(np.repeat(np.arange(len(blocks)), counts), num_events)
+        commands = self.event_command[concatenate_ranges(begin, num_events)]
+        query, commands = np.divmod(distinct(query * self._key_base + commands), self._key_base)
+        ends, found = np.searchsorted(query, np.arange(len(blocks) + 1)).tolist(), commands.tolist()
+        return [found[first:end] for first, end in pairwise(ends)]
 
     @cached_property
     def first_event(self) -> Integers:
@@ -247,10 +250,6 @@ class Analysis:
         last_key = (variable + 1) * self._key_base
         found = np.where(keys[position] < last_key, command_of_key[position], self.num_commands)
         return np.minimum.reduceat(found, np.cumsum(counts) - counts)
-
-    def events_of(self, submatrix: int, at: int) -> Integers:
-        """Returns the events of all variables of one sub-matrix at its command `at`."""
-        return np.searchsorted(self._keys, self.variables_of(submatrix) * self._key_base + at)
 
     def events_at(self, submatrices: Integers, at: Integers) -> Integers:
         """Returns the events of all variables of each sub-matrix at its command `at`, sub-matrix by sub-matrix."""

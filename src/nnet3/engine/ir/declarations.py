@@ -9,8 +9,9 @@ from the annotations, for commands unknown to the rest of the package.
 from __future__ import annotations
 
 import enum
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -98,15 +99,25 @@ class Schema:
         self.effect_flags = tuple(f.name for f in self.fields if getattr(f.declared, "side_effect", False))
         self.operand_names = tuple(f.name for f in self.operand_fields)
         self.fixed_operands = not any(f.several for f in self.operand_fields)
+        self._several = tuple(f.several for f in self.operand_fields)
+        self._values = attributes(self.operand_names)
+        #: The fields of operands and tables with an access of their own: name, access, which of the two.
+        self.accessed = tuple(
+            (f.name, access, f.several, isinstance(f.declared, Table))
+            for f in (*self.operand_fields, *self.table_fields)
+            if (access := getattr(f.declared, "access", None)) is not None
+        )
 
     def _memo_field(self, access: AccessMode) -> str:
         return next((f.name for f in self.reference_fields if getattr(f.declared, "access", None) is access), "")
 
     def operands(self, command: Command) -> tuple[int, ...]:
         """Returns the sub-matrix numbers of a command, in the order of its fields; tuples are joined."""
+        values = self._values(command)
+        if self.fixed_operands:
+            return values
         found: list[int] = []
-        for name, _, several in self.operand_fields:
-            value = getattr(command, name)
+        for value, several in zip(values, self._several, strict=True):
             if several:
                 found += value
             else:
@@ -131,6 +142,13 @@ class Schema:
             values.append((name, tuple(numbers[start:end]) if several else numbers[start]))
             start = end
         return iter(values)
+
+
+def attributes(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """Returns what reads some attributes of a command, as a tuple."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda command: tuple([getattr(command, name) for name in names])
 
 
 def _field_schema(command: type, name: str, hint: Any) -> FieldSchema:
@@ -204,15 +222,13 @@ class Command:
     def accesses(self, computation: ProgramTables) -> tuple[Access, ...]:
         """Returns the sub-matrices that the command reads, writes and updates."""
         found: list[Access] = []
-        for name, declared, several in self.schema.operand_fields:
-            assert isinstance(declared, OperandField)
-            if declared.access is not None:
-                value = getattr(self, name)
-                found += [Access(s, declared.access) for s in (value if several else (value,)) if s != 0]
-        for name, declared, _ in self.schema.table_fields:
-            assert isinstance(declared, Table)
-            if declared.access is not None:
-                found += [Access(s, declared.access) for s in submatrices_of(computation, getattr(self, name)).tolist()]
+        for name, access, several, is_table in self.schema.accessed:
+            value = getattr(self, name)
+            if is_table:
+                value = submatrices_of(computation, value).tolist()
+            elif not several:
+                value = (value,)
+            found += [Access(s, access) for s in value if s != 0]
         return tuple(found)
 
 

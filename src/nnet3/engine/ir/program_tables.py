@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from itertools import starmap
 from typing import Any, NamedTuple
@@ -85,16 +85,16 @@ class _Known:
         self._numbers: dict[Any, int] = {}
         self._seen = 0
 
-    def by_key(self, entries: Sequence[Any], key: Callable[[Any], Hashable]) -> dict[Any, int]:
-        """Returns the numbers of all entries; of equal keys the first."""
-        for number in range(self._seen, len(entries)):
-            self._numbers.setdefault(key(entries[number]), number)
+    def find_or_add(self, entries: list[Any], wanted: Any, key: Callable[[Any], Hashable] | None = None) -> int:
+        """Returns the number of the first entry with the key of the wanted one, which is appended if there is none."""
+        numbers, count = self._numbers, len(entries)
+        for number in range(self._seen, count):
+            numbers.setdefault(key(entries[number]) if key else entries[number], number)
+        found = numbers.setdefault(key(wanted) if key else wanted, count)
+        if found == count:
+            entries.append(wanted)
         self._seen = len(entries)
-        return self._numbers
-
-
-def _same(block: SubMatrix) -> SubMatrix:
-    return block
+        return found
 
 
 @dataclass
@@ -165,22 +165,16 @@ class ProgramTables:
         num_cols: int | None = None,
     ) -> int:
         """Returns the number of a block of sub-matrix `base`, declared first if it is unknown."""
-        whole = self.submatrices[base]
-        rows = whole.num_rows - row_offset if num_rows is None else num_rows
-        cols = whole.num_cols - col_offset if num_cols is None else num_cols
-        assert 0 <= row_offset <= whole.num_rows - rows, "row range outside the sub-matrix"
-        assert 0 <= col_offset <= whole.num_cols - cols, "column range outside the sub-matrix"
-        return self.find_or_add(
-            SubMatrix(whole.matrix, whole.row_offset + row_offset, rows, whole.col_offset + col_offset, cols)
-        )
+        matrix, first_row, all_rows, first_col, all_cols, _ = self.submatrices[base]
+        rows = all_rows - row_offset if num_rows is None else num_rows
+        cols = all_cols - col_offset if num_cols is None else num_cols
+        assert 0 <= row_offset <= all_rows - rows, "row range outside the sub-matrix"
+        assert 0 <= col_offset <= all_cols - cols, "column range outside the sub-matrix"
+        return self.find_or_add(SubMatrix(matrix, first_row + row_offset, rows, first_col + col_offset, cols))
 
     def find_or_add(self, block: SubMatrix) -> int:
         """Returns the number of a sub-matrix, declared first if it is unknown."""
-        known = self._known["submatrices"].by_key(self.submatrices, _same)
-        found = known.setdefault(block, len(self.submatrices))
-        if found == len(self.submatrices):
-            self.submatrices.append(block)
-        return found
+        return self._known["submatrices"].find_or_add(self.submatrices, block)
 
     def add_submatrices(self, blocks: np.ndarray) -> int:
         """Declare many blocks at once, (blocks, 5 or 6) with the columns of SubMatrix; returns the number of the first.
@@ -193,9 +187,7 @@ class ProgramTables:
 
     def find_or_add_kernel(self, info: KernelInfo) -> int:
         """Returns the number of a kernel."""
-        if info not in self.kernels:
-            self.kernels.append(info)
-        return self.kernels.index(info)
+        return self._known["kernels"].find_or_add(self.kernels, info)
 
     def new_index_table(self, rows: np.ndarray) -> int:
         """Returns the number of a list of row numbers, -1 for none; an unknown list is appended."""
@@ -211,12 +203,7 @@ class ProgramTables:
 
     def _table(self, kind: str, values: np.ndarray) -> int:
         """Returns the number of a table; an unknown table is appended. Iterations of a recurrence share tables."""
-        tables, table = getattr(self, kind), values.astype(np.int32)
-        known = self._known[kind].by_key(tables, np.ndarray.tobytes)
-        found = known.setdefault(table.tobytes(), len(tables))
-        if found == len(tables):
-            tables.append(table)
-        return found
+        return self._known[kind].find_or_add(getattr(self, kind), values.astype(np.int32), np.ndarray.tobytes)
 
     # ---- asking ----
 

@@ -18,6 +18,7 @@ m6(0, :) += m4
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -41,102 +42,6 @@ class _Term(NamedTuple):
     slot: int  # its number among all slots of the node
 
 
-class GatherCode:
-    """Writes the commands of one gathered node, step by step."""
-
-    def __init__(self, computation: NnetComputation, gathered: GatheredNode, values: NodeMatrices) -> None:
-        self.computation, self.gathered, self.values = computation, gathered, values
-        self.irregular = IrregularGather(computation, gathered)
-        self._parts: list[tuple[GatherPart, int, list[_SlotSteps]]] = []
-        number = 0
-        for part, column, slots in gathered.parts:
-            steps = [_SlotSteps(slot, part, number + i) for i, slot in enumerate(slots)]
-            self._parts.append((part, column, steps))
-            number += len(slots)
-        self._first, self._count = gathered.step_first.tolist(), gathered.step_count.tolist()
-
-    # ---- forward ----
-
-    def forward(self, step: int) -> Iterator[Command]:
-        """Yields the commands that fill the rows of a step, whatever the rows hold before."""
-        first, count = self._first[step], self._count[step]
-        whole = self.values.block(self.gathered.number, first, count)
-        for part, column, slots in self._parts:
-            target = self._columns(whole, column, part.num_cols)
-            if all(slot.regular[step] for slot in slots) and part.default == 0.0:
-                terms = [slot.term(step) for slot in slots if slot.count[step]]
-                yield from self._fill(target, part, first, count, terms)
-            else:
-                yield from self.irregular.forward(part, slots_of(slots), target, self.values, first, count)
-
-    def _columns(self, whole: int, column: int, num_cols: int) -> int:
-        if len(self._parts) == 1:
-            return whole
-        return self.computation.new_submatrix(whole, col_offset=column, num_cols=num_cols)
-
-    def _fill(self, target: int, part: GatherPart, first: int, count: int, terms: list[_Term]) -> Iterator[Command]:
-        """Yields commands for target = constant + terms; a term that fills all rows is copied, not added to zeros."""
-        if part.constant != 0.0 or not terms:
-            yield SetConst(target, part.constant)
-        else:
-            head = max(terms, key=lambda term: self._worth_copying(term, count))
-            terms = [term for term in terms if term is not head]
-            begin, end = head.first - first, head.first - first + head.num_rows
-            for low, high in ((0, begin), (end, count)):
-                if low < high:
-                    yield SetConst(self._rows(target, low, high - low), 0.0)
-            yield MatrixCopy(self._rows(target, begin, head.num_rows), self._taken(head), head.scale)
-        for term in terms:
-            yield MatrixAdd(self._rows(target, term.first - first, term.num_rows), self._taken(term), term.scale)
-
-    def _worth_copying(self, term: _Term, count: int) -> tuple[bool, bool]:
-        """Returns a key, larger for a better first term: a term that fills all rows, in a matrix fit for the sum."""
-        schedule = self.values.schedule
-        same_rows = schedule.num_rows(term.source) == schedule.num_rows(self.gathered.number)
-        return term.num_rows == count, term.scale == 1.0 and same_rows
-
-    def _rows(self, target: int, first: int, count: int) -> int:
-        m = self.values.schedule.multiplicity(self.gathered.number)
-        return self.computation.new_submatrix(target, first * m, count * m)
-
-    def _taken(self, term: _Term) -> int:
-        return self.values.block(term.source, term.source_first, term.num_rows)
-
-    # ---- backward ----
-
-    def backward(
-        self, step: int, derivs: NodeMatrices, overwrites: Mapping[int, np.ndarray], needed: np.ndarray
-    ) -> Iterator[Command]:
-        """Yields the commands that send the derivative of a step's rows back to the sources of the rows.
-
-        `overwrites[slot]` (rows,): the rows that write first to a source; slots missing in `overwrites` send nothing.
-        """
-        first, count = self._first[step], self._count[step]
-        whole = derivs.block(self.gathered.number, first, count)
-        for part, column, slots in self._parts:
-            origin = self._columns(whole, column, part.num_cols)
-            sent = [slot for slot in slots if slot.number in overwrites and slot.count[step]]
-            if all(slot.regular[step] for slot in sent):
-                terms = [slot.term(step) for slot in sent]
-                for term in terms:
-                    if needed[term.source]:
-                        yield from self._send(term, origin, first, derivs, overwrites[term.slot])
-            else:
-                yield from self.irregular.backward(part, slots_of(sent), origin, derivs, first, count, needed)
-
-    def _send(
-        self, term: _Term, origin: int, first: int, derivs: NodeMatrices, overwrites: np.ndarray
-    ) -> Iterator[Command]:
-        fresh = overwrites[term.first : term.first + term.num_rows]
-        cuts = np.flatnonzero(fresh[1:] != fresh[:-1]) + 1 if term.num_rows > 1 else ()
-        begin = 0
-        for end in (*cuts, term.num_rows):
-            dest = derivs.block(term.source, term.source_first + begin, int(end) - begin)
-            rows = self._rows(origin, term.first - first + begin, int(end) - begin)
-            yield MatrixCopy(dest, rows, term.scale) if fresh[begin] else MatrixAdd(dest, rows, term.scale)
-            begin = int(end)
-
-
 class _SlotSteps:
     """A slot's pattern as lists over steps."""
 
@@ -152,6 +57,119 @@ class _SlotSteps:
         source = self._source[step]
         scale = self._scales.get(source, 1.0)
         return _Term(self._first[step], self.count[step], source, self._source_first[step], scale, self.number)
+
+
+class _PartSteps(NamedTuple):
+    """A part, its first column, its slots, and whether all of these are regular, (steps,)."""
+
+    part: GatherPart
+    column: int
+    slots: list[_SlotSteps]
+    regular: list[bool]
+
+
+class GatherCode:
+    """Writes the commands of one gathered node, step by step."""
+
+    def __init__(self, computation: NnetComputation, gathered: GatheredNode, values: NodeMatrices) -> None:
+        self.computation, self.gathered, self.values = computation, gathered, values
+        self.irregular = IrregularGather(computation, gathered)
+        self._parts: list[_PartSteps] = []
+        self._members = values.schedule.multiplicity(gathered.number)
+        number = 0
+        for part, column, slots in gathered.parts:
+            steps = [_SlotSteps(slot, part, number + i) for i, slot in enumerate(slots)]
+            is_regular = np.ones(len(gathered.step_first), bool)
+            for slot in slots:
+                is_regular &= slot.regular
+            self._parts.append(_PartSteps(part, column, steps, is_regular.tolist()))
+            number += len(slots)
+        self._first, self._count = gathered.step_first.tolist(), gathered.step_count.tolist()
+
+    # ---- forward ----
+
+    def forward(self, step: int) -> list[Command]:
+        """Returns the commands that fill the rows of a step, whatever the rows hold before."""
+        first, count = self._first[step], self._count[step]
+        whole = self.values.block(self.gathered.number, first, count)
+        commands: list[Command] = []
+        for part, column, slots, regular in self._parts:
+            target = self._columns(whole, column, part.num_cols)
+            if regular[step] and part.default == 0.0:
+                terms = [slot.term(step) for slot in slots if slot.count[step]]
+                commands += self._fill(target, part, first, count, terms)
+            else:
+                commands += self.irregular.forward(part, slots_of(slots), target, self.values, first, count)
+        return commands
+
+    def _columns(self, whole: int, column: int, num_cols: int) -> int:
+        if len(self._parts) == 1:
+            return whole
+        return self.computation.new_submatrix(whole, col_offset=column, num_cols=num_cols)
+
+    def _fill(self, target: int, part: GatherPart, first: int, count: int, terms: list[_Term]) -> Iterator[Command]:
+        """Yields commands for target = constant + terms; a term that fills all rows is copied, not added to zeros."""
+        if part.constant != 0.0 or not terms:
+            yield SetConst(target, part.constant)
+        else:
+            head = terms[0] if len(terms) == 1 else max(terms, key=lambda term: self._worth_copying(term, count))
+            begin, end = head.first - first, head.first - first + head.num_rows
+            for low, high in ((0, begin), (end, count)):
+                if low < high:
+                    yield SetConst(self._rows(target, low, high - low), 0.0)
+            dest = target if head.num_rows == count else self._rows(target, begin, head.num_rows)
+            yield MatrixCopy(dest, self._taken(head), head.scale)
+            terms = [term for term in terms if term is not head]
+        for term in terms:
+            dest = target if term.num_rows == count else self._rows(target, term.first - first, term.num_rows)
+            yield MatrixAdd(dest, self._taken(term), term.scale)
+
+    def _worth_copying(self, term: _Term, count: int) -> tuple[bool, bool]:
+        """Returns a key, larger for a better first term: a term that fills all rows, in a matrix fit for the sum."""
+        schedule = self.values.schedule
+        same_rows = schedule.num_rows(term.source) == schedule.num_rows(self.gathered.number)
+        return term.num_rows == count, term.scale == 1.0 and same_rows
+
+    def _rows(self, target: int, first: int, count: int) -> int:
+        return self.computation.new_submatrix(target, first * self._members, count * self._members)
+
+    def _taken(self, term: _Term) -> int:
+        return self.values.block(term.source, term.source_first, term.num_rows)
+
+    # ---- backward ----
+
+    def backward(
+        self, step: int, derivs: NodeMatrices, overwrites: Mapping[int, np.ndarray], needed: np.ndarray
+    ) -> list[Command]:
+        """Returns the commands that send the derivative of a step's rows back to the sources of the rows.
+
+        `overwrites[slot]` (rows,): the rows that write first to a source; slots missing in `overwrites` send nothing.
+        """
+        first, count = self._first[step], self._count[step]
+        whole = derivs.block(self.gathered.number, first, count)
+        commands: list[Command] = []
+        for part, column, slots, regular in self._parts:
+            sent = [slot for slot in slots if slot.count[step] and slot.number in overwrites]
+            origin = self._columns(whole, column, part.num_cols)
+            if regular[step] or all(slot.regular[step] for slot in sent):
+                for slot in sent:
+                    term = slot.term(step)
+                    if needed[term.source]:
+                        commands += self._send(term, origin, first, count, derivs, overwrites[term.slot])
+            else:
+                commands += self.irregular.backward(part, slots_of(sent), origin, derivs, first, count, needed)
+        return commands
+
+    def _send(
+        self, term: _Term, origin: int, first: int, count: int, derivs: NodeMatrices, overwrites: np.ndarray
+    ) -> Iterator[Command]:
+        fresh = overwrites[term.first : term.first + term.num_rows]
+        cuts = (np.flatnonzero(fresh[1:] != fresh[:-1]) + 1).tolist() if term.num_rows > 1 else ()
+        for begin, end in pairwise((0, *cuts, term.num_rows)):
+            dest = derivs.block(term.source, term.source_first + begin, end - begin)
+            is_all = end - begin == count
+            rows = origin if is_all else self._rows(origin, term.first - first + begin, end - begin)
+            yield MatrixCopy(dest, rows, term.scale) if fresh[begin] else MatrixAdd(dest, rows, term.scale)
 
 
 def slots_of(slots: list[_SlotSteps]) -> list[SlotPattern]:

@@ -94,6 +94,7 @@ class _Generator:
         early = {learner: nodes for learner, nodes in updates.items() if nodes not in self._last_updates}
         self._updates_after = last_pieces(schedule, early)
         self._cleared: set[int] = set()  # derivative matrices that the commands so far have touched
+        self._sent_from: set[int] = set()  # nodes that have sent derivatives back
         self._zeroed: set[int] = set()  # matrices that must begin as zeros
 
     def generate(self) -> NnetComputation:
@@ -231,17 +232,15 @@ class _Generator:
 
     # ---- steps ----
 
-    def _forward_all(self) -> Iterator[Command]:
-        for position in range(len(self.schedule.steps)):
-            yield from self._forward(position)
-
-    def _forward(self, position: int) -> Iterator[Command]:
-        step = self.schedule.steps[position]
-        if step.node in self.gathers:
-            if step.node not in self.layout.reading.views:
-                yield from self.gathers[step.node].forward(self.layout.step_numbers[position])
-        elif self.schedule.nodes[step.node].kind is NodeKind.KERNEL:
-            yield from self.kernels.forward(position)
+    def _forward_all(self) -> list[Command]:
+        commands: list[Command] = []
+        for position, (node, _, _) in enumerate(self.schedule.steps):
+            if node in self.gathers:
+                if node not in self.layout.reading.views:
+                    commands += self.gathers[node].forward(self.layout.step_numbers[position])
+            elif self.schedule.nodes[node].kind is NodeKind.KERNEL:
+                commands.append(self.kernels.forward(position))
+        return commands
 
     def _backward_all(self) -> Iterator[Command]:
         for position in reversed(range(len(self.schedule.steps))):
@@ -257,9 +256,10 @@ class _Generator:
         node = self.schedule.steps[position].node
         if not self.layout.needs.needed[node]:
             return
-        yield from self._clear(node)
-        for target in self.layout.receivers(node):
-            yield from self._clear(target)
+        if node not in self._sent_from:
+            self._sent_from.add(node)
+            for target in (node, *self.layout.receivers(node)):
+                yield from self._clear(target)
         if node not in self.gathers:
             yield from self.kernels.backward(position)
         elif node not in self.layout.writers.views:

@@ -5,7 +5,7 @@ Step 3 of the schedule is h(1), row 1 of m5. What Backprop sends to the sum goes
 >>> from tests.lowering.examples import loop
 >>> each = loop()
 >>> code = KernelCode(each.computation, each.layout)
->>> for command in (*code.forward(3), *code.backward(3)):
+>>> for command in (code.forward(3), *code.backward(3)):
 ...     print(command.text(each.computation))
 affine.Propagate(m3(1, :), &m5(1, :)) [node h]
 affine.Backprop(m3(1, :), [], m6(1, :), &m4) [node h]
@@ -38,7 +38,7 @@ class KernelCode:
     _kernels: dict[str, int] = field(default_factory=dict)
     _infos: dict[int, KernelInfo] = field(default_factory=dict)
     _operand_rows: dict[tuple[int, int], list[int]] = field(default_factory=dict)
-    _references: dict[int, dict[str, int]] = field(default_factory=dict)  # of each step
+    _references: dict[int, tuple[int, int]] = field(default_factory=dict)  # of each step
     _temporary: dict[tuple[int, int, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -53,30 +53,29 @@ class KernelCode:
 
     # ---- forward ----
 
-    def forward(self, position: int) -> Iterator[Command]:
+    def forward(self, position: int) -> Command:
         step = self.schedule.steps[position]
         info = self.info(step.node)
-        yield Propagate(
+        return Propagate(
             self.kernel_number(info),
             self.schedule.nodes[step.node].name,
             self._inputs(position, step),
             self.values.block(*step),
-            store_stats=self.request.store_component_stats and info.stores_stats and self.live.hull(step) is not None,
-            **self.references(position),
+            *self.references(position),
+            self.request.store_component_stats and info.stores_stats and self.live.hull(step) is not None,
         )
 
-    def references(self, position: int) -> dict[str, int]:
-        """Returns the memo and the precomputed entry that a step's Propagate and Backprop share."""
-        if position not in self._references:
-            step = self.schedule.steps[position]
-            node, memo = step.node, -1
-            info = self.info(node)
-            if info.uses_memo and self.needed[node] and self.live.hull(step) is not None:
+    def references(self, position: int) -> tuple[int, int]:
+        """Returns the precomputed entry and the memo that a step's Propagate and Backprop share."""
+        found = self._references.get(position)
+        if found is None:
+            step, memo = self.schedule.steps[position], -1
+            info = self.info(step.node)
+            if info.uses_memo and self.needed[step.node] and self.live.hull(step) is not None:
                 memo = self.computation.num_memos
                 self.computation.num_memos += 1
-            precomputed = self._precompute(position) if info.needs_indexes else 0
-            self._references[position] = {"precomputed": precomputed, "memo": memo}
-        return self._references[position]
+            found = self._references[position] = self._precompute(position) if info.needs_indexes else 0, memo
+        return found
 
     def _inputs(self, position: int, rows: Step) -> tuple[int, ...]:
         operands = self.schedule.nodes[rows.node].operands
@@ -85,14 +84,15 @@ class KernelCode:
     def _operand_step(self, position: int, step: Step, number: int) -> Step:
         """Returns the rows of operand `number` that `step`, all rows or some of the step at this position, reads."""
         operand = self.schedule.nodes[step.node].operands[number]
+        if operand.use is Use.ROW:
+            key = step.node, number
+            rows = self._operand_rows.get(key)
+            if rows is None:
+                rows = self._operand_rows[key] = self.schedule.operand_rows(step.node, number).tolist()
+            return Step(operand.node, rows[step.first], step.num_rows)
         if operand.use is Use.INDEXED:
             return self.schedule.steps[position - 1]
-        if operand.use is not Use.ROW:
-            return self.schedule.whole(operand.node)
-        key = step.node, number
-        if key not in self._operand_rows:
-            self._operand_rows[key] = self.schedule.operand_rows(step.node, number).tolist()
-        return Step(operand.node, self._operand_rows[key][step.first], step.num_rows)
+        return self.schedule.whole(operand.node)
 
     def kernel_number(self, info: KernelInfo) -> int:
         if info.name not in self._kernels:
@@ -141,7 +141,7 @@ class KernelCode:
                     sums.append(self._add_live(taken, written[number]))
                 continue
             # Two derivatives overlap where a kernel uses a value twice: they cannot share storage.
-            is_apart = not any(overlap(blocks[dest], blocks[other]) for other in (*written, *added))
+            is_apart = not any(other and overlap(blocks[dest], blocks[other]) for other in (*written, *added))
             if is_apart and self._overwrites(position, number):
                 written[number] = dest
             elif is_apart and info.inputs[number].accumulates_deriv:
@@ -200,5 +200,5 @@ class KernelCode:
             written,
             added,
             update,
-            **self.references(position),
+            *self.references(position),
         )

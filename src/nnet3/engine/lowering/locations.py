@@ -111,16 +111,16 @@ class NodeMatrices:
     def block(self, node: int, first: int, count: int) -> int:
         """Returns the sub-matrix of rows [first, first + count) of a node; they must lie one after another."""
         key = (node, first, count)
-        if key not in self._blocks:
-            own = self.storage[node]
-            start = first + own.row_shift
-            if own.root in self.physical_row:
-                start = int(self.physical_row[own.root][start])
-            m = self.schedule.multiplicity(own.root)
-            cols = self.schedule.nodes[node].num_cols
-            whole = self.matrix[own.root]
-            self._blocks[key] = self.computation.new_submatrix(whole, start * m, count * m, own.col_offset, cols)
-        return self._blocks[key]
+        found = self._blocks.get(key)
+        if found is None:
+            root, row_shift, col_offset = self.storage[node]
+            start = first + row_shift
+            if root in self.physical_row:
+                start = int(self.physical_row[root][start])
+            m, cols = self.schedule.multiplicity(root), self.schedule.nodes[node].num_cols
+            found = self.computation.new_submatrix(self.matrix[root], start * m, count * m, col_offset, cols)
+            self._blocks[key] = found
+        return found
 
     def whole(self, node: int) -> int:
         """Returns the sub-matrix of all rows of a node."""

@@ -12,6 +12,7 @@ step 2: output [ (0, 0:3) ] gathered
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -130,12 +131,10 @@ class _Scheduler:
             return []
         ids = self.numbers[first:end]
         given = self.graph.is_input[first:end]
-        if not given.any():
-            if all(operand.use is not Use.INDEXED for operand in self.nodes[node].operands):
-                self.items[node], self.row_of_item[first:end] = ids, self.numbers[: end - first]
-                return [Step(node, 0, len(ids))]
-            return self._laid_out(node, ids[:0], [ids])
-        return self._laid_out(node, ids[given], [ids[~given]] if not given.all() else [])
+        if not given.any() and all(operand.use is not Use.INDEXED for operand in self.nodes[node].operands):
+            self.items[node], self.row_of_item[first:end] = ids, self.numbers[: end - first]
+            return [Step(node, 0, len(ids))]
+        return self._laid_out(node, ids[given], ids[~given], [])
 
     def _recurrent_steps(self, nodes: list[int]) -> list[Step]:
         graph = self.graph
@@ -156,10 +155,9 @@ class _Scheduler:
             order = np.argsort(computed_level, kind="stable")
             computed, computed_level = computed[order].astype(np.int32), computed_level[order]
             cuts = np.flatnonzero(np.diff(computed_level)) + 1
-            pieces = np.split(computed, cuts) if len(computed) else []
-            heights = computed_level[np.concatenate([[0], cuts])].tolist() if pieces else []
-            laid_out = self._laid_out(node, own[given].astype(np.int32), pieces)
-            extra = len(laid_out) // len(pieces) if pieces else 1
+            heights = computed_level[np.concatenate([[0], cuts])].tolist() if len(computed) else []
+            laid_out = self._laid_out(node, own[given].astype(np.int32), computed, cuts.tolist())
+            extra = len(laid_out) // len(heights) if heights else 1
             for number, step in enumerate(laid_out):
                 keyed.append((heights[number // extra], node, step))
         keyed.sort(key=lambda entry: entry[:2])
@@ -206,27 +204,32 @@ class _Scheduler:
 
     # ---- rows ----
 
-    def _laid_out(self, node: int, given: np.ndarray, pieces: list[np.ndarray]) -> list[Step]:
-        """Lay out the rows of a node: provided rows, then a step per piece, after the step that gathers for it."""
+    def _laid_out(self, node: int, given: np.ndarray, computed: np.ndarray, cuts: list[int]) -> list[Step]:
+        """Lay out the rows of a node: provided rows, then a step per piece between `cuts` of the computed ones.
+
+        A step comes after the step that gathers for it.
+        """
+        self.num_given[node] = len(given)
+        bounds = [0, *cuts, len(computed)] if len(computed) else []
         indexed = next((o.node for o in self.nodes[node].operands if o.use is Use.INDEXED), None)
+        if indexed is None:
+            self._set_items(node, np.concatenate([given, computed]))
+            return [Step(node, len(given) + first, end - first) for first, end in pairwise(bounds)]
         steps: list[Step] = []
         own: list[np.ndarray] = [given]
         gathered: list[np.ndarray] = []
-        first, first_gathered = len(given), 0
-        for piece in pieces:
-            if indexed is not None:
-                arranged: Arranged = arrange_step(self.source, self.graph, node, piece)
-                piece = arranged.outputs
-                if len(arranged.inputs):
-                    steps.append(Step(indexed, first_gathered, len(arranged.inputs)))
-                    gathered.append(arranged.inputs)
-                    first_gathered += len(arranged.inputs)
-            steps.append(Step(node, first, len(piece)))
-            own.append(piece)
-            first += len(piece)
+        first_row, first_gathered = len(given), 0
+        for first, end in pairwise(bounds):
+            arranged: Arranged = arrange_step(self.source, self.graph, node, computed[first:end])
+            if len(arranged.inputs):
+                steps.append(Step(indexed, first_gathered, len(arranged.inputs)))
+                gathered.append(arranged.inputs)
+                first_gathered += len(arranged.inputs)
+            steps.append(Step(node, first_row, len(arranged.outputs)))
+            own.append(arranged.outputs)
+            first_row += len(arranged.outputs)
         self._set_items(node, np.concatenate(own))
-        self.num_given[node] = len(given)
-        if indexed is not None and gathered:
+        if gathered:
             self.items[indexed] = np.concatenate(gathered)
         return steps
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -143,8 +144,8 @@ class _ColumnFinder:
         events = self._analysis.events_at(blocks, np.array(at, dtype=np.int64))
         sources = self._analysis.source_of_event[events]
         writers = np.where(sources >= 0, self._analysis.event_command[sources], -1)
-        ends = np.cumsum(self._analysis.variables.counts(blocks))
-        return [sorted(set(each.tolist())) for each in np.split(writers, ends)[:-1]]
+        ends, found = np.cumsum(self._analysis.variables.counts(blocks)).tolist(), writers.tolist()
+        return [sorted(set(found[first:end])) for first, end in pairwise([0, *ends])]
 
 
 def _common(start: int, count: int, other: int, other_count: int) -> tuple[int, int]:
@@ -200,14 +201,21 @@ class _Hoisting(Rewriting):
         addend = 0
         for span, start in zip(columns, starts, strict=True):
             source, is_gathered = self._source(span, rows.of(start), before, info)
-            before.append(self._product(command, span.first, span.end, source, addend, hoisted))
+            kernel = self._kernel(command, span.first, span.end, adds=addend != 0)
+            before.append(Propagate(kernel, command.node, (source, addend) if addend else (source,), hoisted))
             before += [DeallocMatrix(source)] * is_gathered
             addend = hoisted
         self.after[steps[-1].number].append(DeallocMatrix(hoisted))
+        width = computation.submatrices[command.inputs[0]].num_cols
+        firsts, ends = [0, *(span.end for span in columns)], [*(span.first for span in columns), width]
+        left = [
+            (first, end, self._kernel(command, first, end, adds=True))
+            for first, end in zip(firsts, ends, strict=True)
+            if first < end
+        ]
         for step, start, count in zip(steps, rows.starts.tolist(), counts.tolist(), strict=True):
-            self.instead[step.number] = list(
-                self._rest(step.number, columns, computation.new_submatrix(hoisted, start, count))
-            )
+            addend = computation.new_submatrix(hoisted, start, count)
+            self.instead[step.number] = list(self._rest(step.number, left, addend))
 
     def _source(
         self, span: EarlyColumns, rows: Integers, before: list[Command], info: MatrixInfo | None
@@ -226,22 +234,19 @@ class _Hoisting(Rewriting):
         ]
         return gathered, True
 
-    def _rest(self, number: int, columns: Sequence[EarlyColumns], addend: int) -> Iterator[Command]:
-        """Yields the products of the remaining columns of a step, added to `addend`."""
+    def _rest(self, number: int, columns: Sequence[tuple[int, int, int]], addend: int) -> Iterator[Command]:
+        """Yields the products of the remaining columns of a step, added to `addend`: first, end and kernel of each."""
         command = self.computation.commands[number]
         assert isinstance(command, Propagate)
-        width = self.computation.submatrices[command.inputs[0]].num_cols
-        starts, ends = [0, *(span.end for span in columns)], [*(span.first for span in columns), width]
-        for first, end in zip(starts, ends, strict=True):
-            if first < end:
-                block = self.computation.new_submatrix(command.inputs[0], 0, None, first, end - first)
-                yield self._product(command, first, end, block, addend, command.output)
-                addend = command.output
+        for first, end, kernel in columns:
+            block = self.computation.new_submatrix(command.inputs[0], 0, None, first, end - first)
+            yield Propagate(kernel, command.node, (block, addend), command.output)
+            addend = command.output
 
-    def _product(self, command: Propagate, first: int, end: int, source: int, addend: int, output: int) -> Command:
-        """Returns the command multiplying the given columns; the bias is added in the absence of an addend."""
-        name = slice_name(self.computation.kernels[command.kernel].name, first, end, adds=addend != 0)
-        addends = (InputPromises(propagate_in_place=True),) if addend else ()
-        info = KernelInfo(name, (InputPromises(), *addends), row_by_row=True, packs=addend != 0)
-        kernel = self.computation.find_or_add_kernel(info)
-        return Propagate(kernel, command.node, (source, addend) if addend else (source,), output)
+    def _kernel(self, command: Propagate, first: int, end: int, *, adds: bool) -> int:
+        """Returns the kernel multiplying the given columns; it adds the bias in the absence of an addend."""
+        name = slice_name(self.computation.kernels[command.kernel].name, first, end, adds=adds)
+        addends = (InputPromises(propagate_in_place=True),) if adds else ()
+        return self.computation.find_or_add_kernel(
+            KernelInfo(name, (InputPromises(), *addends), row_by_row=True, packs=adds)
+        )

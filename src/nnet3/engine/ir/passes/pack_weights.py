@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nnet3.engine.ir.commands import AllocMatrix, DeallocMatrix, Propagate
+from nnet3.engine.ir.commands import AllocMatrix, DeallocMatrix, Propagate, with_values
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.kernel import InputPromises
 from nnet3.engine.ir.passes.recurrent_steps import Rewriting, steps_of_kernels
@@ -46,6 +46,6 @@ def _pack(rewriting: Rewriting, numbers: Sequence[int]) -> None:
     for number in numbers:
         step = result.commands[number]
         assert isinstance(step, Propagate)
-        rewriting.instead[number] = [replace(step, kernel=kernel, inputs=(*step.inputs, weights))]
+        rewriting.instead[number] = [with_values(step, kernel=kernel, inputs=(*step.inputs, weights))]
     rewriting.before[numbers[0]] += [AllocMatrix(weights, zeroed=False), Propagate(packer, first.node, (), weights)]
     rewriting.after[numbers[-1]].append(DeallocMatrix(weights))

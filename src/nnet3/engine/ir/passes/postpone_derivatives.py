@@ -31,10 +31,10 @@ Two commands writing to common elements may change places only if both add. So
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -148,7 +148,7 @@ def postpone_derivatives(computation: NnetComputation) -> NnetComputation:
     if not candidates:
         return computation
     finder = _Finder(computation, analyse(computation))
-    groups = [LateSteps([finder.step(number) for number in numbers]) for numbers in candidates]
+    groups = list(map(finder.steps, candidates))
     late = finder.late_steps(groups)
     steps = {step.number: step for group in groups for step in group.without_all().steps}
     steps |= {step.number: step for group in late for step in group.steps}
@@ -171,7 +171,7 @@ class _Finder:
         reads = np.flatnonzero((analysis.event_mode & READ) != 0)
         self._readers = reads[np.argsort(analysis.source_of_event[reads], kind="stable")]
         self._read = analysis.source_of_event[self._readers]  # the event that each of these finds the value of
-        self._accesses: dict[tuple[int, int], list[int]] = {}
+        self._accesses: dict[int, dict[int, list[int]]] = defaultdict(dict)  # by the last command, see below
 
     def late_steps(self, groups: list[LateSteps]) -> list[LateSteps]:
         """Returns the groups of postponable steps, with their possible late columns."""
@@ -183,46 +183,57 @@ class _Finder:
         """Returns for every sender of the steps' late columns the senders that must come before."""
         sent = {number for step in steps.steps for number in step.sent_by.values()}
         found: dict[int, set[int]] = defaultdict(set)
-        for number in sent if len(steps.steps[0].sent_by) > 1 else ():
+        if len(steps.steps[0].sent_by) < 2:
+            return found
+        accesses = self._accesses_of_dests(sent, steps.last)
+        for number in sent:
             adds = isinstance(self._computation.commands[number], MatrixAdd)
-            for other in sent.intersection(self._accesses_of_dest(number, steps.last)):
+            for other in sent.intersection(accesses[number]):
                 if not (adds and isinstance(self._computation.commands[other], MatrixAdd)):
                     found[other].add(number)
         return found
 
-    def step(self, number: int) -> LateStep:
-        """Returns a step with all columns that could be late."""
-        command, blocks = self._computation.commands[number], self._computation.submatrices
-        assert isinstance(command, Backprop)
-        own = blocks[command.input_derivs[0]]
-        step = LateStep(number, own.num_cols, {}, [])
-        for reader in distinct(np.array(self._readers_of(command.input_derivs[0], number), np.int64)).tolist():
-            sending = self._computation.commands[reader]
-            touched = [
-                (access, columns)
-                for access in sending.accesses(self._computation)
-                if (columns := _common_columns(own, blocks[access.submatrix])) is not None
-            ]
-            step.read_by.extend((reader, columns) for access, columns in touched if access.mode != AccessMode.WRITE)
-            if not isinstance(sending, Sending) or sending.scale != 1 or len(touched) > 1:
-                continue
-            [(_, columns)] = touched
-            readers = self._readers_of(sending.source, number) if blocks[sending.source] == _some(own, columns) else []
-            if readers == [reader] * len(self._analysis.variables_of(sending.source)):
+    def steps(self, numbers: Sequence[int]) -> LateSteps:
+        """Returns the steps of a kernel with all columns that could be late."""
+        commands, blocks = self._computation.commands, self._computation.submatrices
+        derivs = [_step(self._computation, number).input_derivs[0] for number in numbers]
+        steps, sent = [], list[tuple[LateStep, InputColumns, int, int]]()
+        for number, deriv, readers in zip(numbers, derivs, self._readers_of(derivs, numbers), strict=True):
+            own = blocks[deriv]
+            step = LateStep(number, own.num_cols, {}, [])
+            steps.append(step)
+            for reader in sorted(set(readers)):
+                sending = commands[reader]
+                touched = [
+                    (access, columns)
+                    for access in sending.accesses(self._computation)
+                    if (columns := _common_columns(own, blocks[access.submatrix])) is not None
+                ]
+                step.read_by.extend((reader, columns) for access, columns in touched if access.mode != AccessMode.WRITE)
+                if isinstance(sending, Sending) and sending.scale == 1 and len(touched) == 1:
+                    [(_, columns)] = touched
+                    if blocks[sending.source] == _some(own, columns):
+                        sent.append((step, columns, reader, sending.source))
+        sources, at = [each[3] for each in sent], [each[0].number for each in sent]
+        counts = self._analysis.variables.counts(np.array(sources, np.int64)).tolist()
+        for (step, columns, reader, _), readers, count in zip(sent, self._readers_of(sources, at), counts, strict=True):
+            if readers == [reader] * count:
                 step.sent_by[columns] = reader
-        return step
+        return LateSteps(steps)
 
-    def _readers_of(self, submatrix: int, number: int) -> list[int]:
-        """Returns for every variable of a sub-matrix the readers of the value written by command `number`."""
-        events = self._analysis.events_of(submatrix, number)
-        begin, end = (np.searchsorted(self._read, events, side=side).tolist() for side in ("left", "right"))
-        readers = [self._readers[low:high] for low, high in zip(begin, end, strict=True)]
-        found: list[int] = self._analysis.event_command[np.concatenate(readers)].tolist()
-        return found
+    def _readers_of(self, submatrices: Sequence[int], at: Sequence[int]) -> list[list[int]]:
+        """Returns for each command `at` the readers of the values that it wrote to a sub-matrix, for every variable."""
+        blocks = np.array(submatrices, np.int64)
+        events = self._analysis.events_at(blocks, np.array(at, np.int64))
+        begin, end = (np.searchsorted(self._read, events, side=side) for side in ("left", "right"))
+        readers = self._analysis.event_command[self._readers[concatenate_ranges(begin, end - begin)]].tolist()
+        so_far = [0, *np.cumsum(end - begin).tolist()]
+        ends = np.cumsum(self._analysis.variables.counts(blocks)).tolist()
+        return [readers[so_far[first] : so_far[last]] for first, last in pairwise([0, *ends])]
 
     def _has_one_output(self, steps: LateSteps) -> bool:
         """Returns true if the derivatives of all outputs are a range of rows, unchanged up to the last step."""
-        numbers = np.array([_step(self._computation, step).output_deriv for step in steps.steps])
+        numbers = np.array([_step(self._computation, step.number).output_deriv for step in steps.steps])
         at = np.array([step.number for step in steps.steps])
         blocks = [self._computation.submatrices[number] for number in numbers.tolist()]
         starts, counts = np.array([block.row_offset for block in blocks]), np.array([b.num_rows for b in blocks])
@@ -246,25 +257,24 @@ class _Finder:
 
     def _conflicts(self, steps: LateSteps, sent_after: dict[int, int]) -> set[InputColumns]:
         last = steps.last
+        sent = [(columns, number) for step in steps.steps for columns, number in step.sent_by.items()]
+        accesses = self._accesses_of_dests([number for _, number in sent], last)
         return {
-            columns
-            for step in steps.steps
-            for columns, number in step.sent_by.items()
-            if any(sent_after.get(other, -1) < last for other in self._accesses_of_dest(number, last))
+            columns for columns, number in sent if any(sent_after.get(other, -1) < last for other in accesses[number])
         }
 
-    def _accesses_of_dest(self, number: int, last: int) -> list[int]:
-        """Returns the commands after `number`, up to `last`, that access the destination of command `number`."""
-        key = number, last
-        if key not in self._accesses:
-            command = self._computation.commands[number]
-            assert isinstance(command, Sending)
-            self._accesses[key] = self._analysis.commands_between(command.dest, number, last)
-        return self._accesses[key]
+    def _accesses_of_dests(self, numbers: Collection[int], last: int) -> dict[int, list[int]]:
+        """Returns the commands after each of `numbers`, up to `last`, that access the destination of this command."""
+        known = self._accesses[last]
+        new = [number for number in numbers if number not in known]
+        commands = (self._computation.commands[number] for number in new)
+        dests = [command.dest for command in commands if isinstance(command, Sending)]
+        known.update(zip(new, self._analysis.commands_between(dests, new, last), strict=True))
+        return known
 
 
-def _step(computation: NnetComputation, step: LateStep) -> Backprop:
-    command = computation.commands[step.number]
+def _step(computation: NnetComputation, number: int) -> Backprop:
+    command = computation.commands[number]
     assert isinstance(command, Backprop)
     return command
 
@@ -299,7 +309,7 @@ class _Postponing(Rewriting):
     def postpone(self, steps: LateSteps, follows: Mapping[int, set[int]]) -> None:
         """Compute and send late columns after the last step; `follows`: see `LateSteps.in_iterations`."""
         computation = self.computation
-        commands = [_step(computation, step) for step in steps.steps]
+        commands = [_step(computation, step.number) for step in steps.steps]
         outputs = [computation.submatrices[command.output_deriv] for command in commands]
         together = _enclosing(outputs)
         info = computation.matrix_info.get(together.matrix)
@@ -322,7 +332,7 @@ class _Postponing(Rewriting):
 
     def narrow(self, step: LateStep) -> None:
         """Let a step compute nothing but the rest of its columns."""
-        command = _step(self.computation, step)
+        command = _step(self.computation, step.number)
         dests = [
             self.computation.new_submatrix(command.input_derivs[0], 0, None, first, end - first)
             for first, end in step.rest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeVar
 
 from nnet3.engine.ir.commands import Backprop, Command, Propagate, SegmentMarker
@@ -17,9 +17,11 @@ def steps_of_kernels(computation: NnetComputation, kind: type[K], is_step: Calla
     found: dict[tuple[int, str, int], list[int]] = defaultdict(list)
     segment = 0
     for number, command in enumerate(computation.commands):
-        segment += isinstance(command, SegmentMarker)
-        if isinstance(command, kind) and is_step(command):
-            found[command.kernel, command.node, segment].append(number)
+        if isinstance(command, kind):
+            if is_step(command):
+                found[command.kernel, command.node, segment].append(number)
+        elif isinstance(command, SegmentMarker):
+            segment += 1
     return list(found.values())
 
 
@@ -34,11 +36,12 @@ class Rewriting:
 
     def finish(self) -> NnetComputation:
         """Returns the computation, with the commands put at their positions."""
-        self.computation.commands = list(self._commands())
+        old, start, commands = self.computation.commands, 0, list[Command]()
+        for number in sorted({*self.before, *self.instead, *self.after}):
+            commands += old[start:number]
+            commands += self.before.get(number, ())
+            commands += self.instead.get(number, (old[number],))
+            commands += self.after.get(number, ())
+            start = number + 1
+        self.computation.commands = commands + old[start:]
         return self.computation
-
-    def _commands(self) -> Iterator[Command]:
-        for number, command in enumerate(self.computation.commands):
-            yield from self.before.get(number, ())
-            yield from self.instead.get(number, (command,))
-            yield from self.after.get(number, ())

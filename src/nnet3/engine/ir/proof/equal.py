@@ -79,10 +79,14 @@ def _compare(results: Sequence[PassResult], machine_of: Callable[[NnetComputatio
 
 def add_columns(columns: Columns, number: int, computation: NnetComputation) -> None:
     """Cut the columns of a program, number `number` of the compared programs, where its commands cut them."""
-    spans = [ColumnSpan((number, block.matrix), block.col_offset, block.num_cols) for block in computation.submatrices]
     alike = submatrix_columns(computation)
+
+    def span(submatrix: int) -> ColumnSpan:
+        block = computation.submatrices[submatrix]
+        return ColumnSpan((number, block.matrix), block.col_offset, block.num_cols)
+
     for bound in computation.outside:
-        own = spans[bound.submatrix]
+        own = span(bound.submatrix)
         columns.link(own, ColumnSpan(("outside", bound.name), 0, own.width))
     known = set()
     for command in computation.commands:
@@ -93,7 +97,7 @@ def add_columns(columns: Columns, number: int, computation: NnetComputation) -> 
         known.add(key)
         first: ColumnSpan | None = None
         for submatrix, space, start in command.columns(computation):
-            own = spans[submatrix]
+            own = span(submatrix)
             if space is not None:
                 columns.link(own, ColumnSpan(space, start, own.width))
             elif first is None:
@@ -106,8 +110,10 @@ def add_columns(columns: Columns, number: int, computation: NnetComputation) -> 
 def submatrix_columns(computation: NnetComputation) -> list[int]:
     """Returns a number for every sub-matrix, equal for equal columns of one matrix."""
     known: dict[tuple[int, int, int], int] = {}
-    columns = ((block.matrix, block.col_offset, block.num_cols) for block in computation.submatrices)
-    return [known.setdefault(each, len(known)) for each in columns]
+    return [
+        known.setdefault((matrix, first, columns), len(known))
+        for matrix, _, _, first, columns, _ in computation.submatrices
+    ]
 
 
 def differences(plain: Machine, other: Machine) -> Iterator[str]:

@@ -47,6 +47,7 @@ class Notes:
         self.randoms = RecordedRandoms(columns, seed)
         self.templates: dict[Hashable, CallTemplate] = {}
         self.own: dict[Hashable, OwnTemplate] = {}
+        self.calls: dict[Hashable, Any] = {}  # how tapes call commands that are alike
         self._numbers: dict[Hashable, int] = {}
         self._any_rows: dict[tuple[int, ...], AnyRows] = {}
         self._kernels: dict[KernelInfo, NotedKernel] = {}

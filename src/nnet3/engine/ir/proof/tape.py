@@ -7,16 +7,15 @@ evaluated as by any machine, on `Recorded` elements; the rest call the noted tem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from itertools import accumulate
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from nnet3.base.native.library import library
-from nnet3.engine.ir.declarations import Command, Life, PlainValue, Role, Schema
+from nnet3.engine.ir.declarations import Command, Life, PlainValue, Role, Schema, attributes
 from nnet3.engine.ir.proof import field
 from nnet3.engine.ir.proof.columns import ColumnSpan
 from nnet3.engine.ir.proof.field import Elements
@@ -31,18 +30,20 @@ if TYPE_CHECKING:
     from nnet3.engine.ir.computation import NnetComputation
 
 _Effect = tuple[str, str, int]
+_NO_KERNEL = NotedKernel()
 _UNDEFINED = RandomRequest(("undefined",))  # counts the random elements that stand for what nobody has written
 
 
 class _Address(NamedTuple):
-    """The first element of a sub-matrix in memory, a number for its further sizes, its matrix, its rows and blocks."""
+    """The first element of a sub-matrix in memory, its matrix, rows and blocks, and numbers for sizes."""
 
     first: int
-    sizes: int
     matrix: int
     rows: int
     blocks: int
     is_whole: bool  # it is all of the matrix
+    sizes: int  # stands for all sizes but the rows
+    all_sizes: int  # and for these, too
 
 
 class _Fields(NamedTuple):
@@ -54,6 +55,15 @@ class _Fields(NamedTuple):
     has_group: bool
     begins: bool
     ends: bool
+    of_node: Callable[[Command], Any]  # the values, and the node
+
+
+class _Call(NamedTuple):
+    """How commands that are alike are called: their template, its instance for their rows, and these."""
+
+    own: OwnTemplate
+    instance: int
+    rows: AnyRows
 
 
 class Tape(ProgramMachine):
@@ -72,7 +82,7 @@ class Tape(ProgramMachine):
         self._begun = {0}
         self._unwritten = set[int]()  # matrices whose contents are random elements that are not in memory yet
         self._addresses: dict[int, _Address] = {}
-        self._known_blocks: dict[tuple[int, int, int], tuple[int, int]] = {}
+        self._known_blocks: dict[tuple[int, int, int], tuple[int, int, int]] = {}
         self._memos: dict[int, tuple[int, int]] = {}  # where each memo lies, and its rows
         self._operands: Sequence[int] = ()  # of the command that is noted
         self._rows: Sequence[int] = ()  # theirs
@@ -120,59 +130,67 @@ class Tape(ProgramMachine):
 
     def _evaluate(self, command: Command) -> None:
         command_class: Any = type(command)
-        fields = _fields_of(command_class)
-        operands = command.schema.operands(command)
+        fields, operands = _fields_of(command_class), command.schema.operands(command)
         addresses = [self._addresses.get(number) or self._address_of(number) for number in operands]
-        firsts, sizes, matrices, counts, _, whole = zip(*addresses, strict=True) if addresses else ((),) * 6
+        matrices = [address.matrix for address in addresses]
         if fields.ends:
             return command.evaluate(self)
         if fields.begins:
             self._begun.update(matrices)
             self._unwritten.update(matrices)
-        memo = getattr(command, fields.memo, -1)
-        if fields.has_group and self._begun.issuperset(matrices):
-            same = () if len(set(operands)) == len(operands) else tuple([operands.index(each) for each in operands])
-            kernel = self._kernels[getattr(command, fields.kernel)] if fields.kernel else NotedKernel()
-            counts = *counts, self._memos.get(memo, (0, -1 if memo < 0 else -2))[1]
-            rows = AnyRows(counts, ()) if kernel.alike < 0 else self._notes.any_rows(counts)
-            group = type(command), fields.values(command), rows.noted, sizes, same
-            own = self._own_of(command, operands, kernel, group, rows.noted)
+        is_apart, has_group = len(set(matrices)) == len(matrices), fields.has_group
+        memo = getattr(command, fields.memo) if fields.memo else -1
+        memo_rows = -1 if memo < 0 else self._memos[memo][1] if memo in self._memos else -2
+        if has_group and self._begun.issuperset(matrices):
+            is_new = is_apart or len(set(operands)) == len(operands)  # each of them
+            same = () if is_new else tuple([operands.index(each) for each in operands])
+            kernel = self._kernels[getattr(command, fields.kernel)] if fields.kernel else _NO_KERNEL
+            all_sizes = [address.all_sizes for address in addresses]
+            key = command_class, fields.of_node(command), kernel.own, memo_rows, same, *all_sizes
+            call: _Call | None = self._notes.calls.get(key)
+            if call is None:
+                call = self._notes.calls[key] = self._new_group(command, kernel, addresses, memo_rows, same)
         else:
-            rows = AnyRows(counts, ())
+            counts = tuple([address.rows for address in addresses])
             own = self._notes.own_of(self._note(partial(command.evaluate, self), operands, counts))
-        if self._unwritten and not (fields.has_group and self._unwritten.isdisjoint(matrices)):
-            if fields.has_group and len(matrices) == len(
-                set(matrices)
-            ):  # else another operand or a table may read them
-                self._unwritten.difference_update([matrices[k] for k in own.template.overwritten if whole[k]])
+            call = self._new_call(own, AnyRows(counts, ()))
+        if self._unwritten and not (has_group and self._unwritten.isdisjoint(matrices)):
+            if has_group and is_apart:  # else another operand or a table may read them
+                overwritten = call.own.template.overwritten
+                self._unwritten.difference_update([matrices[k] for k in overwritten if addresses[k].is_whole])
             if not fields.begins:
-                self._write_unwritten(matrices if fields.has_group else self._matrices_of(command))
-        self._call(own, firsts, memo, rows)
-        if len(matrices) != len(set(matrices)) or not fields.has_group:
+                self._write_unwritten(matrices if has_group else self._matrices_of(command))
+        self._call(call, [address.first for address in addresses], memo)
+        if not (is_apart and has_group):
             for submatrix in self._spoiled(command):
                 self._do(partial(self._spoil, submatrix), submatrix)
 
-    def _own_of(
-        self, command: Command, operands: Sequence[int], kernel: NotedKernel, group: Hashable, rows: Sequence[int]
-    ) -> OwnTemplate:
-        """Returns the template of a command, noted if none of its group was."""
+    def _new_group(
+        self, command: Command, kernel: NotedKernel, addresses: Sequence[_Address], memo_rows: int, same: Sequence[int]
+    ) -> _Call:
+        """Returns how a command is called, if none that is alike was called; noted if none of its group was."""
         notes = self._notes
+        command_class: Any = type(command)
+        operands, counts = command.schema.operands(command), (*[address.rows for address in addresses], memo_rows)
+        rows = AnyRows(counts, ()) if kernel.alike < 0 else notes.any_rows(counts)
+        values = _fields_of(command_class).values(command)
+        group = command_class, values, rows.noted, tuple([each.sizes for each in addresses]), same
         node = getattr(command, "node", "")
         own = notes.own.get((group, kernel.own, node))
         if own is None:
             general = group, kernel.alike, kernel.own if kernel.alike < 0 else -1
             template = notes.templates.get(general)
             if template is None:
-                template = self._note(partial(command.evaluate, self), operands, rows, kernel.name)
+                template = self._note(partial(command.evaluate, self), operands, rows.noted, kernel.name)
                 notes.templates[general] = template
             own = notes.own[group, kernel.own, node] = notes.own_of(template, kernel.name, node)
-        return own
+        return self._new_call(own, rows)
 
     def _do(self, evaluate: Callable[[], None], *operands: int) -> None:
         """Note the operations of `evaluate` on sub-matrices, and call the template once."""
         addresses = [self._address_of(number) for number in operands]
         own = self._notes.own_of(self._note(evaluate, operands, [address.rows for address in addresses]))
-        self._call(own, [address.first for address in addresses], -1, AnyRows((), ()))
+        self._call(self._new_call(own, AnyRows((), ())), [address.first for address in addresses], -1)
 
     def _note(
         self, evaluate: Callable[[], None], operands: Sequence[int], rows: Sequence[int], name: str = ""
@@ -189,14 +207,16 @@ class Tape(ProgramMachine):
         number = self._recording.finish(len(operands) + 1 + len(requests))
         return CallTemplate(number, self._memo_rows, requests, self._recording.overwritten(number, lengths))
 
-    def _call(self, own: OwnTemplate, firsts: Sequence[int], memo: int, rows: AnyRows) -> None:
+    def _new_call(self, own: OwnTemplate, rows: AnyRows) -> _Call:
+        return _Call(own, self._recording.instance(own.template.number, rows.own), rows)
+
+    def _call(self, call: _Call, firsts: Sequence[int], memo: int) -> None:
         """Call a template: with the addresses of operands, of a memo and of what was drawn."""
-        number, memo_rows, _, _ = own.template
-        if memo_rows >= 0:
-            memo_rows = rows.of(memo_rows)
+        own, instance, rows = call
+        if own.template.memo_rows >= 0:
+            memo_rows = rows.of(own.template.memo_rows)
             self._memos[memo] = self._new(2 * memo_rows + 1), memo_rows
-        instance = self._recording.instance(number, rows.own)
-        self._calls += [instance, *firsts, self._memos.get(memo, (0,))[0], *own.drawn]
+        self._calls += [instance, *firsts, self._memos[memo][0] if memo in self._memos else 0, *own.drawn]
         if own.effects:
             self.effects |= own.effects
 
@@ -211,23 +231,25 @@ class Tape(ProgramMachine):
             matrix, first_row, rows, first_column, columns, _ = self.computation.submatrices[number]
             if first_row < 0 or first_row + rows > self.computation.matrices[matrix].num_rows:
                 raise ProofError(f"rows of sub-matrix {number} are none of matrix m{matrix}")
-            width, (start, count) = self._widths[matrix], self._blocks_of(matrix, first_column, columns)
+            width, (start, count, sizes) = self._widths[matrix], self._blocks_of(matrix, first_column, columns)
             if not 0 <= start <= start + count <= width:
                 raise ProofError(f"columns of sub-matrix {number} are none of matrix m{matrix}")
-            sizes = self._notes.number((count, width, columns, self.computation.has_samples(matrix)))
             first = self._starts[matrix] + first_row * width + start
             is_whole = count == width and rows == self.computation.matrices[matrix].num_rows
-            address = self._addresses[number] = _Address(first, sizes, matrix, rows, count, is_whole)
+            all_sizes = self._notes.number((sizes, rows))
+            address = self._addresses[number] = _Address(first, matrix, rows, count, is_whole, sizes, all_sizes)
         return address
 
-    def _blocks_of(self, matrix: int, first_column: int, columns: int) -> tuple[int, int]:
-        """Returns the first of the blocks of some columns, and their number."""
+    def _blocks_of(self, matrix: int, first_column: int, columns: int) -> tuple[int, int, int]:
+        """Returns the first of the blocks of some columns, their number, and a number for all their sizes."""
         found = self._known_blocks.get((matrix, first_column, columns))
         if found is None:
             span = ColumnSpan((self._number, matrix), first_column, columns)
-            blocks = self._columns.blocks(span) if self._widths[matrix] else slice(0, 0)
-            found = blocks.start, blocks.stop - blocks.start
-            self._known_blocks[matrix, first_column, columns] = found
+            width = self._widths[matrix]
+            blocks = self._columns.blocks(span) if width else slice(0, 0)
+            count = blocks.stop - blocks.start
+            sizes = self._notes.number((count, width, columns, self.computation.has_samples(matrix)))
+            found = self._known_blocks[matrix, first_column, columns] = blocks.start, count, sizes
         return found
 
     def _new(self, count: int) -> int:
@@ -255,7 +277,7 @@ class Tape(ProgramMachine):
                 target = self._recording.memory(OPERANDS, 0, (*rows.noted, 1), 1)
                 template = self._note(partial(self._randomize, target), (0,), rows.noted)
                 own = self._notes.own[rows.noted] = self._notes.own_of(template)
-            self._call(own, [first], -1, rows)
+            self._call(self._new_call(own, rows), [first], -1)
 
     def read(self, submatrix: int) -> Any:
         if not submatrix:
@@ -263,7 +285,7 @@ class Tape(ProgramMachine):
         matrix = self.computation.submatrices[submatrix].matrix
         if matrix not in self._begun:
             raise ProofError(f"matrix m{matrix} is used before it begins")
-        first, _, matrix, rows, blocks, _ = self._address_of(submatrix)
+        first, matrix, rows, blocks, *_ = self._address_of(submatrix)
         width = self._widths[matrix]
         if submatrix in self._operands:
             operand = self._operands.index(submatrix)
@@ -294,7 +316,7 @@ class Tape(ProgramMachine):
         where, all_blocks = np.full(len(pairs), -1, np.int64), {1}
         for number, entries in parts:
             self.read(number)
-            first, _, matrix, rows, blocks, _ = self._address_of(number)
+            first, matrix, rows, blocks, *_ = self._address_of(number)
             wanted = pairs[entries, 1]
             if len(wanted) and not 0 <= wanted.min() <= wanted.max() < rows:
                 raise ProofError(f"multi table {table} names rows that sub-matrix {number} does not have")
@@ -306,7 +328,7 @@ class Tape(ProgramMachine):
         self._keep_result(("output", name, self._count("provided", name)), submatrix)
 
     def _keep_result(self, what: _Effect, submatrix: int) -> None:
-        rows, blocks = self._address_of(submatrix)[3:5]
+        rows, blocks = self._address_of(submatrix)[2:4]
         first = self._new(rows * blocks)
         self._recording.write(self._recording.memory(MEMORY, first, (rows, blocks), blocks), self.read(submatrix))
         self._results[what] = first, rows, blocks
@@ -346,11 +368,11 @@ class Tape(ProgramMachine):
 @cache
 def _fields_of(command_class: Any) -> _Fields:
     schema: Schema = command_class.schema
-    names = [each.name for each in schema.fields if isinstance(each.declared, PlainValue) and each.name != "node"]
-    values = attrgetter(*names) if names else lambda command: ()
+    names = [each.name for each in schema.fields if isinstance(each.declared, PlainValue)]
+    values, of_node = attributes([name for name in names if name != "node"]), attributes(names)
     has_group = not schema.table_fields and command_class.role is not Role.IO
     begins, ends = (any(each is life for _, each in schema.lives) for life in (Life.BEGINS, Life.ENDS))
-    return _Fields(schema.kernel, values, schema.makes_memo or schema.uses_memo or "memo", has_group, begins, ends)
+    return _Fields(schema.kernel, values, schema.makes_memo or schema.uses_memo, has_group, begins, ends, of_node)
 
 
 def _elements(words: Words) -> Elements:
