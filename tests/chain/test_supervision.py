@@ -60,6 +60,20 @@ def test_merging_keeps_what_all_have_in_common() -> None:
     assert merge_supervisions(single[:1]) is single[0]
 
 
+def test_merging_removes_the_epsilons_of_unnormalized_examples() -> None:
+    """As `nnet3-chain-merge-egs` does: of an example cut out of an utterance, epsilons lead to its first states."""
+    first = [(0, 1, 0, 0.0), (0, 2, 0, 0.0), (1, 3, 1, 0.5), (2, 3, 2, 0.0), (2, 4, 3, 0.0), (3, 5, 1, 0.0)]
+    second = [(0, 1, 0, 1.0), (0, 2, 0, 0.0), (1, 3, 1, 0.0), (1, 3, 2, 0.0), (2, 3, 3, 0.0), (3, 4, 1, 0.0)]
+    fsts = [fst_of([*first, (4, 5, 2, 0.25)], [INF] * 5 + [0.125]), fst_of(second, [INF] * 4 + [0.0])]
+    merged = merge_supervisions([supervision_of([fst], 2, 3) for fst in fsts]).fsts[0]
+    expected = [(0, 1, 1, 0.5), (0, 2, 3, 0.0), (0, 1, 2, 0.0), (1, 3, 1, 0.0), (2, 3, 2, 0.25)]
+    expected += [(3, 4, 2, 1.125), (3, 4, 1, 1.125), (3, 4, 3, 0.125), (4, 5, 1, 0.0)]
+    assert _lines(merged) == expected
+    assert merged.final.tolist() == [INF] * 5 + [0.0]
+    with_nothing = [supervision_of([fsts[0]], 2, 3), supervision_of([Fst.empty()], 2, 3)]
+    assert merge_supervisions(with_nothing).fsts[0].num_states == 0
+
+
 def test_merging_end_to_end() -> None:
     with_pdfs = Supervision(2.0, 1, 3, 4, (CHAIN,), True, np.array([1, 2, 3], np.int32))
     other = Supervision(1.0, 1, 3, 5, (TWO_ENDS,), True)

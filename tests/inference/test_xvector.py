@@ -160,6 +160,14 @@ def test_bad_utterances_are_refused_and_the_others_go_on() -> None:
     assert said[5] == ""
 
 
+def test_an_utterance_shorter_than_equal_chunks_has_zeros_without_padding() -> None:
+    """So nnet3-xvector-compute-batched writes it; one of just a chunk's length has its vector."""
+    nnet, rows = _network(1), torch.randn(24, 4)
+    computer = XvectorComputer(nnet, EqualXvectorOptions(24, pad_input=False))
+    assert torch.equal(computer.compute(rows[:23]), torch.zeros(3))
+    torch.testing.assert_close(computer.compute(rows), _alone(nnet, rows))
+
+
 def test_the_short_way_takes_one_utterance_or_many() -> None:
     nnet = _network()
     utterances = [torch.randn(frames, 4) for frames in (30, 120, 30)]

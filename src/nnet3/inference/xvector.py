@@ -74,7 +74,7 @@ def equal_chunks(num_frames: int, options: EqualXvectorOptions, context: int) ->
 
     The number of chunks is the smallest that leaves no frame out, with ends that overlap, or one fewer, with gaps
     between chunks, if the smaller number makes the weights of frames in the mean of the chunks' vectors more alike.
-    Raises ExecutionError for a too short utterance without padding.
+    A too short utterance has no chunk without padding.
 
     >>> for num_frames in (233, 300):
     ...     chunks = equal_chunks(num_frames, EqualXvectorOptions(chunk_size=100), context=10)
@@ -84,9 +84,7 @@ def equal_chunks(num_frames: int, options: EqualXvectorOptions, context: int) ->
     """
     size = options.chunk_size
     if num_frames <= size:
-        if num_frames < size and not options.pad_input:
-            raise ExecutionError(f"its {num_frames} frames are fewer than the {size} of a chunk")
-        return [XvectorChunk(0, num_frames, 0, size, 1)]
+        return [XvectorChunk(0, num_frames, 0, size, 1)] if num_frames == size or options.pad_input else []
     length, step = num_frames - context, size - context
     count = length // step
     twice = (count + 1) * step - length  # frames in two chunks if there is one chunk more
@@ -118,10 +116,12 @@ class _Utterance:
     vectors: dict[int, Tensor] = field(default_factory=dict)
     failure: Nnet3Error | None = None
 
-    def result(self) -> Tensor | Nnet3Error:
-        """Returns the mean vector of the chunks, by their weights."""
+    def result(self, dim: int) -> Tensor | Nnet3Error:
+        """Returns the mean vector (dim,) of the chunks, by their weights; zeros without any chunk, as Kaldi writes."""
         if self.failure is not None:
             return self.failure
+        if not self.chunks:
+            return self.features.new_zeros(dim)
         vectors = torch.stack([self.vectors[number] for number in range(len(self.chunks))])
         weights = vectors.new_tensor([chunk.weight for chunk in self.chunks])
         return weights @ vectors / weights.sum()
@@ -151,6 +151,7 @@ class XvectorComputer:
                 f"inputs {nnet.input_names} and outputs {nnet.output_names}"
             )
         self.nnet, self.device = nnet.in_test_mode(), device
+        self._dim = nnet.node_dim("output")
         self._kernels, self._compile_options, self._debug = NetworkKernels.of(self.nnet), compile_options, debug
         self._cache = default_cache() if cache is None else cache
         self._computers, self._most = RecentComputers(), _MOST_SEQUENCES
@@ -170,13 +171,13 @@ class XvectorComputer:
     def compute(self, features: Matrix) -> Tensor:
         """Returns the vector (dim,), on the device, of features (frames, dim).
 
-        Raises ExecutionError for an utterance of another shape, without frames or too short, for a NaN or an infinity
-        in it or in the outputs, and for a chunk that would need more memory than 4 GiB; NotComputableError if a chunk
-        is too short for the network.
+        Raises ExecutionError for an utterance of another shape, without frames or too short for chunks in a row, for a
+        NaN or an infinity in it or in the outputs, and for a chunk that would need more memory than 4 GiB;
+        NotComputableError if a chunk is too short for the network.
         """
         utterance = self._begin(features)
         self._compute_window([utterance])
-        result = utterance.result()
+        result = utterance.result(self._dim)
         if isinstance(result, Nnet3Error):
             raise result
         return result
@@ -191,7 +192,7 @@ class XvectorComputer:
             for window in windows(source, lambda pair: 1 + len(pair[1].features), _MOST_HELD):
                 self._compute_window([utterance for _, utterance in window])
                 for key, utterance in window:
-                    yield key, utterance.result()
+                    yield key, utterance.result(self._dim)
         finally:
             source.close(seconds=0)
 

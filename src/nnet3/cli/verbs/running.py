@@ -389,8 +389,9 @@ def xvector_compute_batched(options: EqualXvectorOptions, **others: Any) -> None
     """Run a network that pools statistics over chunks of one size, spread evenly over each utterance, and write the
     mean of their vectors: output 'output' at t = 0.
 
-    Batch-norm and dropout are in test mode. An utterance that cannot be computed is reported and left out; the exit
-    status is 1 if none was computed or a record could not be read.
+    Batch-norm and dropout are in test mode. An utterance that is shorter than a chunk has a vector of zeros without
+    --pad-input, as in Kaldi. One that cannot be computed is reported and left out; the exit status is 1 if none was
+    computed or a record could not be read.
 
     nnet3 xvector-compute-batched --chunk-size=150 --batch-size=32 \\
       "nnet3-copy --nnet-config=extract.config final.raw - |" scp:feats.scp ark,scp:xvector.ark,xvector.scp

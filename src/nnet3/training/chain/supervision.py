@@ -12,6 +12,8 @@ import numpy as np
 from nnet3.base.kaldi_io.fst import Fst
 from nnet3.base.kaldi_io.fst_reach import breadth_first, breadth_first_fronts, coaccessible
 from nnet3.errors import ModelFormatError
+from nnet3.training.chain.graphs.fst_changes import numbered_breadth_first
+from nnet3.training.chain.graphs.openfst import without_epsilons
 from nnet3.training.examples.sequence_target import SequenceTarget
 
 _LARGEST = 2**31 - 1
@@ -91,7 +93,7 @@ def merge_ragged(supervisions: Sequence[Supervision]) -> tuple[Supervision, np.n
         first,
         num_sequences=len(supervisions),
         frames_per_sequence=int(lengths.max()),
-        fsts=fsts if first.end_to_end else (concatenate(fsts),),
+        fsts=fsts if first.end_to_end else (_in_a_row(fsts),),
         alignment_pdfs=np.zeros(0, np.int32),
     )
     return merged, lengths
@@ -101,6 +103,33 @@ def _check_equal(what: str, values: list[float]) -> None:
     if len(set(values)) != 1:
         shown = ", ".join(f"{value:g}" for value in dict.fromkeys(values))
         raise ModelFormatError(f"supervisions can be merged only if their {what} are equal, got {shown}")
+
+
+def _in_a_row(fsts: Sequence[Fst]) -> Fst:
+    """Returns the paths of the FSTs one after the other, without the epsilons that unnormalized examples begin with."""
+    if not any(fst.has_epsilons for fst in fsts) or any(fst.num_states == 0 for fst in fsts):
+        return concatenate(fsts)
+    return numbered_breadth_first(without_epsilons(_joined_by_epsilons(fsts)))
+
+
+def _joined_by_epsilons(fsts: Sequence[Fst]) -> Fst:
+    """Returns the FSTs one after the other: where one may end, an epsilon with that cost leads to the next one's start.
+
+    The epsilon is the last arc of its state.
+    """
+    bases = np.cumsum([0, *(fst.num_states for fst in fsts)])
+    pieces = [
+        (base + fst.src, base + fst.dst, fst.ilabel, fst.cost) for base, fst in zip(bases[:-1], fsts, strict=True)
+    ]
+    for number, (ending, starting) in enumerate(pairwise(fsts)):
+        ends = np.flatnonzero(ending.final < np.inf)
+        start = np.full(len(ends), bases[number + 1] + starting.start)
+        pieces.append((bases[number] + ends, start, np.zeros_like(ends), ending.final[ends]))
+    src, dst, label, cost = (np.concatenate(column) for column in zip(*pieces, strict=True))
+    order = np.argsort(src, kind="stable")
+    final = np.full(bases[-1], np.inf, np.float32)
+    final[bases[-2] :] = fsts[-1].final
+    return Fst.from_arcs(fsts[0].start, final, src[order], dst[order], label[order], cost[order])
 
 
 def concatenate(fsts: Sequence[Fst]) -> Fst:
