@@ -27,9 +27,10 @@ from nnet3.base.native.own_files import own_folder, private_path, read_own, writ
 
 _LOG = logging.getLogger("nnet3")
 _SOURCES = tuple(
-    Path(__file__).with_name(name) for name in ("operations.c", "cells.c", "panels.c", "elements.c", "tokens.c")
+    Path(__file__).with_name(name)
+    for name in ("operations.c", "cells.c", "panels.c", "elements.c", "tokens.c", "lattices.c")
 )
-_HEADERS = tuple(Path(__file__).with_name(name) for name in ("vectors.h", "numbers.h"))
+_HEADERS = tuple(Path(__file__).with_name(name) for name in ("vectors.h", "numbers.h", "columns.h"))
 _COMPILERS = ("cc", "gcc", "clang")
 _FLAGS = ("-O3", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", *DEFINITIONS)
 #: Flags that a compiler may not know; the first set that it takes is used. Without the last of the first set GCC rounds
@@ -81,6 +82,14 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
         (_SIZE, *4 * (_POINTER,), _DOUBLE, *2 * (_SIZE, *4 * (_POINTER,)), _POINTER, _POINTER),
         _SIZE,
     ),
+    # The lattice, the highest cost of a path, the memory, the status.
+    "nnet3_determinize": ((_POINTER, _DOUBLE, _POINTER, _POINTER), _POINTER),
+    "nnet3_sets_sizes": ((_POINTER, _POINTER), None),
+    "nnet3_sets_end": ((_POINTER, _POINTER), None),
+    # The lattice, the memory, the status.
+    "nnet3_leaps": ((_POINTER, _POINTER, _POINTER), _POINTER),
+    "nnet3_leaps_sizes": ((_POINTER, _POINTER), None),
+    "nnet3_leaps_end": ((_POINTER, _POINTER), None),
     "nnet3_columns_of_panel": ((), _SIZE),
     "nnet3_size_of_operation": ((), _SIZE),
 }

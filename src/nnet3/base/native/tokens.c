@@ -1,13 +1,12 @@
 /* Token passing through a decoding graph: the tokens behind a row of scores, with all arcs between tokens, and which arcs
    stay when earlier rows are pruned. nnet3/speech/search/array_steps.py does the same with NumPy, in the same order. */
 
+#include "columns.h"
+
 #include <math.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define NONE (-1)
-#define LEAST_ROOM 256
 #define PRUNE_SCALE 0.1 /* of the beam: smaller changes are not followed further back */
 
 enum { DONE, NEEDS_ARCS, NO_MEMORY, TOO_MANY_ROUNDS };
@@ -38,17 +37,9 @@ typedef struct {
     int is_emitting;
 } Row;
 
-static int has_room(void *column, int64_t room, size_t size) { /* of a column that gets longer */
-    void *grown = realloc(*(void **)column, (size_t)room * size);
-    if (grown) *(void **)column = grown;
-    return grown != 0;
-}
-
-#define ROOM(column, room) has_room(&(column), (room), sizeof *(column))
-
 static int add_link(Links *links, int64_t src, int64_t dst, int64_t arc, double cost) {
     if (links->count == links->room) {
-        const int64_t room = links->room ? 2 * links->room : LEAST_ROOM;
+        const int64_t room = more_room(links->room, links->count + 1);
         if (!ROOM(links->src, room) || !ROOM(links->dst, room) || !ROOM(links->arc, room) || !ROOM(links->cost, room)) return 0;
         links->room = room;
     }
@@ -59,7 +50,7 @@ static int add_link(Links *links, int64_t src, int64_t dst, int64_t arc, double 
 
 static int add_source(Row *row, int64_t token, int64_t state, double cost) {
     if (row->sources == row->room_of_sources) {
-        const int64_t room = row->room_of_sources ? 2 * row->room_of_sources : LEAST_ROOM;
+        const int64_t room = more_room(row->room_of_sources, row->sources + 1);
         if (!ROOM(row->source, room) || !ROOM(row->state_of_source, room) || !ROOM(row->cost_of_source, room)) return 0;
         row->room_of_sources = room;
     }
@@ -78,7 +69,7 @@ static int64_t slot_of(const Row *row, int64_t state) {
 }
 
 static int enlarge(Row *row) {
-    const int64_t room = row->room ? 2 * row->room : LEAST_ROOM, slots = 2 * room;
+    const int64_t room = more_room(row->room, row->tokens + 1), slots = 2 * room;
     if (!ROOM(row->state, room) || !ROOM(row->back_src, room) || !ROOM(row->back_arc, room)) return 0;
     if (!ROOM(row->cost, room) || !ROOM(row->is_better, room)) return 0;
     int32_t *made = calloc((size_t)slots, sizeof *made);
