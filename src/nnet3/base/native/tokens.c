@@ -32,7 +32,7 @@ typedef struct {
     int64_t *state, *back_src, *back_arc, *source, *state_of_source;
     int32_t *token_of_slot;
     double *cost, *cost_of_source, cutoff;
-    char *is_better;
+    char *is_better, *is_within; /* is_within: the best arc into the token comes from the row itself */
     Links emitting, epsilons;
     int is_emitting;
 } Row;
@@ -71,7 +71,7 @@ static int64_t slot_of(const Row *row, int64_t state) {
 static int enlarge(Row *row) {
     const int64_t room = more_room(row->room, row->tokens + 1), slots = 2 * room;
     if (!ROOM(row->state, room) || !ROOM(row->back_src, room) || !ROOM(row->back_arc, room)) return 0;
-    if (!ROOM(row->cost, room) || !ROOM(row->is_better, room)) return 0;
+    if (!ROOM(row->cost, room) || !ROOM(row->is_better, room) || !ROOM(row->is_within, room)) return 0;
     int32_t *made = calloc((size_t)slots, sizeof *made);
     if (!made) return 0;
     free(row->token_of_slot);
@@ -87,16 +87,21 @@ static int64_t token_of(Row *row, int64_t state) {
     if (row->token_of_slot[slot]) return row->token_of_slot[slot] - 1;
     const int64_t token = row->tokens++;
     row->token_of_slot[slot] = (int32_t)token + 1;
-    row->state[token] = state, row->cost[token] = INFINITY, row->is_better[token] = 0;
+    row->state[token] = state, row->cost[token] = INFINITY, row->is_better[token] = row->is_within[token] = 0;
     row->back_src[token] = row->back_arc[token] = NONE;
     return token;
 }
 
 /* ---- one row ---- */
 
+/* Says if all arcs out of the sources are made, and fetches them: they lie anywhere in the graph. */
 static int sources_have_arcs(const Row *row, const Graph *graph) {
-    for (int64_t i = 0; i < row->sources; i++)
-        if (graph->first[row->state_of_source[i]] < 0) return 0;
+    for (int64_t i = 0; i < row->sources; i++) {
+        const int64_t first = graph->first[row->state_of_source[i]];
+        if (first < 0) return 0;
+        __builtin_prefetch(graph->ilabel + first), __builtin_prefetch(graph->dst + first);
+        __builtin_prefetch(graph->cost + first);
+    }
     return 1;
 }
 
@@ -159,7 +164,7 @@ static int follow_epsilons(Row *row, const Graph *graph, int *has_arcs) {
             const int64_t token = token_of(row, graph->dst[arc]);
             if (token == NONE) return NO_MEMORY;
             if (cost < row->cost[token]) {
-                row->cost[token] = cost, row->is_better[token] = 1;
+                row->cost[token] = cost, row->is_better[token] = row->is_within[token] = 1;
                 row->back_src[token] = row->source[i], row->back_arc[token] = arc;
             }
         }
@@ -231,22 +236,16 @@ void nnet3_row_states_of_sources(const Row *row, int64_t *states) {
     memcpy(states, row->state_of_source, (size_t)row->sources * sizeof *states);
 }
 
-/* Copies a row to columns, unless these are 0: state, cost, back_src, back_arc; src, dst, arc, cost of both kinds of links.
-   The row is gone then. */
+/* Copies a row to columns, unless these are 0: state, cost, back_src, back_arc, is_within; src, dst, arc, cost of both kinds
+   of links. The row is gone then. */
 void nnet3_row_end(Row *row, void *const *columns) {
-    const Links *both[] = {&row->emitting, &row->epsilons};
-    void *own[] = {row->state, row->cost, row->back_src, row->back_arc};
-    for (int column = 0; column < 4; column++) {
-        if (columns && row->tokens) memcpy(columns[column], own[column], (size_t)row->tokens * 8);
+    const Links *e = &row->emitting, *n = &row->epsilons;
+    void *own[] = {row->state, row->cost, row->back_src, row->back_arc, row->is_within,
+                   e->src, e->dst, e->arc, e->cost, n->src, n->dst, n->arc, n->cost};
+    for (int column = 0; column < 13; column++) {
+        const int64_t count = column < 5 ? row->tokens : column < 9 ? e->count : n->count;
+        if (columns && count) memcpy(columns[column], own[column], (size_t)count * (column == 4 ? 1 : 8));
         free(own[column]);
-    }
-    for (int kind = 0; kind < 2; kind++) {
-        void *of_links[] = {both[kind]->src, both[kind]->dst, both[kind]->arc, both[kind]->cost};
-        for (int column = 0; column < 4; column++) {
-            void *to = columns ? columns[4 * (kind + 1) + column] : 0;
-            if (to && both[kind]->count) memcpy(to, of_links[column], (size_t)both[kind]->count * 8);
-            free(of_links[column]);
-        }
     }
     free(row->source), free(row->state_of_source), free(row->cost_of_source);
     free(row->token_of_slot), free(row->is_better), free(row);

@@ -18,7 +18,7 @@ class ArraySteps:
     def first(self, graph: SearchGraph | GrowingGraph, beam: float) -> TokenRow:
         none = np.zeros(0, np.int64)
         nothing, start = Links(none, none, none, np.zeros(0)), np.array([graph.start], np.int64)
-        row = TokenRow(start, np.zeros(1), np.full(1, NONE), np.full(1, NONE), nothing, nothing)
+        row = TokenRow(start, np.zeros(1), np.full(1, NONE), np.full(1, NONE), np.zeros(1, bool), nothing, nothing)
         _follow_epsilons(graph, row, beam)
         return row
 
@@ -47,7 +47,8 @@ class ArraySteps:
         wins = np.flatnonzero(cost == best[token])
         winner[token[wins][::-1]] = wins[::-1]
         nothing = Links(src[:0], src[:0], arc[:0], weight[:0])
-        row = TokenRow(state, best, src[winner], arc[winner], Links(src, token, arc, weight), nothing)
+        within = np.zeros(len(state), bool)
+        row = TokenRow(state, best, src[winner], arc[winner], within, Links(src, token, arc, weight), nothing)
         _follow_epsilons(graph, row, float(most[-1]))
         return row
 
@@ -82,11 +83,13 @@ def _follow_epsilons(graph: SearchGraph | GrowingGraph, row: TokenRow, cutoff: f
         token, new = token[-len(arc) :] if len(arc) else token[:0], len(row.state) - len(row.cost)
         row.cost = np.append(row.cost, np.full(new, np.inf))
         row.back_src, row.back_arc = (np.append(back, np.full(new, NONE)) for back in (row.back_src, row.back_arc))
+        row.within = np.append(row.within, np.zeros(new, bool))
         before = row.cost.copy()
         np.minimum.at(row.cost, token, cost)
         better = row.cost < before
         wins = np.flatnonzero((cost == row.cost[token]) & better[token])[::-1]
         row.back_src[token[wins]], row.back_arc[token[wins]] = src[wins], arc[wins]
+        row.within[better] = True
         changed = np.flatnonzero(better)
     else:
         raise ExecutionError(ENDLESS)

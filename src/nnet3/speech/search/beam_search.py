@@ -98,16 +98,15 @@ class BeamSearch:
         if tokens == 0:
             return np.inf, options.beam
         best = float(cost.min())
-        if tokens > options.max_active:
+        most = best + options.beam
+        if tokens > options.max_active and np.count_nonzero(cost < most) > options.max_active:
             highest = float(np.partition(cost, options.max_active)[options.max_active])
-            if highest < best + options.beam:
-                return highest, highest - best + options.beam_delta
-        if options.min_active > 0:
+            return highest, highest - best + options.beam_delta
+        if options.min_active > 0 and np.count_nonzero(cost <= most) <= options.min_active:
             enough = tokens > options.min_active
             least = float(np.partition(cost, options.min_active)[options.min_active]) if enough else np.inf
-            if least > best + options.beam:
-                return least, least - best + options.beam_delta
-        return best + options.beam, options.beam
+            return least, least - best + options.beam_delta
+        return most, options.beam
 
     # ---- the lattice ----
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from nnet3.base.native.library import library
 from nnet3.errors import ExecutionError
-from nnet3.speech.arrays.aliases import Doubles, Integers
+from nnet3.speech.arrays.aliases import Doubles, Flags, Integers
 from nnet3.speech.search.array_steps import ArraySteps
 from nnet3.speech.search.growing_graph import GrowingGraph
 from nnet3.speech.search.search_graph import SearchGraph
@@ -76,7 +76,7 @@ class NativeSteps:
             if status == _TOO_MANY_ROUNDS:
                 raise ExecutionError(ENDLESS)
             made = TokenRow(*_columns(tokens), _links(emitting), _links(epsilons))
-            into = made.state, made.cost, made.back_src, made.back_arc
+            into = made.state, made.cost, made.back_src, made.back_arc, made.within
             links = ((each.src, each.dst, each.arc, each.cost) for each in (made.emitting, made.epsilons))
             columns = _addresses(column for each in (into, *links) for column in each)
             return made
@@ -96,9 +96,9 @@ class NativeSteps:
         return KeptLinks(kept, kept_epsilons, excess, bool(has_changed))
 
 
-def _columns(tokens: int) -> tuple[Integers, Doubles, Integers, Integers]:
+def _columns(tokens: int) -> tuple[Integers, Doubles, Integers, Integers, Flags]:
     state, back_src, back_arc = np.empty((3, tokens), np.int64)
-    return state, np.empty(tokens), back_src, back_arc
+    return state, np.empty(tokens), back_src, back_arc, np.empty(tokens, bool)
 
 
 def _links(count: int) -> Links:

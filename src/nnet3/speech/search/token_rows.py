@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from nnet3.speech.arrays.aliases import Doubles, Integers
 from nnet3.speech.lattices.raw_lattice import RawLattice
@@ -117,8 +116,8 @@ class TokenRows:
         number[tokens] = np.arange(len(tokens))
         row.state, row.back_src, row.back_arc = (values[tokens] for values in (row.state, row.back_src, row.back_arc))
         row.cost = row.cost[tokens]
-        within = self._is_epsilon(row.back_arc)
-        row.back_src[within] = number[row.back_src[within]]
+        row.within = row.within[tokens]
+        row.back_src[row.within] = number[row.back_src[row.within]]
         row.excess, row.names = row.excess[tokens], row.names[tokens]
         self.num_links -= len(row.emitting.arc)
         row.emitting = row.emitting.kept(number[row.emitting.dst] >= 0)
@@ -126,12 +125,8 @@ class TokenRows:
         row.emitting.dst = number[row.emitting.dst]
         row.epsilons.src, row.epsilons.dst = number[row.epsilons.src], number[row.epsilons.dst]
         following.emitting.src = number[following.emitting.src]
-        across = (following.back_arc >= 0) & ~self._is_epsilon(following.back_arc)
+        across = ~following.within
         following.back_src[across] = number[following.back_src[across]]
-
-    def _is_epsilon(self, arcs: Integers) -> npt.NDArray[np.bool_]:
-        """Marks the arcs that take no row; -1 is none."""
-        return (arcs >= 0) & (self.graph.ilabel[arcs] == 0)
 
     # ---- the lattice ----
 
@@ -207,8 +202,8 @@ class TokenRows:
         while True:  # a token knows only the one before it
             row = self._rows[rows]
             arc = int(row.back_arc[token])
-            is_epsilon = arc >= 0 and graph.ilabel[arc] == 0
-            if rows == 0 and (self.first or not is_epsilon):
+            is_epsilon = row.within[token]
+            if rows == 0 and not is_epsilon:
                 break
             token = int(row.back_src[token])
             if is_epsilon:
@@ -232,7 +227,7 @@ class TokenRows:
         gone = [*(row.emitting for row in self._rows[: rows + 1]), *(row.epsilons for row in self._rows[:rows])]
         self.num_links -= sum(len(links.arc) for links in gone)
         row.emitting = row.emitting.kept(np.zeros(len(row.emitting.arc), bool))
-        row.back_arc = np.full(len(row.back_arc), NONE)
+        row.back_arc, row.within = np.full(len(row.back_arc), NONE), np.zeros(len(row.within), bool)
         self._rows, self.first = self._rows[rows:], number
 
     def move(self, graph: Composition) -> None:
@@ -241,8 +236,8 @@ class TokenRows:
         assert isinstance(old, Composition)
         states = [row.state for row in self._rows]
         for row, state, before in zip(self._rows, states, [states[0], *states], strict=False):
-            is_epsilon = (row.back_arc >= 0) & (old.ilabel[row.back_arc] == 0)
-            ways = (np.flatnonzero(is_epsilon), state), (np.flatnonzero((row.back_arc >= 0) & ~is_epsilon), before)
+            across = (row.back_arc >= 0) & ~row.within
+            ways = (np.flatnonzero(row.within), state), (np.flatnonzero(across), before)
             for way, leaving in ways:
                 row.back_arc[way] = graph.adopted_arcs(old, leaving[row.back_src[way]], row.back_arc[way])
             row.emitting.arc = graph.adopted_arcs(old, before[row.emitting.src], row.emitting.arc)

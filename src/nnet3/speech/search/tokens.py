@@ -33,7 +33,8 @@ class Links:
 
 @dataclass
 class TokenRow:
-    """The tokens behind a row: state of the graph, cost, and the best arc into each token, with the arc's source token.
+    """The tokens behind a row: state of the graph, cost, and the best arc into each token, with the arc's source token:
+    a token of the row itself if the token is marked in `within`, otherwise of the row before.
 
     `epsilons` come by source. `excess`: the cost of the best path through a token beyond the cost of the best path, as
     known at the last pruning; 0 before the first pruning. `counted`: the number of tokens just before tokens were last
@@ -45,6 +46,7 @@ class TokenRow:
     cost: Doubles
     back_src: Integers
     back_arc: Integers
+    within: Flags
     emitting: Links
     epsilons: Links
     excess: Doubles = field(default_factory=lambda: np.zeros(0))
