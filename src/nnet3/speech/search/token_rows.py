@@ -125,7 +125,7 @@ class TokenRows:
         row.emitting.dst = number[row.emitting.dst]
         row.epsilons.src, row.epsilons.dst = number[row.epsilons.src], number[row.epsilons.dst]
         following.emitting.src = number[following.emitting.src]
-        across = ~following.within
+        across = np.flatnonzero(~following.within)
         following.back_src[across] = number[following.back_src[across]]
 
     # ---- the lattice ----

@@ -28,7 +28,8 @@ class Links:
     cost: Doubles
 
     def kept(self, kept: Flags) -> Links:
-        return Links(self.src[kept], self.dst[kept], self.arc[kept], self.cost[kept])
+        at = np.flatnonzero(kept)
+        return Links(self.src[at], self.dst[at], self.arc[at], self.cost[at])
 
 
 @dataclass
