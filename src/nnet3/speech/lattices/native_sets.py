@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,9 @@ from nnet3.speech.arrays.aliases import Doubles, Integers
 from nnet3.speech.lattices.label_lattice import LabelLattice, LabelledArcs
 from nnet3.speech.lattices.label_sets import Ends, LabelSets, Leaps, Memory, TooLargeError
 
-_TOO_LARGE, _NO_MEMORY = 1, 2
+_NO_MEMORY = 2  # status 1: too large
+_WEIGHTS = np.float64, np.float64, np.int64, np.int32
+_KINDS = *4 * (np.int64,), *_WEIGHTS, *_WEIGHTS, np.float64  # of a lattice's columns
 
 
 def native_sets(functions: ctypes.CDLL, lattice: LabelLattice, most: float, memory: Memory) -> LabelSets:
@@ -25,28 +27,12 @@ def native_sets(functions: ctypes.CDLL, lattice: LabelLattice, most: float, memo
     sizes = np.zeros(5, np.int64)
     functions.nnet3_sets_sizes(sets, sizes.ctypes.data)
     count, arcs, of_arcs, ends, of_ends = sizes.tolist()
-    levels, (src, dst, label), (end,) = (
-        np.empty(count, np.int64),
-        *(np.empty((n, k), np.int64) for n, k in ((3, arcs), (1, ends))),
-    )
-    *weighed, ids = _weights(arcs, of_arcs)
-    *ending, final_ids = _weights(ends, of_ends)
-    columns = (
-        levels,
-        src,
-        dst,
-        label,
-        *weighed,
-        ids.offsets,
-        ids.values,
-        end,
-        *ending,
-        final_ids.offsets,
-        final_ids.values,
-    )
-    functions.nnet3_sets_end(sets, _addresses(columns).ctypes.data)
+    levels, end, (src, dst, label) = np.empty(count, np.int64), np.empty(ends, np.int64), np.empty((3, arcs), np.int64)
+    weights, of_end = _Weights.empty(arcs, of_arcs), _Weights.empty(ends, of_ends)
+    columns = _addresses([levels, src, dst, label, *weights.columns(), end, *of_end.columns()])
+    functions.nnet3_sets_end(sets, columns.ctypes.data)
     label = label.astype(lattice.label.dtype, copy=False)
-    return LabelSets(levels, LabelledArcs(src, dst, label, *weighed, ids), Ends(end, *ending, final_ids))
+    return LabelSets(levels, LabelledArcs(src, dst, label, *weights), Ends(end, *of_end))
 
 
 def native_leaps(functions: ctypes.CDLL, lattice: LabelLattice, memory: Memory) -> Leaps:
@@ -57,28 +43,36 @@ def native_leaps(functions: ctypes.CDLL, lattice: LabelLattice, memory: Memory) 
     sizes = np.zeros(2, np.int64)
     functions.nnet3_leaps_sizes(leaps, sizes.ctypes.data)
     count, of_ids = sizes.tolist()
-    entry, state = np.empty((2, count), np.int64)
-    graph, acoustic, ids = _weights(count, of_ids)
-    columns = entry, state, graph, acoustic, ids.offsets, ids.values
-    functions.nnet3_leaps_end(leaps, _addresses(columns).ctypes.data)
-    return Leaps(np.searchsorted(entry, np.arange(lattice.num_states + 1)), state, graph, acoustic, ids)
+    (entry, state), weights = np.empty((2, count), np.int64), _Weights.empty(count, of_ids)
+    columns = _addresses([entry, state, *weights.columns()])
+    functions.nnet3_leaps_end(leaps, columns.ctypes.data)
+    return Leaps(np.searchsorted(entry, np.arange(lattice.num_states + 1)), state, *weights)
+
+
+class _Weights(NamedTuple):
+    """Costs and ids of rows that C writes."""
+
+    graph: Doubles
+    acoustic: Doubles
+    ids: Strings
+
+    @classmethod
+    def empty(cls, rows: int, num_ids: int) -> _Weights:
+        ids = Strings(np.empty(rows + 1, np.int64), np.empty(num_ids, np.int32))
+        return cls(np.empty(rows), np.empty(rows), ids)
+
+    def columns(self) -> list[npt.NDArray[Any]]:
+        return [self.graph, self.acoustic, self.ids.offsets, self.ids.values]
 
 
 class _Given:
     """A lattice and memory as C takes them, at `address`; the columns live as long as this object."""
 
     def __init__(self, lattice: LabelLattice, memory: Memory):
-        whole = lattice.level, lattice.offsets, lattice.dst, lattice.label
-        costs = lattice.graph_cost, lattice.acoustic_cost
-        ends = lattice.final_graph, lattice.final_acoustic
-        self._columns = (
-            *(np.ascontiguousarray(each, np.int64) for each in whole),
-            *(np.ascontiguousarray(each, np.float64) for each in costs),
-            *(lattice.ids.offsets, np.ascontiguousarray(lattice.ids.values, np.int32)),
-            *(np.ascontiguousarray(each, np.float64) for each in ends),
-            *(lattice.final_ids.offsets, np.ascontiguousarray(lattice.final_ids.values, np.int32)),
-            np.ascontiguousarray(lattice.backward, np.float64),
-        )
+        of_arcs = lattice.graph_cost, lattice.acoustic_cost, lattice.ids.offsets, lattice.ids.values
+        of_ends = lattice.final_graph, lattice.final_acoustic, lattice.final_ids.offsets, lattice.final_ids.values
+        whole = lattice.level, lattice.offsets, lattice.dst, lattice.label, *of_arcs, *of_ends, lattice.backward
+        self._columns = [np.ascontiguousarray(column, kind) for column, kind in zip(whole, _KINDS, strict=True)]
         sizes = np.array([lattice.num_states, len(lattice.src)], np.int64)
         self._table = np.append(sizes, _addresses(self._columns))
         self.address = self._table.ctypes.data
@@ -89,10 +83,6 @@ class _Given:
         memory.left, memory.work_left = self.memory.tolist()
         if status:
             raise MemoryError if status == _NO_MEMORY else TooLargeError
-
-
-def _weights(rows: int, num_ids: int) -> tuple[Doubles, Doubles, Strings]:
-    return np.empty(rows), np.empty(rows), Strings(np.empty(rows + 1, np.int64), np.empty(num_ids, np.int32))
 
 
 def _addresses(columns: Iterable[npt.NDArray[Any]]) -> Integers:

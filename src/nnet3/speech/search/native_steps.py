@@ -102,7 +102,8 @@ def _columns(tokens: int) -> tuple[Integers, Doubles, Integers, Integers, Flags]
 
 
 def _links(count: int) -> Links:
-    return Links(*np.empty((3, count), np.int64), np.empty(count))
+    src, dst, arc = np.empty((3, count), np.int64)
+    return Links(src, dst, arc, np.empty(count))
 
 
 def _address(values: npt.NDArray[Any]) -> int:
