@@ -13,7 +13,7 @@ from nnet3.speech.arrays.aliases import Doubles, Integers
 from nnet3.speech.arrays.arcs import arcs_leaving
 from nnet3.speech.arrays.columns import Waiting, joined, part
 from nnet3.speech.lattices.label_lattice import NO_ARCS, LabelLattice, LabelledArcs
-from nnet3.speech.lattices.label_sets import Ends, LabelSets, Leaps, Memory
+from nnet3.speech.lattices.label_sets import LabelSets, Leaps, Memory, SetEnds
 from nnet3.speech.lattices.strings import chained, common_lengths, first_values, hashes, without_first
 
 _NONE = -1
@@ -66,7 +66,7 @@ class _Sets:
         self._number_of_hash: dict[int, int] = {}
         self._best = np.zeros(0)  # cost of the best path to each set
         self._waiting, self._levels = Waiting[_Members](), list[Integers]()
-        self._arcs, self._ends = list[LabelledArcs](), list[Ends]()
+        self._arcs, self._ends = list[LabelledArcs](), list[SetEnds]()
         self._begin()
         for level in np.unique(lattice.level).tolist():
             members = self._waiting.take(level)
@@ -132,7 +132,7 @@ class _Sets:
         return arc[good], position[good], group[good]
 
     def _end(self, members: _Members) -> None:
-        """Ends the sets with a final member, at the cost of the best final member."""
+        """SetEnds the sets with a final member, at the cost of the best final member."""
         lattice = self._lattice
         can = np.flatnonzero(lattice.final_cost[members.state] < np.inf)
         state, of = members.state[can], members.set[can]
@@ -142,7 +142,7 @@ class _Sets:
         order = order[changes(of[order])]
         order = order[self._best[of[order]] + (graph + acoustic)[order] <= self._most]
         ids = chained(members.ids[can[order]], lattice.final_ids[state[order]])
-        self._ends.append(Ends(of[order], graph[order], acoustic[order], ids))
+        self._ends.append(SetEnds(of[order], graph[order], acoustic[order], ids))
 
     def _enter(self, members: _Members, path_cost: Doubles) -> Integers:
         """Finds the sets of groups of members, in order, or makes new sets; returns the set of each group.

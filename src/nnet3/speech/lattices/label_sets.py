@@ -54,7 +54,7 @@ class Leaps(NamedTuple):
     ids: Strings
 
 
-class Ends(NamedTuple):
+class SetEnds(NamedTuple):
     """Final sets, with the costs and the ids of ending."""
 
     set: Integers
@@ -69,4 +69,4 @@ class LabelSets(NamedTuple):
 
     levels: Integers
     arcs: LabelledArcs
-    ends: Ends
+    ends: SetEnds

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from nnet3.base.kaldi_io.lattice import Strings
 from nnet3.speech.arrays.aliases import Doubles, Integers
 from nnet3.speech.lattices.label_lattice import LabelLattice, LabelledArcs
-from nnet3.speech.lattices.label_sets import Ends, LabelSets, Leaps, Memory, TooLargeError
+from nnet3.speech.lattices.label_sets import LabelSets, Leaps, Memory, SetEnds, TooLargeError
 
 _NO_MEMORY = 2  # status 1: too large
 _WEIGHTS = np.float64, np.float64, np.int64, np.int32
@@ -32,7 +32,7 @@ def native_sets(functions: ctypes.CDLL, lattice: LabelLattice, most: float, memo
     columns = _addresses([levels, src, dst, label, *weights.columns(), end, *of_end.columns()])
     functions.nnet3_sets_end(sets, columns.ctypes.data)
     label = label.astype(lattice.label.dtype, copy=False)
-    return LabelSets(levels, LabelledArcs(src, dst, label, *weights), Ends(end, *of_end))
+    return LabelSets(levels, LabelledArcs(src, dst, label, *weights), SetEnds(end, *of_end))
 
 
 def native_leaps(functions: ctypes.CDLL, lattice: LabelLattice, memory: Memory) -> Leaps:
