@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from nnet3.speech.lattices import word_lattice
-from nnet3.speech.lattices.determinizing import Memory, TooLargeError, determinized
+from nnet3.speech.lattices.determinizing import determinized
 from nnet3.speech.lattices.label_lattice import LabelLattice
+from nnet3.speech.lattices.label_sets import Memory, TooLargeError
 from nnet3.speech.lattices.word_lattice import PhoneLabels, within_memory
 from tests.asr.golden_lattices import BEAM, lattice, model
 from tests.asr.slow_search import paths_of
@@ -68,7 +69,7 @@ def test_a_beam_narrows_in_few_steps(beam: float, monkeypatch: pytest.MonkeyPatc
 
     def too_large(lattice: LabelLattice, beam: float, memory: Memory) -> LabelLattice:
         tried.append(beam)
-        if not np.isinf(memory._left):
+        if not np.isinf(memory.left):
             raise TooLargeError
         return determinized(lattice, beam, memory)
 

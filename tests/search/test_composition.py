@@ -92,17 +92,6 @@ def test_searches_share_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     assert least_costs(lattice_of(search, scores)) == first
 
 
-def test_scratch_grows_with_the_states() -> None:
-    made = LookaheadSearch(lookahead_graph(), bigram(), COLUMNS).begin()
-    scratch = made.take_scratch()
-    made.give_scratch_back(scratch)
-    made.emitting_arcs(np.array([0]))
-    larger = made.enlarged(np.full(1, -1, np.int32))
-    assert len(larger) >= made.num_states > 1
-    assert (larger == -1).all()
-    assert made.enlarged(larger) is larger
-
-
 def test_parts_that_do_not_belong_together() -> None:
     graph = lookahead_graph()
     other = BackoffModel(Fst.from_arcs(0, [np.inf, 0], [0], [1], [WORDS + 9], [1.0]))

@@ -24,7 +24,7 @@ class Copied(GrowingGraph):
     """A graph whose states get numbers when they are met."""
 
     def __init__(self, fst: Fst):
-        super().__init__(np.arange(-1, LABELS), LABELS)
+        super().__init__(np.arange(-1, LABELS), LABELS - 1)
         self.fst, self.met = fst, [fst.start]
         self._add_states(fst.final[[fst.start]])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Fst
 from nnet3.speech.search.search_graph import SearchGraph, arcs_between, arcs_leaving, epsilons_first
 from tests.asr.slow_search import random_graph
@@ -74,10 +75,11 @@ def test_ranges_of_arcs() -> None:
     assert len(arcs_between(np.zeros(0, int), np.zeros(0, int)).arc) == 0
 
 
-def test_scratch_is_lent_again() -> None:
-    graph = SearchGraph(random_graph(RANDOM))
-    scratch = graph.take_scratch()
-    assert len(scratch) == graph.num_states
-    assert graph.enlarged(scratch) is scratch
-    graph.give_scratch_back(scratch)
-    assert graph.take_scratch() is scratch
+def test_labels_without_a_column() -> None:
+    fst = Fst.from_arcs(0, [0.0], [0, 0], [0, 0], [1, 3], [0.0, 0.0])
+    with pytest.raises(
+        ModelFormatError, match="input label 3, but the model has 2 transition-ids: does the graph belong"
+    ):
+        SearchGraph(fst, [-1, 0, 1])
+    with pytest.raises(ModelFormatError, match="input label 2 takes column -1 of the scores"):
+        SearchGraph(fst, [-1, 0, -1, 1])

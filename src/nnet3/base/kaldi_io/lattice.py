@@ -35,7 +35,10 @@ class Strings:
     @classmethod
     def of(cls, lengths: npt.ArrayLike, values: npt.NDArray[Any]) -> Strings:
         """Returns lists of the given lengths, cut from consecutive values."""
-        return cls(np.append(0, np.cumsum(lengths, dtype=np.int64)), values.astype(np.int32, copy=False))
+        counts = np.asarray(lengths)
+        offsets = np.zeros(len(counts) + 1, np.int64)
+        counts.cumsum(out=offsets[1:])
+        return cls(offsets, values.astype(np.int32, copy=False))
 
     @classmethod
     def joined(cls, parts: Sequence[Strings]) -> Strings:
@@ -44,7 +47,7 @@ class Strings:
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        return np.diff(self.offsets)
+        return self.offsets[1:] - self.offsets[:-1]
 
     def __getitem__(self, which: npt.NDArray[Any]) -> Strings:
         """Lists selected by numbers, in the order given, or by a mask."""

@@ -26,8 +26,11 @@ from nnet3.base.native.operations import BYTES
 from nnet3.base.native.own_files import own_folder, private_path, read_own, write_own
 
 _LOG = logging.getLogger("nnet3")
-_SOURCES = tuple(Path(__file__).with_name(name) for name in ("operations.c", "cells.c", "panels.c", "elements.c"))
-_HEADERS = tuple(Path(__file__).with_name(name) for name in ("vectors.h", "numbers.h"))
+_SOURCES = tuple(
+    Path(__file__).with_name(name)
+    for name in ("operations.c", "cells.c", "panels.c", "elements.c", "tokens.c", "lattices.c")
+)
+_HEADERS = tuple(Path(__file__).with_name(name) for name in ("vectors.h", "numbers.h", "columns.h"))
 _COMPILERS = ("cc", "gcc", "clang")
 _FLAGS = ("-O3", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", *DEFINITIONS)
 #: Flags that a compiler may not know; the first set that it takes is used. Without the last of the first set GCC rounds
@@ -41,7 +44,7 @@ _SECONDS = 300.0  # for the compiler
 _CPU_INFO = Path("/proc/cpuinfo")
 _ABOUT_CPU = 4096  # bytes of it, which tell of the first core
 
-_SIZE, _POINTER, _FLOAT = ctypes.c_int64, ctypes.c_void_p, ctypes.c_float
+_SIZE, _POINTER, _FLOAT, _DOUBLE = ctypes.c_int64, ctypes.c_void_p, ctypes.c_float, ctypes.c_double
 _MATRIX = _POINTER, _SIZE  # and how many floats its rows lie apart
 #: The types of operands and of the result of each function.
 FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
@@ -67,6 +70,26 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
     "nnet3_truncate": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, _FLOAT, _FLOAT, _FLOAT, _POINTER, _POINTER), None),
     # Spaces, instructions, templates, their spaces, calls and how long these are, tables.
     "nnet3_run_elements": ((_POINTER, _POINTER, _POINTER, _POINTER, _POINTER, _SIZE, _POINTER), None),
+    # Tokens and their states and costs, the highest cost, whether they are of the row before.
+    "nnet3_row_begin": ((_SIZE, _POINTER, _POINTER, _DOUBLE, _SIZE), _POINTER),
+    # The row; the graph, scores, the beam, the most rounds.
+    "nnet3_row_go_on": ((_POINTER, _POINTER, _POINTER, _DOUBLE, _SIZE), _SIZE),
+    "nnet3_row_sizes": ((_POINTER, _POINTER), None),
+    "nnet3_row_states_of_sources": ((_POINTER, _POINTER), None),
+    "nnet3_row_end": ((_POINTER, _POINTER), None),
+    # Tokens, costs and excess, those of the row behind, the beam; two kinds of links and masks; the new excess, work.
+    "nnet3_prune_links": (
+        (_SIZE, *4 * (_POINTER,), _DOUBLE, *2 * (_SIZE, *4 * (_POINTER,)), _POINTER, _POINTER),
+        _SIZE,
+    ),
+    # The lattice, the highest cost of a path, the memory, the status.
+    "nnet3_determinize": ((_POINTER, _DOUBLE, _POINTER, _POINTER), _POINTER),
+    "nnet3_sets_sizes": ((_POINTER, _POINTER), None),
+    "nnet3_sets_end": ((_POINTER, _POINTER), None),
+    # The lattice, the memory, the status.
+    "nnet3_leaps": ((_POINTER, _POINTER, _POINTER), _POINTER),
+    "nnet3_leaps_sizes": ((_POINTER, _POINTER), None),
+    "nnet3_leaps_end": ((_POINTER, _POINTER), None),
     "nnet3_columns_of_panel": ((), _SIZE),
     "nnet3_size_of_operation": ((), _SIZE),
 }

@@ -18,9 +18,10 @@ from nnet3.base.options.lattices import (
     WholeDeterminizingOptions,
 )
 from nnet3.errors import ExecutionError
-from nnet3.speech.lattices.determinizing import Memory, TooLargeError, determinized
+from nnet3.speech.lattices.determinizing import determinized
 from nnet3.speech.lattices.frame_costs import FrameCosts
 from nnet3.speech.lattices.label_lattice import LabelLattice
+from nnet3.speech.lattices.label_sets import Memory, TooLargeError
 from nnet3.speech.lattices.minimizing import minimized
 from nnet3.speech.lattices.word_lattice import PhoneLabels, finished, narrowed_notices, within_memory
 

@@ -9,7 +9,8 @@ import numpy as np
 from nnet3.base.kaldi_io.lattice import Lattice
 from nnet3.base.options.rescoring import ComposeOptions
 from nnet3.speech.language_models.word_acceptor import JointAcceptor, ScaledAcceptor, WordAcceptor
-from nnet3.speech.lattices.determinizing import Memory, determinized
+from nnet3.speech.lattices.determinizing import determinized
+from nnet3.speech.lattices.label_sets import Memory
 from nnet3.speech.lattices.lattice_composition import WordFst, composed, composed_with_fst
 from nnet3.speech.lattices.lattice_states import label_lattice, sorted_by_label
 from nnet3.speech.lattices.pruned_composition import composed_pruned

@@ -13,8 +13,10 @@ from nnet3.base.kaldi_io.lattice import Strings, no_strings
 from nnet3.speech.arrays.aliases import Doubles, Flags, Integers
 from nnet3.speech.arrays.arcs import arcs_leaving
 from nnet3.speech.arrays.columns import Waiting, joined, part
-from nnet3.speech.lattices.determinizing import Leaps, Memory, changes
+from nnet3.speech.lattices.array_sets import changes
+from nnet3.speech.lattices.determinizing import leaps_of
 from nnet3.speech.lattices.label_lattice import NO_ARCS, LabelLattice, LabelledArcs, final_columns
+from nnet3.speech.lattices.label_sets import Memory
 from nnet3.speech.lattices.levels import longest_paths
 from nnet3.speech.lattices.strings import chained, first_values, hashes, without_first
 from nnet3.speech.lattices.word_times import WordBoundaries
@@ -266,7 +268,7 @@ def _without_silent(nodes: LabelLattice, row: Integers) -> tuple[LabelLattice, I
 
     Of arcs with equal labels and ids between two states the best one stays.
     """
-    leaps, labelled = Leaps(nodes, Memory(np.inf)), np.flatnonzero(nodes.label)
+    leaps, labelled = leaps_of(nodes, Memory(np.inf)), np.flatnonzero(nodes.label)
     entry = np.repeat(np.arange(nodes.num_states), np.diff(leaps.offsets))
     behind = leaps.graph + leaps.acoustic + nodes.final_cost[leaps.state]
     ending = np.flatnonzero(behind < np.inf)

@@ -11,8 +11,9 @@ from nnet3.base.kaldi_io.lattice import Lattice
 from nnet3.base.kaldi_io.lattice_factoring import factored
 from nnet3.model.hmm.transition_model import TransitionModel
 from nnet3.speech.arrays.aliases import Integers
-from nnet3.speech.lattices.determinizing import Memory, TooLargeError, determinized
+from nnet3.speech.lattices.determinizing import determinized
 from nnet3.speech.lattices.label_lattice import LabelLattice
+from nnet3.speech.lattices.label_sets import Memory, TooLargeError
 from nnet3.speech.lattices.minimizing import minimized
 from nnet3.speech.lattices.raw_lattice import RawLattice
 

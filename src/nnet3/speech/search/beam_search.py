@@ -14,14 +14,14 @@ from nnet3.speech.arrays.aliases import Doubles, Integers
 from nnet3.speech.lattices.raw_lattice import RawLattice
 from nnet3.speech.search.composition import Composition
 from nnet3.speech.search.growing_graph import GrowingGraph
+from nnet3.speech.search.native_steps import token_steps
 from nnet3.speech.search.search_graph import SearchGraph
-from nnet3.speech.search.token_rows import Links, TokenRow, TokenRows
+from nnet3.speech.search.token_rows import TokenRows
+from nnet3.speech.search.tokens import TokenRow
 
-_NONE = -1
 _MOST_LINKS = 1 << 24  # half a GiB
 _NARROWER = 0.75
 _NARROWEST_BEAM = 1.0
-_MOST_ROUNDS = 2_000  # of epsilons
 
 
 class BestPath(NamedTuple):
@@ -44,15 +44,8 @@ class BeamSearch:
     def __init__(self, graph: SearchGraph | GrowingGraph, options: SearchOptions):
         self.graph, self.options = graph, options
         self.notices: list[str] = []
-        none = np.zeros(0, np.int64)
-        nothing = Links(none, none, none, np.zeros(0))
-        state = np.array([graph.start], np.int64)
-        row = TokenRow(state, np.zeros(1), np.full(1, _NONE), np.full(1, _NONE), nothing, nothing)
-        scratch = graph.take_scratch()
-        scratch[state] = 0
-        scratch = self._follow_epsilons(row, options.beam, scratch)
-        self._clean(scratch, row.state)
-        self.tokens = TokenRows(graph, row)
+        self._steps = token_steps()
+        self.tokens = TokenRows(graph, self._steps.first(graph, options.beam), self._steps)
 
     @property
     def num_rows(self) -> int:
@@ -97,29 +90,7 @@ class BeamSearch:
     # ---- one row ----
 
     def _next(self, scores: npt.NDArray[np.float32]) -> TokenRow:
-        graph, last = self.graph, self.tokens.last
-        cutoff, beam = self._cutoff(last.cost)
-        good = np.flatnonzero(last.cost <= cutoff)
-        arc, position = graph.emitting_arcs(last.state[good])
-        src = good[position]
-        weight = graph.cost[arc].astype(np.float64) - scores[graph.column_of_label[graph.ilabel[arc]]]
-        cost = last.cost[src] + weight
-        best_token = int(np.argmin(last.cost)) if len(last.cost) else _NONE
-        kept, cutoff = _within(cost, cost[src == best_token], beam)
-        arc, src, weight, cost = arc[kept], src[kept], weight[kept], cost[kept]
-        dst = graph.dst[arc]
-        scratch = graph.take_scratch()
-        state, token = _distinct(dst, scratch)
-        best = np.full(len(state), np.inf)
-        np.minimum.at(best, token, cost)
-        winner = np.full(len(state), _NONE)
-        wins = np.flatnonzero(cost == best[token])
-        winner[token[wins][::-1]] = wins[::-1]  # the first of equals
-        nothing = Links(src[:0], src[:0], arc[:0], weight[:0])
-        row = TokenRow(state, best, src[winner], arc[winner], Links(src, token, arc, weight), nothing)
-        scratch = self._follow_epsilons(row, cutoff, scratch)
-        self._clean(scratch, row.state)
-        return row
+        return self._steps.next(self.graph, self.tokens.last, scores, *self._cutoff(self.tokens.last.cost))
 
     def _cutoff(self, cost: Doubles) -> tuple[float, float]:
         """Returns the highest cost of tokens that go on, and the beam for the tokens of the next row."""
@@ -127,60 +98,15 @@ class BeamSearch:
         if tokens == 0:
             return np.inf, options.beam
         best = float(cost.min())
-        if tokens > options.max_active:
+        most = best + options.beam
+        if tokens > options.max_active and np.count_nonzero(cost < most) > options.max_active:
             highest = float(np.partition(cost, options.max_active)[options.max_active])
-            if highest < best + options.beam:
-                return highest, highest - best + options.beam_delta
-        if options.min_active > 0:
+            return highest, highest - best + options.beam_delta
+        if options.min_active > 0 and np.count_nonzero(cost <= most) <= options.min_active:
             enough = tokens > options.min_active
             least = float(np.partition(cost, options.min_active)[options.min_active]) if enough else np.inf
-            if least > best + options.beam:
-                return least, least - best + options.beam_delta
-        return best + options.beam, options.beam
-
-    def _follow_epsilons(self, row: TokenRow, cutoff: float, scratch: Integers) -> Integers:
-        """Follows arcs without a row, as long as tokens get better, then lists all such arcs between tokens.
-
-        Returns the scratch, a new array if the graph has grown.
-        """
-        graph = self.graph
-        changed = np.arange(len(row.state))
-        for _ in range(_MOST_ROUNDS):
-            changed = changed[row.cost[changed] < cutoff][::-1]  # what came last is followed first
-            arc, position = graph.epsilon_arcs(row.state[changed])
-            if not len(arc):
-                break
-            scratch = graph.enlarged(scratch)
-            src = changed[position]
-            cost = row.cost[src] + graph.cost[arc]
-            kept = np.flatnonzero(cost < cutoff)
-            arc, src, cost = arc[kept], src[kept], cost[kept]
-            dst = graph.dst[arc]
-            new, _ = _distinct(dst[scratch[dst] < 0], scratch, len(row.state))
-            row.state = np.concatenate([row.state, new])
-            row.cost = np.concatenate([row.cost, np.full(len(new), np.inf)])
-            row.back_src, row.back_arc = (
-                np.concatenate([back, np.full(len(new), _NONE)]) for back in (row.back_src, row.back_arc)
-            )
-            token = scratch[dst]
-            before = row.cost.copy()
-            np.minimum.at(row.cost, token, cost)
-            better = row.cost < before
-            wins = np.flatnonzero((cost == row.cost[token]) & better[token])[::-1]
-            row.back_src[token[wins]], row.back_arc[token[wins]] = src[wins], arc[wins]
-            changed = np.flatnonzero(better)
-        else:
-            raise ExecutionError("the decoding graph has a cycle of epsilons with a negative cost")
-        tokens = np.flatnonzero(row.cost < cutoff)
-        arc, position = graph.epsilon_arcs(row.state[tokens])
-        src, weight = tokens[position], graph.cost[arc].astype(np.float64)
-        kept = np.flatnonzero(row.cost[src] + weight < cutoff)
-        row.epsilons = Links(src[kept], scratch[graph.dst[arc[kept]]].astype(np.int64), arc[kept], weight[kept])
-        return scratch
-
-    def _clean(self, scratch: Integers, states: Integers) -> None:
-        scratch[states] = _NONE
-        self.graph.give_scratch_back(scratch)
+            return least, least - best + options.beam_delta
+        return most, options.beam
 
     # ---- the lattice ----
 
@@ -250,28 +176,3 @@ class BeamSearch:
         last = self.tokens.last
         final = self.graph.final[last.state]
         return last.cost + final if use_final and (final < np.inf).any() else last.cost
-
-
-def _within(cost: Doubles, of_best: Doubles, beam: float) -> tuple[Integers, float]:
-    """Returns the kept arcs, and the highest cost of tokens reached without a row.
-
-    An arc is kept if it costs less than the best cost so far plus the beam; so far means the arcs before it and the
-    arcs of the best token. Some kept arcs are therefore worse than the best arc by more than the beam. All kept arcs
-    count for the limits of active tokens, as in Kaldi, which visits arcs in the same order.
-    """
-    first = of_best.min(initial=np.inf) + beam
-    most = np.minimum.accumulate(np.append(first, cost + beam))
-    return np.flatnonzero(cost < most[:-1]), float(most[-1])
-
-
-def _distinct(states: Integers, scratch: Integers, first: int = 0) -> tuple[Integers, Integers]:
-    """Returns the distinct states in the order of their first occurrence, and the number of each of `states` among the
-    distinct ones, from `first` on.
-
-    `scratch`, which has -1 for all the states, keeps these numbers.
-    """
-    positions = np.arange(len(states), dtype=scratch.dtype)
-    scratch[states[::-1]] = positions[::-1]
-    distinct = states[scratch[states] == positions].astype(np.int64)
-    scratch[distinct] = np.arange(first, first + len(distinct))
-    return distinct, scratch[states].astype(np.int64)

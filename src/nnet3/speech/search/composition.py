@@ -83,18 +83,11 @@ class LookaheadSearch:
     """Gives searches one composition of a look-ahead graph and a language model, shared until it is large."""
 
     def __init__(self, graph: LookaheadGraph, model: BackoffModel, column_of_label: npt.ArrayLike):
-        columns = np.asarray(column_of_label)
-        largest = int(graph.input_labels.max(initial=0))
-        if largest >= len(columns):
-            raise ModelFormatError(
-                f"the decoding graph has input label {largest}, but the model has {len(columns) - 1} transition-ids: "
-                "does the graph belong to this model?"
-            )
         known = np.zeros(1 + max(graph.fst.largest_label, int(model.words.max(initial=0))), bool)
         known[graph.fst.olabel] = True
         if not known[model.words].any():
             raise ModelFormatError("the look-ahead graph has no word of the language model: do they belong together?")
-        self._graph, self._columns = graph, columns
+        self._graph, self._columns = graph, column_of_label
         self._take(model)
 
     def _take(self, model: BackoffModel) -> None:
@@ -133,12 +126,11 @@ class Composition(GrowingGraph):
     keeps and drops the same paths as Kaldi's.
     """
 
-    def __init__(self, graph: LookaheadGraph, model: BackoffModel, ahead: WordsAhead, column_of_label: Integers):
+    def __init__(self, graph: LookaheadGraph, model: BackoffModel, ahead: WordsAhead, column_of_label: npt.ArrayLike):
         self._fst, self._model, self._ahead = graph.fst, model, ahead
         self._ilabel, self._reached = graph.input_labels, graph.reached
         self._arcs_of_graph = np.diff(graph.fst.offsets).astype(np.int32)
-        largest = int(self._ilabel.max(initial=0))
-        super().__init__(column_of_label, int(column_of_label[: largest + 1].max(initial=-1)) + 1)
+        super().__init__(column_of_label, int(self._ilabel.max(initial=0)))
         self._number = NumberOfKey()
         self._states = _States._make(np.zeros(0, kind) for kind in (np.int32, np.int32, bool, np.float32, np.int32))
         start = np.array([graph.fst.start]), np.array([model.start])
@@ -146,13 +138,13 @@ class Composition(GrowingGraph):
 
     def adopted(self, other: Composition, states: Integers) -> Integers:
         """Returns the numbers, (n,), of `states` of another composition of the same parts."""
-        with self._lock:
+        with self.lock:
             return self._numbers(part(other._states, states))
 
     def adopted_arcs(self, other: Composition, states: Integers, arcs: Integers) -> Integers:
         """Returns the numbers of `arcs` out of `states` of another composition of the same parts, (n,) each."""
         own = self.adopted(other, states)
-        self._expand(own)
+        self.expand(own)
         return arcs - other._first[states] + self._first[own]
 
     # ---- states ----

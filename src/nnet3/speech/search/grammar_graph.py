@@ -109,7 +109,6 @@ class GrammarGraph(GrowingGraph):
     """
 
     def __init__(self, grammar: Grammar, column_of_label: npt.ArrayLike):
-        columns = np.asarray(column_of_label)
         fsts = [grammar.top, *grammar.parts.values()]
         sizes, arcs = [fst.num_states for fst in fsts], [fst.num_arcs for fst in fsts]
         self._first_state = np.append(0, np.cumsum(sizes))
@@ -128,13 +127,7 @@ class GrammarGraph(GrowingGraph):
         self._is_empty = np.array(sizes) == 0
         self._decode_labels(grammar.first_symbol)
         ordinary = self._labels[self._symbol < 0]
-        largest = int(ordinary.max(initial=0))
-        if largest >= len(columns):
-            raise ModelFormatError(
-                f"the decoding graph has input label {largest}, but the model has {len(columns) - 1} transition-ids: "
-                "does the graph belong to this model?"
-            )
-        super().__init__(columns, int(columns[: largest + 1].max(initial=-1)) + 1)
+        super().__init__(column_of_label, int(ordinary.max(initial=0)))
         self._number, self._instance, self._state = NumberOfKey(), np.zeros(0, np.int64), np.zeros(0, np.int64)
         self._parents, self._returns = np.array([_NOBODY]), np.array([_NOBODY])  # of instances; the first is the top
         self._instances: dict[tuple[int, int, int], int] = {}

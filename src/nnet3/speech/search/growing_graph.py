@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from nnet3.speech.arrays.aliases import Integers
 from nnet3.speech.arrays.arcs import ArcsOfStates, arcs_between
+from nnet3.speech.search.search_graph import columns_of_labels
 
 _NOT_MADE = -1
 
@@ -22,16 +23,15 @@ class GrowingGraph(ABC):
     SearchGraph.
     """
 
-    def __init__(self, column_of_label: Integers, num_columns: int):
-        self._lock = threading.Lock()
-        self.column_of_label, self.num_columns = column_of_label, num_columns
+    def __init__(self, column_of_label: npt.ArrayLike, largest_label: int):
+        self.lock = threading.Lock()
+        self.column_of_label, self.num_columns = columns_of_labels(column_of_label, largest_label)
         self.start = 0
         self.num_states = self.num_arcs = 0
         self.final = np.zeros(0, np.float32)
         self._first, self._first_emitting, self._end = np.zeros((3, 0), np.int64)
         self.ilabel, self.olabel, self.dst = np.zeros((3, 0), np.int32)
         self.cost = np.zeros(0, np.float32)
-        self._scratch: list[Integers] = []
 
     # ---- what a search asks ----
 
@@ -41,28 +41,17 @@ class GrowingGraph(ABC):
 
     def emitting_arcs(self, states: Integers) -> ArcsOfStates:
         """Returns the arcs of `states` that take a row."""
-        self._expand(states)
+        self.expand(states)
         return arcs_between(self._first_emitting[states], self._end[states])
 
     def epsilon_arcs(self, states: Integers) -> ArcsOfStates:
         """Returns the arcs of `states` that take no row."""
-        self._expand(states)
+        self.expand(states)
         return arcs_between(self._first[states], self._first_emitting[states])
 
-    def take_scratch(self) -> Integers:
-        """Lends an array of -1 for all states, and for some future states."""
-        scratch = self._scratch.pop() if self._scratch else np.zeros(0, np.int32)
-        return self.enlarged(scratch)
-
-    def enlarged(self, scratch: Integers) -> Integers:
-        """Returns the array with -1 for states made since it was lent; the array itself if it has room for them."""
-        if len(scratch) >= self.num_states:
-            return scratch
-        return np.append(scratch, np.full(len(self.final) - len(scratch), -1, np.int32))
-
-    def give_scratch_back(self, scratch: Integers) -> None:
-        """Takes the array back, which must be all -1 again."""
-        self._scratch.append(scratch)
+    def columns(self) -> tuple[npt.NDArray[Any], ...]:
+        """Returns the same as a SearchGraph, true while one has `lock`; the first arc is -1 where none are made."""
+        return self._first, self._end, self.ilabel, self.dst, self.cost, self.column_of_label
 
     # ---- states and arcs ----
 
@@ -80,11 +69,11 @@ class GrowingGraph(ABC):
         )
         return first
 
-    def _expand(self, states: Integers) -> None:
+    def expand(self, states: Integers) -> None:
         """Makes the arcs of the given states unless already made."""
         if (self._first[states] >= 0).all():
             return
-        with self._lock:
+        with self.lock:
             states = np.unique(states[self._first[states] < 0])
             if len(states):
                 self._make_arcs(states)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -28,14 +31,9 @@ class SearchGraph:
         self.ilabel, self.olabel, self.cost, self.dst = fst.ilabel, fst.olabel, fst.cost, fst.dst
         self._first, self._epsilons = fst.offsets, _epsilons_of_states(fst)
         largest = int(self.ilabel.max(initial=0))
-        self.column_of_label = np.arange(-1, largest) if column_of_label is None else np.asarray(column_of_label)
-        if largest >= len(self.column_of_label):
-            raise ModelFormatError(
-                f"the decoding graph has input label {largest}, but the model has {len(self.column_of_label) - 1} "
-                "transition-ids: does the graph belong to this model?"
-            )
-        self.num_columns = int(self.column_of_label[: largest + 1].max(initial=-1)) + 1
-        self._scratch: list[Integers] = []
+        columns = np.arange(-1, largest) if column_of_label is None else column_of_label
+        self.column_of_label, self.num_columns = columns_of_labels(columns, largest)
+        self.lock = nullcontext()
 
     @property
     def num_states(self) -> int:
@@ -59,17 +57,29 @@ class SearchGraph:
         first = self._first[states]
         return arcs_between(first, first + self._epsilons[states])
 
-    def take_scratch(self) -> Integers:
-        """Lends an array of -1 for each state; the searches of a graph share the array, one after the other."""
-        return self._scratch.pop() if self._scratch else np.full(self.num_states, -1, np.int32)
+    def expand(self, states: Integers) -> None:
+        """Does nothing: all arcs are there."""
 
-    def enlarged(self, scratch: Integers) -> Integers:
-        """Returns the array itself: a SearchGraph gets no new states after the array was lent."""
-        return scratch
+    def columns(self) -> tuple[npt.NDArray[Any], ...]:
+        """Returns the first arc and the end of the arcs of each state, and ilabel, dst, cost and column_of_label."""
+        return self._first, self._first[1:], self.ilabel, self.dst, self.cost, self.column_of_label
 
-    def give_scratch_back(self, scratch: Integers) -> None:
-        """Takes the array back, which must be all -1 again."""
-        self._scratch.append(scratch)
+
+def columns_of_labels(column_of_label: npt.ArrayLike, largest: int) -> tuple[npt.NDArray[np.int64], int]:
+    """Returns the column of the scores that each input label takes, and the number of columns for labels 1 .. largest.
+
+    Raises ModelFormatError for labels without a column.
+    """
+    columns = np.ascontiguousarray(column_of_label, np.int64)
+    if largest >= len(columns):
+        raise ModelFormatError(
+            f"the decoding graph has input label {largest}, but the model has {len(columns) - 1} "
+            "transition-ids: does the graph belong to this model?"
+        )
+    used = columns[1 : largest + 1]
+    if used.min(initial=0) < 0:
+        raise ModelFormatError(f"input label {1 + int(np.argmin(used))} takes column {used.min()} of the scores")
+    return columns, int(used.max(initial=-1)) + 1
 
 
 def epsilons_first(fst: Fst, in_place: bool = False) -> Fst:

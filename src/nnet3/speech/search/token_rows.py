@@ -3,56 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from nnet3.speech.arrays.aliases import Doubles, Integers
 from nnet3.speech.lattices.raw_lattice import RawLattice
 from nnet3.speech.search.composition import Composition
 from nnet3.speech.search.growing_graph import GrowingGraph
 from nnet3.speech.search.search_graph import SearchGraph
-
-_NONE = -1
-_PRUNE_SCALE = 0.1  # of the lattice beam: smaller changes are not followed further back
-
-
-@dataclass
-class Links:
-    """Arcs between tokens: src of the row before, or of the same row for epsilons, and dst of the row."""
-
-    src: Integers
-    dst: Integers
-    arc: Integers
-    cost: Doubles
-
-    def kept(self, kept: npt.NDArray[np.bool_]) -> Links:
-        return Links(self.src[kept], self.dst[kept], self.arc[kept], self.cost[kept])
-
-
-@dataclass
-class TokenRow:
-    """The tokens behind a row: state of the graph, cost, and the best arc into each token, with the arc's source token.
-
-    `excess`: the cost of the best path through a token beyond the cost of the best path, as known at the last pruning;
-    0 before the first pruning. `counted`: the number of tokens just before tokens were last removed, as Kaldi counts;
-    -1 before. `links_wait`, `tokens_wait`: the links that leave the row, and its tokens, are to be pruned. `names`: the
-    states as first numbered: a token keeps its name in another composition.
-    """
-
-    state: Integers
-    cost: Doubles
-    back_src: Integers
-    back_arc: Integers
-    emitting: Links
-    epsilons: Links
-    excess: Doubles = field(default_factory=lambda: np.zeros(0))
-    names: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
-    counted: int = -1
-    links_wait: bool = True
-    tokens_wait: bool = True
+from nnet3.speech.search.tokens import NONE, TokenRow, TokenSteps
 
 
 class Steps(NamedTuple):
@@ -84,8 +44,8 @@ class TokenRows:
     The first rows may be forgotten; what remains of them is the paths to the tokens of the first kept row.
     """
 
-    def __init__(self, graph: SearchGraph | GrowingGraph, row: TokenRow):
-        self.graph, self.first = graph, 0
+    def __init__(self, graph: SearchGraph | GrowingGraph, row: TokenRow, steps: TokenSteps):
+        self.graph, self.first, self._kept_links = graph, 0, steps.kept_links
         self._rows, self.num_links = list[TokenRow](), 0
         self._past: list[Past | None] = [None] * len(row.state)  # the path to each token of the first row
         self.append(row)
@@ -129,27 +89,15 @@ class TokenRows:
     def _prune_links(self, number: int, beam: float) -> None:
         """Removes links out of a row, and lets the row before wait if the excess of the row's tokens changed much."""
         row, following = self._rows[number], self._rows[number + 1]
-        links = following.emitting
-        through = following.excess[links.dst] + _excess(links, row.cost, following.cost)
-        kept = through <= beam
-        following.emitting = links.kept(kept)
-        excess = np.full(len(row.state), np.inf)
-        np.minimum.at(excess, links.src[kept], np.maximum(through[kept], 0))
-        removed, changed = int((~kept).sum()), False
-        while True:  # Kaldi goes over the tokens until little changes, and leaves it at that
-            found, kept = _with_epsilons(row, excess, beam)
-            row.epsilons = row.epsilons.kept(kept)
-            removed += int((~kept).sum())
-            with np.errstate(invalid="ignore"):
-                has_changed = bool((np.abs(found - row.excess) > _PRUNE_SCALE * beam).any())
-            row.excess = found
-            if not has_changed:
-                break
-            changed = True
+        kept = self._kept_links(row, following, beam)
+        before = len(following.emitting.arc) + len(row.epsilons.arc)
+        following.emitting, row.epsilons = following.emitting.kept(kept.emitting), row.epsilons.kept(kept.epsilons)
+        removed = before - len(following.emitting.arc) - len(row.epsilons.arc)
+        row.excess = kept.excess
         self.num_links -= removed
         row.links_wait = False
         row.tokens_wait |= removed > 0
-        if changed and number:
+        if kept.has_changed and number:
             self._rows[number - 1].links_wait = True
 
     def _prune_tokens(self, number: int) -> None:
@@ -164,12 +112,12 @@ class TokenRows:
 
     def _keep_tokens(self, row: TokenRow, following: TokenRow, tokens: Integers) -> None:
         """Keeps only `tokens` of a row, and renumbers them in the row and the following one."""
-        number = np.full(len(row.state), _NONE)
+        number = np.full(len(row.state), NONE)
         number[tokens] = np.arange(len(tokens))
         row.state, row.back_src, row.back_arc = (values[tokens] for values in (row.state, row.back_src, row.back_arc))
         row.cost = row.cost[tokens]
-        within = self._is_epsilon(row.back_arc)
-        row.back_src[within] = number[row.back_src[within]]
+        row.within = row.within[tokens]
+        row.back_src[row.within] = number[row.back_src[row.within]]
         row.excess, row.names = row.excess[tokens], row.names[tokens]
         self.num_links -= len(row.emitting.arc)
         row.emitting = row.emitting.kept(number[row.emitting.dst] >= 0)
@@ -177,12 +125,8 @@ class TokenRows:
         row.emitting.dst = number[row.emitting.dst]
         row.epsilons.src, row.epsilons.dst = number[row.epsilons.src], number[row.epsilons.dst]
         following.emitting.src = number[following.emitting.src]
-        across = (following.back_arc >= 0) & ~self._is_epsilon(following.back_arc)
+        across = np.flatnonzero(~following.within)
         following.back_src[across] = number[following.back_src[across]]
-
-    def _is_epsilon(self, arcs: Integers) -> npt.NDArray[np.bool_]:
-        """Marks the arcs that take no row; -1 is none."""
-        return (arcs >= 0) & (self.graph.ilabel[arcs] == 0)
 
     # ---- the lattice ----
 
@@ -225,7 +169,7 @@ class TokenRows:
                 "dst": tokens,
                 "graph_cost": rows[0].cost,
                 "final_graph": [np.inf],
-                "graph_state": [_NONE],
+                "graph_state": [NONE],
             }
             columns |= {name: np.append(columns[name], more) for name, more in entry.items()}
             none = np.zeros(len(tokens))
@@ -254,12 +198,12 @@ class TokenRows:
     def _steps(self, token: int, number: int) -> tuple[int, Steps]:
         """Returns the best path from the first row to a token of row `number`, and its token in the first row."""
         graph, rows = self.graph, number - self.first
-        emitted, leaving, epsilons = np.full(rows, _NONE), np.full(rows, _NONE), []
+        emitted, leaving, epsilons = np.full(rows, NONE), np.full(rows, NONE), []
         while True:  # a token knows only the one before it
             row = self._rows[rows]
             arc = int(row.back_arc[token])
-            is_epsilon = arc >= 0 and graph.ilabel[arc] == 0
-            if rows == 0 and (self.first or not is_epsilon):
+            is_epsilon = row.within[token]
+            if rows == 0 and not is_epsilon:
                 break
             token = int(row.back_src[token])
             if is_epsilon:
@@ -283,7 +227,7 @@ class TokenRows:
         gone = [*(row.emitting for row in self._rows[: rows + 1]), *(row.epsilons for row in self._rows[:rows])]
         self.num_links -= sum(len(links.arc) for links in gone)
         row.emitting = row.emitting.kept(np.zeros(len(row.emitting.arc), bool))
-        row.back_arc = np.full(len(row.back_arc), _NONE)
+        row.back_arc, row.within = np.full(len(row.back_arc), NONE), np.zeros(len(row.within), bool)
         self._rows, self.first = self._rows[rows:], number
 
     def move(self, graph: Composition) -> None:
@@ -292,33 +236,10 @@ class TokenRows:
         assert isinstance(old, Composition)
         states = [row.state for row in self._rows]
         for row, state, before in zip(self._rows, states, [states[0], *states], strict=False):
-            is_epsilon = (row.back_arc >= 0) & (old.ilabel[row.back_arc] == 0)
-            ways = (np.flatnonzero(is_epsilon), state), (np.flatnonzero((row.back_arc >= 0) & ~is_epsilon), before)
+            across = (row.back_arc >= 0) & ~row.within
+            ways = (np.flatnonzero(row.within), state), (np.flatnonzero(across), before)
             for way, leaving in ways:
                 row.back_arc[way] = graph.adopted_arcs(old, leaving[row.back_src[way]], row.back_arc[way])
             row.emitting.arc = graph.adopted_arcs(old, before[row.emitting.src], row.emitting.arc)
             row.epsilons.arc = graph.adopted_arcs(old, state[row.epsilons.src], row.epsilons.arc)
             row.state = graph.adopted(old, state)
-
-
-def _excess(links: Links, cost_before: Doubles, cost: Doubles) -> Doubles:
-    """Returns the cost of the best path through each link beyond the cost of the best path to the link's `dst`."""
-    return cost_before[links.src] + links.cost - cost[links.dst]
-
-
-def _with_epsilons(row: TokenRow, emitting: Doubles, beam: float) -> tuple[Doubles, npt.NDArray[np.bool_]]:
-    """Returns the excess of tokens (tokens,), now also by links within the row, and a mask of the kept links (links,).
-
-    Kaldi takes the newest tokens first. At a token that Kaldi comes to later, the excess is of the last pruning.
-    """
-    links, excess = row.epsilons, emitting.copy()
-    own = _excess(links, row.cost, row.cost)
-    is_known = links.dst > links.src
-    through = np.where(is_known, np.inf, np.maximum(row.excess[links.dst] + own, 0))
-    while True:
-        kept = through <= beam
-        np.minimum.at(excess, links.src[kept], through[kept])
-        now = np.where(is_known, np.maximum(excess[links.dst] + own, 0), through)
-        if (now == through).all():
-            return excess, kept
-        through = now

@@ -1,0 +1,580 @@
+/* Determinization of lattices: of all paths with the same labels the best one alone, within a beam.
+   nnet3/speech/lattices/determinizing.py does the same with NumPy, in the same order, and says what sets are. */
+
+#include "columns.h"
+
+#include <math.h>
+#include <string.h>
+
+#define NONE (-1)
+#define COLUMNS 5 /* of pieces and of members, in the counts of memory */
+#define NUMBERS_OF_ARC 5
+#define NUMBERS_OF_SET 16
+#define SAME 0.0009765625 /* costs this close are taken for equal */
+
+enum { DONE, TOO_LARGE, NO_MEMORY };
+
+/* States are sorted by level, arcs by source state. Ids of arc a are ids[first_id[a]] .. ids[first_id[a + 1] - 1]. */
+typedef struct {
+    int64_t states, arcs;
+    const int64_t *level, *first_arc, *dst, *label;
+    const double *graph, *acoustic;
+    const int64_t *first_id;
+    const int32_t *ids;
+    const double *final_graph, *final_acoustic;
+    const int64_t *first_final_id;
+    const int32_t *final_ids;
+    const double *backward;
+} Lattice;
+
+/* Numbers that may be held, and numbers that may ever be held. */
+typedef struct { double left, work; } Memory;
+
+static int hold(Memory *memory, int64_t rows, int64_t columns) {
+    memory->left -= (double)(rows * columns), memory->work -= (double)(rows * columns);
+    return memory->left >= 0 && memory->work >= 0;
+}
+
+static void release(Memory *memory, int64_t rows, int64_t columns) { memory->left += (double)(rows * columns); }
+
+static int check(Memory *memory, int64_t rows, int64_t columns) {
+    const int fits = hold(memory, rows, columns);
+    release(memory, rows, columns);
+    return fits;
+}
+
+/* ---- strings of ids ---- */
+
+typedef struct { int32_t *at; int64_t count, room; } Ids;
+
+static int add_ids(Ids *ids, const int32_t *more, int64_t count) {
+    if (ids->count + count > ids->room || !ids->at) {
+        const int64_t room = more_room(ids->room, ids->count + count);
+        if (!ROOM(ids->at, room)) return 0;
+        ids->room = room;
+    }
+    if (count) memcpy(ids->at + ids->count, more, (size_t)count * sizeof *more);
+    ids->count += count;
+    return 1;
+}
+
+/* ---- rows of results: up to three numbers, two costs and a string ---- */
+
+typedef struct {
+    int64_t *numbers[3], *first_id;
+    double *graph, *acoustic;
+    Ids ids;
+    int64_t count, room;
+} Table;
+
+/* Adds a row; its string is what was added to the ids since the row before. */
+static int add_row(Table *table, int64_t a, int64_t b, int64_t c, double graph, double acoustic) {
+    if (table->count + 1 >= table->room) {
+        const int64_t room = more_room(table->room, table->count + 2);
+        for (int column = 0; column < 3; column++)
+            if (!ROOM(table->numbers[column], room)) return 0;
+        if (!ROOM(table->first_id, room) || !ROOM(table->graph, room) || !ROOM(table->acoustic, room)) return 0;
+        table->room = room;
+    }
+    const int64_t at = table->count++;
+    table->numbers[0][at] = a, table->numbers[1][at] = b, table->numbers[2][at] = c;
+    table->graph[at] = graph, table->acoustic[at] = acoustic;
+    if (at == 0) table->first_id[0] = 0;
+    table->first_id[at + 1] = table->ids.count;
+    return 1;
+}
+
+static void free_table(Table *table) {
+    for (int column = 0; column < 3; column++) free(table->numbers[column]);
+    free(table->first_id), free(table->graph), free(table->acoustic), free(table->ids.at);
+}
+
+/* ---- leaps: the best ways without labels from entries to ends or to states with labels ahead ---- */
+
+typedef struct { double cost, graph, acoustic; int64_t before, arc, length; } Piece; /* by state; length NONE: none */
+
+typedef struct {
+    Table table;      /* entry, state */
+    int64_t *offsets; /* of the leaps from each state */
+} Leaps;
+
+static void push(int64_t *heap, int64_t *count, int64_t state) {
+    int64_t at = (*count)++;
+    for (; at > 0 && heap[(at - 1) / 2] > state; at = (at - 1) / 2) heap[at] = heap[(at - 1) / 2];
+    heap[at] = state;
+}
+
+static int64_t pop(int64_t *heap, int64_t *count) {
+    const int64_t least = heap[0], last = heap[--*count];
+    int64_t at = 0;
+    for (int64_t child = 1; child < *count; child = 2 * at + 1) {
+        if (child + 1 < *count && heap[child + 1] < heap[child]) child++;
+        if (heap[child] >= last) break;
+        heap[at] = heap[child], at = child;
+    }
+    heap[at] = last;
+    return least;
+}
+
+static int add_leap(const Lattice *lattice, Leaps *leaps, const Piece *pieces, int64_t entry, int64_t state) {
+    Ids *ids = &leaps->table.ids;
+    const int64_t end = ids->count + pieces[state].length;
+    if (end > ids->room || !ids->at) {
+        const int64_t room = more_room(ids->room, end);
+        if (!ROOM(ids->at, room)) return 0;
+        ids->room = room;
+    }
+    int32_t *at = ids->at + end;
+    for (int64_t back = state; pieces[back].arc != NONE; back = pieces[back].before) {
+        const int64_t first = lattice->first_id[pieces[back].arc], count = lattice->first_id[pieces[back].arc + 1] - first;
+        at -= count;
+        if (count) memcpy(at, lattice->ids + first, (size_t)count * sizeof *at);
+    }
+    ids->count = end;
+    return add_row(&leaps->table, entry, state, 0, pieces[state].graph, pieces[state].acoustic);
+}
+
+static int is_final(const Lattice *lattice, int64_t state) {
+    return lattice->final_graph[state] + lattice->final_acoustic[state] < INFINITY;
+}
+
+/* The best ways from one entry. Counts of each level: pieces that arrive, that stay, and arcs that leave them. */
+static int leap_from(const Lattice *lattice, int64_t entry, Leaps *leaps, Piece *pieces, int64_t *heap, int64_t *seen,
+                     const int64_t *rank, int64_t (*counts)[3], double *work) {
+    int64_t waiting = 0, num_seen = 0;
+    pieces[entry] = (Piece){0.0, 0.0, 0.0, NONE, NONE, 0};
+    push(heap, &waiting, entry);
+    counts[rank[entry]][0]++;
+    while (waiting) { /* states of lower levels have lower numbers */
+        const int64_t state = pop(heap, &waiting);
+        const Piece piece = pieces[state];
+        seen[num_seen++] = state;
+        int is_kept = is_final(lattice, state);
+        counts[rank[state]][1]++;
+        for (int64_t arc = lattice->first_arc[state]; arc < lattice->first_arc[state + 1]; arc++) {
+            if (lattice->label[arc]) {
+                is_kept = 1;
+                continue;
+            }
+            const int64_t dst = lattice->dst[arc];
+            const double cost = piece.cost + (lattice->graph[arc] + lattice->acoustic[arc]);
+            counts[rank[state]][2]++, counts[rank[dst]][0]++;
+            *work -= 2 * COLUMNS;
+            const int is_new = pieces[dst].length == NONE;
+            if (!is_new && !(cost < pieces[dst].cost)) continue;
+            if (is_new) push(heap, &waiting, dst);
+            const int64_t length = piece.length + lattice->first_id[arc + 1] - lattice->first_id[arc];
+            pieces[dst] = (Piece){cost, piece.graph + lattice->graph[arc], piece.acoustic + lattice->acoustic[arc],
+                                  state, arc, length};
+        }
+        if (is_kept && !add_leap(lattice, leaps, pieces, entry, state)) return NO_MEMORY;
+        if (*work < 0) return TOO_LARGE;
+    }
+    while (num_seen) pieces[seen[--num_seen]].length = NONE;
+    return DONE;
+}
+
+static void free_leaps(Leaps *leaps) {
+    if (!leaps) return;
+    free_table(&leaps->table), free(leaps->offsets), free(leaps);
+}
+
+static Leaps *made_leaps(const Lattice *lattice, Memory *memory, int *status) {
+    const int64_t states = lattice->states;
+    Leaps *leaps = calloc(1, sizeof *leaps);
+    char *is_entry = calloc((size_t)states + 1, 1);
+    Piece *pieces = malloc((size_t)(states + 1) * sizeof *pieces);
+    int64_t *heap = malloc((size_t)(2 * states + 1) * sizeof *heap), *rank = malloc((size_t)(states + 1) * sizeof *rank);
+    int64_t(*counts)[3] = calloc((size_t)states + 1, sizeof *counts);
+    *status = NO_MEMORY;
+    if (leaps) leaps->offsets = calloc((size_t)states + 2, sizeof *leaps->offsets);
+    if (!leaps || !leaps->offsets || !is_entry || !pieces || !heap || !rank || !counts) goto end;
+    int64_t levels = 0, entries = 0;
+    for (int64_t state = 0; state < states; state++) {
+        levels += state && lattice->level[state] != lattice->level[state - 1];
+        rank[state] = levels, pieces[state].length = NONE;
+    }
+    if (states) is_entry[0] = 1;
+    for (int64_t arc = 0; arc < lattice->arcs; arc++)
+        if (lattice->label[arc]) is_entry[lattice->dst[arc]] = 1;
+    for (int64_t state = 0; state < states; state++) entries += is_entry[state];
+    double work = memory->work - (double)(COLUMNS * entries);
+    *status = work < 0 ? TOO_LARGE : DONE;
+    for (int64_t state = 0; state < states && *status == DONE; state++) {
+        if (is_entry[state]) *status = leap_from(lattice, state, leaps, pieces, heap, heap + states, rank, counts, &work);
+        leaps->offsets[state + 1] = leaps->table.count;
+    }
+    if (*status != DONE) goto end;
+    int fits = hold(memory, entries, COLUMNS);
+    for (int64_t level = 0; level <= levels && fits; level++) {
+        if (!counts[level][0]) continue;
+        release(memory, counts[level][0] - counts[level][1], COLUMNS);
+        fits = check(memory, counts[level][2], COLUMNS) && hold(memory, counts[level][2], COLUMNS);
+    }
+    *status = fits ? DONE : TOO_LARGE;
+end:
+    free(is_entry), free(pieces), free(heap), free(rank), free(counts);
+    if (*status != DONE) free_leaps(leaps), leaps = 0;
+    return leaps;
+}
+
+/* ---- sets ---- */
+
+typedef struct {
+    int64_t members, next; /* next: the set that waits at the same level behind it */
+    int64_t *state, *first_id;
+    double *graph, *acoustic, best;
+    int32_t *ids;
+    void *block; /* all columns; 0: the members are gone */
+} Set;
+
+typedef struct { int64_t label, order, member, arc; double through; } Way;
+
+typedef struct { int64_t state, order, member, arc, leap; double total, graph, acoustic; } Reached;
+
+typedef struct { int64_t set, first, end; } Group; /* of ways */
+
+typedef struct {
+    Set *sets;
+    Way *ways;
+    Group *groups;
+    Reached *reached;
+    int64_t *first, *last, *level_of_set, *slots; /* the first set that waits at each level, the last one; a hash table */
+    uint64_t *keys;                               /* of sets */
+    int64_t count, room, num_slots, room_of_ways, num_groups, room_of_groups, room_of_reached;
+    Ids whole; /* strings of the members of one set */
+    Table arcs, ends; /* source, target, label; set */
+} Sets;
+
+static uint64_t mixed(uint64_t x) {
+    x = (x + UINT64_C(0x9E3779B97F4A7C15));
+    x = (x ^ x >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    x = (x ^ x >> 27) * UINT64_C(0x94D049BB133111EB);
+    return x ^ x >> 31;
+}
+
+static int64_t *slot_of(const Sets *sets, uint64_t key) {
+    const uint64_t mask = (uint64_t)sets->num_slots - 1;
+    uint64_t slot = key & mask;
+    while (sets->slots[slot] && sets->keys[sets->slots[slot] - 1] != key) slot = (slot + 1) & mask;
+    return sets->slots + slot;
+}
+
+static int enlarge(Sets *sets) {
+    const int64_t room = more_room(0, 2 * sets->room);
+    if (!ROOM(sets->sets, room) || !ROOM(sets->level_of_set, room) || !ROOM(sets->keys, room)) return 0;
+    int64_t *slots = calloc((size_t)(2 * room), sizeof *slots);
+    if (!slots) return 0;
+    free(sets->slots);
+    sets->slots = slots, sets->num_slots = 2 * room, sets->room = room;
+    for (int64_t set = 0; set < sets->count; set++) *slot_of(sets, sets->keys[set]) = set + 1;
+    return 1;
+}
+
+/* Finds the set of some members, in order of their states, or makes it; the strings follow each other in `ids`, member m's
+   from first_id[m] + skipped on. Adds the numbers held by new sets to `held`. Returns NONE without memory. */
+static int64_t entered(Sets *sets, const Lattice *lattice, const Reached *members, int64_t count, double graph, double acoustic,
+                       const int64_t *first_id, const int32_t *ids, int64_t skipped, double path, int64_t *held) {
+    uint64_t key = (uint64_t)count;
+    int64_t length = 0;
+    for (int64_t m = 0; m < count; m++) {
+        const double excess = (members[m].graph - graph) + (members[m].acoustic - acoustic);
+        key = mixed(mixed(key + (uint64_t)members[m].state) + (uint64_t)(int64_t)rint(excess / SAME));
+        for (int64_t id = first_id[m] + skipped; id < first_id[m + 1]; id++, length++) key = mixed(key + (uint64_t)ids[id]);
+        key = mixed(key ^ (uint64_t)(first_id[m + 1] - first_id[m] - skipped));
+    }
+    if (sets->count == sets->room && !enlarge(sets)) return NONE;
+    int64_t *slot = slot_of(sets, key);
+    if (*slot) {
+        Set *known = sets->sets + *slot - 1;
+        if (path < known->best) known->best = path;
+        return *slot - 1;
+    }
+    const size_t bytes = (size_t)(4 * count + 1) * 8 + (size_t)length * 4;
+    Set made = {.members = count, .next = NONE, .best = path, .block = malloc(bytes)};
+    if (!made.block) return NONE;
+    made.state = made.block, made.first_id = made.state + count;
+    made.graph = (double *)(made.first_id + count + 1), made.acoustic = made.graph + count;
+    made.ids = (int32_t *)(made.acoustic + count);
+    made.first_id[0] = 0;
+    for (int64_t m = 0; m < count; m++) {
+        const int64_t own = first_id[m + 1] - first_id[m] - skipped;
+        made.state[m] = members[m].state, made.first_id[m + 1] = made.first_id[m] + own;
+        made.graph[m] = members[m].graph - graph, made.acoustic[m] = members[m].acoustic - acoustic;
+        if (own) memcpy(made.ids + made.first_id[m], ids + first_id[m] + skipped, (size_t)own * sizeof *ids);
+    }
+    const int64_t number = sets->count++, level = made.state[0]; /* the least, which has the least level */
+    sets->sets[number] = made, sets->keys[number] = key, *slot = number + 1;
+    sets->level_of_set[number] = lattice->level[level];
+    held[0]++, held[1] += count, held[2] += length;
+    return number;
+}
+
+/* Lets a new set wait for its level: `first`, `last` are by the first state of a level. */
+static void wait_for_level(Sets *sets, const int64_t *first_of_level, int64_t set) {
+    const int64_t level = first_of_level[sets->sets[set].state[0]];
+    if (sets->first[level] == NONE) sets->first[level] = set;
+    else sets->sets[sets->last[level]].next = set;
+    sets->last[level] = set;
+}
+
+static int by_label(const void *a, const void *b) {
+    const Way *x = a, *y = b;
+    if (x->label != y->label) return x->label < y->label ? -1 : 1;
+    return x->order < y->order ? -1 : 1;
+}
+
+static int by_state(const void *a, const void *b) {
+    const Reached *x = a, *y = b;
+    if (x->state != y->state) return x->state < y->state ? -1 : 1;
+    if (x->total != y->total) return x->total < y->total ? -1 : 1;
+    return x->order < y->order ? -1 : 1;
+}
+
+/* Ends a set that has a final member, at the cost of the best one. */
+static int end_set(Sets *sets, const Lattice *lattice, int64_t number, double most) {
+    const Set *set = sets->sets + number;
+    double best = INFINITY, best_graph = 0, best_acoustic = 0;
+    int64_t at = NONE;
+    for (int64_t m = 0; m < set->members; m++) {
+        if (!is_final(lattice, set->state[m])) continue;
+        const double graph = set->graph[m] + lattice->final_graph[set->state[m]];
+        const double acoustic = set->acoustic[m] + lattice->final_acoustic[set->state[m]];
+        if (at == NONE || graph + acoustic < best)
+            at = m, best = graph + acoustic, best_graph = graph, best_acoustic = acoustic;
+    }
+    if (at == NONE || !(set->best + best <= most)) return 1;
+    const int64_t first = lattice->first_final_id[set->state[at]];
+    const int64_t more = lattice->first_final_id[set->state[at] + 1] - first;
+    return add_ids(&sets->ends.ids, set->ids + set->first_id[at], set->first_id[at + 1] - set->first_id[at]) &&
+           add_ids(&sets->ends.ids, lattice->final_ids + first, more) &&
+           add_row(&sets->ends, number, 0, 0, best_graph, best_acoustic);
+}
+
+/* Adds the good ways out of a set to `ways`, by label, and their groups: a group is one label, and good if its best path is
+   within the beam. Returns the number of ways, or NONE without memory. */
+static int64_t add_ways(Sets *sets, const Lattice *lattice, int64_t number, int64_t ways, double most) {
+    const Set *set = sets->sets + number;
+    int64_t end = ways;
+    for (int64_t m = 0; m < set->members; m++) {
+        const int64_t state = set->state[m], behind = lattice->first_arc[state + 1];
+        for (int64_t arc = lattice->first_arc[state]; arc < behind; arc++) {
+            if (!lattice->label[arc]) continue;
+            if (end == sets->room_of_ways) {
+                const int64_t room = more_room(sets->room_of_ways, end + 1);
+                if (!ROOM(sets->ways, room)) return NONE;
+                sets->room_of_ways = room;
+            }
+            double through = set->best + set->graph[m] + set->acoustic[m];
+            through += lattice->graph[arc] + lattice->acoustic[arc] + lattice->backward[lattice->dst[arc]];
+            sets->ways[end] = (Way){lattice->label[arc], end, m, arc, through};
+            end++;
+        }
+    }
+    qsort(sets->ways + ways, (size_t)(end - ways), sizeof *sets->ways, by_label);
+    int64_t kept = ways;
+    for (int64_t first = ways, behind; first < end; first = behind) {
+        double least = sets->ways[first].through;
+        for (behind = first + 1; behind < end && sets->ways[behind].label == sets->ways[first].label; behind++)
+            if (sets->ways[behind].through < least) least = sets->ways[behind].through;
+        if (!(least <= most)) continue;
+        if (sets->num_groups == sets->room_of_groups) {
+            const int64_t room = more_room(sets->room_of_groups, sets->num_groups + 1);
+            if (!ROOM(sets->groups, room)) return NONE;
+            sets->room_of_groups = room;
+        }
+        memmove(sets->ways + kept, sets->ways + first, (size_t)(behind - first) * sizeof *sets->ways);
+        sets->groups[sets->num_groups++] = (Group){number, kept, kept + behind - first};
+        kept += behind - first;
+    }
+    return kept;
+}
+
+/* Appends the string of a way: of its member, its arc, its leap. */
+static int add_string(Ids *ids, const Lattice *lattice, const Leaps *leaps, const Set *set, const Reached *way) {
+    const int64_t *of_leap = leaps->table.first_id + way->leap, first = lattice->first_id[way->arc];
+    return add_ids(ids, set->ids + set->first_id[way->member], set->first_id[way->member + 1] - set->first_id[way->member]) &&
+           add_ids(ids, lattice->ids + first, lattice->first_id[way->arc + 1] - first) &&
+           add_ids(ids, leaps->table.ids.at + of_leap[0], of_leap[1] - of_leap[0]);
+}
+
+/* Follows one label from one set. */
+static int follow(Sets *sets, const Lattice *lattice, const Leaps *leaps, const int64_t *first_of_level, const Group *group,
+                  int64_t *held) {
+    const Set source = sets->sets[group->set];
+    int64_t count = 0, kept = 0, best = 0;
+    for (int64_t way = group->first; way < group->end; way++)
+        count += leaps->offsets[lattice->dst[sets->ways[way].arc] + 1] - leaps->offsets[lattice->dst[sets->ways[way].arc]];
+    if (count > sets->room_of_reached) {
+        const int64_t room = more_room(sets->room_of_reached, count);
+        if (!ROOM(sets->reached, room)) return 0;
+        sets->room_of_reached = room;
+    }
+    Reached *reached = sets->reached;
+    count = 0;
+    for (int64_t way = group->first; way < group->end; way++) {
+        const int64_t m = sets->ways[way].member, arc = sets->ways[way].arc, dst = lattice->dst[arc];
+        for (int64_t leap = leaps->offsets[dst]; leap < leaps->offsets[dst + 1]; leap++, count++) {
+            const double graph = source.graph[m] + lattice->graph[arc] + leaps->table.graph[leap];
+            const double acoustic = source.acoustic[m] + lattice->acoustic[arc] + leaps->table.acoustic[leap];
+            const int64_t state = leaps->table.numbers[1][leap];
+            reached[count] = (Reached){state, count, m, arc, leap, graph + acoustic, graph, acoustic};
+        }
+    }
+    if (!count) return 1;
+    qsort(reached, (size_t)count, sizeof *reached, by_state);
+    for (int64_t each = 0; each < count; each++)
+        if (each == 0 || reached[each].state != reached[kept - 1].state) reached[kept++] = reached[each];
+    int64_t *first_id = malloc((size_t)(kept + 1) * sizeof *first_id);
+    int good = first_id != 0;
+    sets->whole.count = 0;
+    if (good) first_id[0] = 0;
+    for (int64_t m = 0; m < kept && good; m++) {
+        if (reached[m].total < reached[best].total) best = m;
+        good = add_string(&sets->whole, lattice, leaps, &source, reached + m);
+        first_id[m + 1] = sets->whole.count;
+    }
+    if (good) {
+        const int32_t *ids = sets->whole.at;
+        int64_t common = first_id[1];
+        for (int64_t m = 1; m < kept; m++) {
+            const int64_t length = first_id[m + 1] - first_id[m];
+            if (length < common) common = length;
+            for (int64_t id = 0; id < common; id++)
+                if (ids[id] != ids[first_id[m] + id]) common = id;
+        }
+        const Reached chosen = reached[best];
+        const int64_t before = sets->count;
+        const int64_t target = entered(sets, lattice, reached, kept, chosen.graph, chosen.acoustic, first_id, ids, common,
+                                       source.best + chosen.total, held);
+        good = target != NONE && add_ids(&sets->arcs.ids, ids + first_id[best], common) &&
+               add_row(&sets->arcs, group->set, target, lattice->label[chosen.arc], chosen.graph, chosen.acoustic);
+        if (good && target == before) wait_for_level(sets, first_of_level, target);
+        held[3]++;
+    }
+    free(first_id);
+    return good;
+}
+
+/* Makes the sets that wait at one level into arcs and ends. */
+static int take_level(Sets *sets, const Lattice *lattice, const Leaps *leaps, const int64_t *first_of_level, int64_t level,
+                      double most, Memory *memory) {
+    int64_t ways = 0, reached = 0, members = 0, held[4] = {0};
+    sets->num_groups = 0;
+    for (int64_t set = sets->first[level]; set != NONE; set = sets->sets[set].next) {
+        if (!end_set(sets, lattice, set, most)) return NO_MEMORY;
+        ways = add_ways(sets, lattice, set, ways, most);
+        if (ways == NONE) return NO_MEMORY;
+        members += sets->sets[set].members;
+    }
+    for (int64_t way = 0; way < ways; way++) {
+        const int64_t dst = lattice->dst[sets->ways[way].arc];
+        reached += leaps->offsets[dst + 1] - leaps->offsets[dst];
+    }
+    if (ways && !check(memory, reached, 2 * COLUMNS)) return TOO_LARGE;
+    for (int64_t group = 0; group < sets->num_groups; group++)
+        if (!follow(sets, lattice, leaps, first_of_level, sets->groups + group, held)) return NO_MEMORY;
+    if (held[0] && !(hold(memory, held[1] + held[2] / 2, 1 + COLUMNS) && hold(memory, held[0], NUMBERS_OF_SET)))
+        return TOO_LARGE;
+    if (ways && !hold(memory, held[3], NUMBERS_OF_ARC)) return TOO_LARGE;
+    for (int64_t set = sets->first[level]; set != NONE; set = sets->sets[set].next)
+        free(sets->sets[set].block), sets->sets[set].block = 0;
+    release(memory, members, COLUMNS);
+    return DONE;
+}
+
+static void free_sets(Sets *sets) {
+    if (!sets) return;
+    for (int64_t set = 0; set < sets->count; set++) free(sets->sets[set].block);
+    free(sets->sets), free(sets->ways), free(sets->groups), free(sets->reached), free(sets->first), free(sets->last);
+    free(sets->level_of_set), free(sets->slots), free(sets->keys), free(sets->whole.at);
+    free_table(&sets->arcs), free_table(&sets->ends), free(sets);
+}
+
+/* Determinizes: paths that cost more than `most` are left out. `status` tells what happened; without success returns 0. */
+Sets *nnet3_determinize(const Lattice *lattice, double most, Memory *memory, int64_t *status_of_all) {
+    const int64_t states = lattice->states;
+    int status = DONE;
+    Leaps *leaps = made_leaps(lattice, memory, &status);
+    Sets *sets = leaps ? calloc(1, sizeof *sets) : 0;
+    int64_t *first_of_level = sets ? malloc((size_t)(states + 1) * sizeof *first_of_level) : 0;
+    if (sets) {
+        sets->first = malloc((size_t)(states + 1) * sizeof *sets->first);
+        sets->last = malloc((size_t)(states + 1) * sizeof *sets->last);
+        status = first_of_level && sets->first && sets->last && enlarge(sets) ? DONE : NO_MEMORY;
+    } else if (leaps) {
+        status = NO_MEMORY;
+    }
+    if (status == DONE) {
+        for (int64_t state = 0; state < states; state++) {
+            const int is_next = state && lattice->level[state] == lattice->level[state - 1];
+            first_of_level[state] = is_next ? first_of_level[state - 1] : state;
+            sets->first[state] = sets->last[state] = NONE;
+        }
+        const Table *table = &leaps->table;
+        const int64_t count = states ? leaps->offsets[1] : 0;
+        int64_t held[4] = {0};
+        Reached *members = malloc((size_t)(count + 1) * sizeof *members);
+        for (int64_t leap = 0; members && leap < count; leap++)
+            members[leap] = (Reached){table->numbers[1][leap], 0, 0, 0, leap, 0, table->graph[leap], table->acoustic[leap]};
+        if (!members) status = NO_MEMORY;
+        else if (count) {
+            const int64_t start = entered(sets, lattice, members, count, 0, 0, table->first_id, table->ids.at, 0, 0, held);
+            status = start == NONE ? NO_MEMORY : DONE;
+            if (status == DONE) wait_for_level(sets, first_of_level, start);
+            if (!(hold(memory, held[1] + held[2] / 2, 1 + COLUMNS) && hold(memory, held[0], NUMBERS_OF_SET))) status = TOO_LARGE;
+        }
+        free(members);
+    }
+    for (int64_t state = 0; status == DONE && state < states; state++)
+        if (sets->first[state] != NONE) status = take_level(sets, lattice, leaps, first_of_level, state, most, memory);
+    free(first_of_level), free_leaps(leaps);
+    if (status != DONE) free_sets(sets), sets = 0;
+    *status_of_all = status;
+    return sets;
+}
+
+/* ---- results ---- */
+
+static void sizes_of(const Table *table, int64_t *sizes) { sizes[0] = table->count, sizes[1] = table->ids.count; }
+
+/* Copies a table to columns: so many numbers, costs, first ids (one more), ids. Returns the column behind them. */
+static void *const *give(const Table *table, int numbers, void *const *columns) {
+    const size_t bytes = (size_t)table->count * 8;
+    for (int column = 0; column < numbers; column++, columns++)
+        if (bytes) memcpy(*columns, table->numbers[column], bytes);
+    if (bytes) memcpy(columns[0], table->graph, bytes), memcpy(columns[1], table->acoustic, bytes);
+    ((int64_t *)columns[2])[0] = 0;
+    if (bytes) memcpy((int64_t *)columns[2] + 1, table->first_id + 1, bytes);
+    if (table->ids.count) memcpy(columns[3], table->ids.at, (size_t)table->ids.count * 4);
+    return columns + 4;
+}
+
+/* The numbers of sets; of arcs and their ids; of ends and their ids. */
+void nnet3_sets_sizes(const Sets *sets, int64_t *sizes) {
+    sizes[0] = sets->count, sizes_of(&sets->arcs, sizes + 1), sizes_of(&sets->ends, sizes + 3);
+}
+
+/* Copies levels of sets, arcs and ends to columns, unless these are 0. The sets are gone then. */
+void nnet3_sets_end(Sets *sets, void *const *columns) {
+    if (columns) {
+        if (sets->count) memcpy(columns[0], sets->level_of_set, (size_t)sets->count * 8);
+        give(&sets->ends, 1, give(&sets->arcs, 3, columns + 1));
+    }
+    free_sets(sets);
+}
+
+Leaps *nnet3_leaps(const Lattice *lattice, Memory *memory, int64_t *status_of_all) {
+    int status = DONE;
+    Leaps *leaps = made_leaps(lattice, memory, &status);
+    *status_of_all = status;
+    return leaps;
+}
+
+void nnet3_leaps_sizes(const Leaps *leaps, int64_t *sizes) { sizes_of(&leaps->table, sizes); }
+
+/* Copies entries and states, costs and ids to columns, unless these are 0. The leaps are gone then. */
+void nnet3_leaps_end(Leaps *leaps, void *const *columns) {
+    if (columns) give(&leaps->table, 2, columns);
+    free_leaps(leaps);
+}

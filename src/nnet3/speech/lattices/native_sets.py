@@ -1,0 +1,89 @@
+"""Determinization in C (lattices.c)."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.base.kaldi_io.lattice import Strings
+from nnet3.speech.arrays.aliases import Doubles, Integers
+from nnet3.speech.lattices.label_lattice import LabelLattice, LabelledArcs
+from nnet3.speech.lattices.label_sets import LabelSets, Leaps, Memory, SetEnds, TooLargeError
+
+_NO_MEMORY = 2  # status 1: too large
+_WEIGHTS = np.float64, np.float64, np.int64, np.int32
+_KINDS = *4 * (np.int64,), *_WEIGHTS, *_WEIGHTS, np.float64  # of a lattice's columns
+
+
+def native_sets(functions: ctypes.CDLL, lattice: LabelLattice, most: float, memory: Memory) -> LabelSets:
+    """Returns what `array_sets` returns, with the same numbers of sets."""
+    given, status = _Given(lattice, memory), np.zeros(1, np.int64)
+    sets = functions.nnet3_determinize(given.address, most, given.memory.ctypes.data, status.ctypes.data)
+    given.settle(memory, int(status[0]))
+    sizes = np.zeros(5, np.int64)
+    functions.nnet3_sets_sizes(sets, sizes.ctypes.data)
+    count, arcs, of_arcs, ends, of_ends = sizes.tolist()
+    levels, end, (src, dst, label) = np.empty(count, np.int64), np.empty(ends, np.int64), np.empty((3, arcs), np.int64)
+    weights, of_end = _Weights.empty(arcs, of_arcs), _Weights.empty(ends, of_ends)
+    columns = _addresses([levels, src, dst, label, *weights.columns(), end, *of_end.columns()])
+    functions.nnet3_sets_end(sets, columns.ctypes.data)
+    label = label.astype(lattice.label.dtype, copy=False)
+    return LabelSets(levels, LabelledArcs(src, dst, label, *weights), SetEnds(end, *of_end))
+
+
+def native_leaps(functions: ctypes.CDLL, lattice: LabelLattice, memory: Memory) -> Leaps:
+    """Returns what `array_leaps` returns."""
+    given, status = _Given(lattice, memory), np.zeros(1, np.int64)
+    leaps = functions.nnet3_leaps(given.address, given.memory.ctypes.data, status.ctypes.data)
+    given.settle(memory, int(status[0]))
+    sizes = np.zeros(2, np.int64)
+    functions.nnet3_leaps_sizes(leaps, sizes.ctypes.data)
+    count, of_ids = sizes.tolist()
+    (entry, state), weights = np.empty((2, count), np.int64), _Weights.empty(count, of_ids)
+    columns = _addresses([entry, state, *weights.columns()])
+    functions.nnet3_leaps_end(leaps, columns.ctypes.data)
+    return Leaps(np.searchsorted(entry, np.arange(lattice.num_states + 1)), state, *weights)
+
+
+class _Weights(NamedTuple):
+    """Costs and ids of rows that C writes."""
+
+    graph: Doubles
+    acoustic: Doubles
+    ids: Strings
+
+    @classmethod
+    def empty(cls, rows: int, num_ids: int) -> _Weights:
+        ids = Strings(np.empty(rows + 1, np.int64), np.empty(num_ids, np.int32))
+        return cls(np.empty(rows), np.empty(rows), ids)
+
+    def columns(self) -> list[npt.NDArray[Any]]:
+        return [self.graph, self.acoustic, self.ids.offsets, self.ids.values]
+
+
+class _Given:
+    """A lattice and memory as C takes them, at `address`; the columns live as long as this object."""
+
+    def __init__(self, lattice: LabelLattice, memory: Memory):
+        of_arcs = lattice.graph_cost, lattice.acoustic_cost, lattice.ids.offsets, lattice.ids.values
+        of_ends = lattice.final_graph, lattice.final_acoustic, lattice.final_ids.offsets, lattice.final_ids.values
+        whole = lattice.level, lattice.offsets, lattice.dst, lattice.label, *of_arcs, *of_ends, lattice.backward
+        self._columns = [np.ascontiguousarray(column, kind) for column, kind in zip(whole, _KINDS, strict=True)]
+        sizes = np.array([lattice.num_states, len(lattice.src)], np.int64)
+        self._table = np.append(sizes, _addresses(self._columns))
+        self.address = self._table.ctypes.data
+        self.memory = np.array([memory.left, memory.work_left], np.float64)
+
+    def settle(self, memory: Memory, status: int) -> None:
+        """Puts back what is left of the memory. Raises TooLargeError or MemoryError if C says so."""
+        memory.left, memory.work_left = self.memory.tolist()
+        if status:
+            raise MemoryError if status == _NO_MEMORY else TooLargeError
+
+
+def _addresses(columns: Iterable[npt.NDArray[Any]]) -> Integers:
+    return np.array([column.ctypes.data for column in columns], np.int64)
