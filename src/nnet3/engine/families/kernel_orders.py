@@ -18,7 +18,7 @@ from nnet3.engine.families.ragged_rows import NotRaggedError
 from nnet3.engine.ir.program_tables import KernelRows
 from nnet3.engine.lowering.source import PADDING
 
-_MOST_GRIDS = 64  # lengths and numbers of sequences for which grids are kept
+_MOST_FULL_ORDERS = 64  # lengths and numbers of sequences for which full orders are kept
 
 
 class WantedRows(NamedTuple):
@@ -36,7 +36,7 @@ class RowOrder(NamedTuple):
     to_existing: int
 
 
-class Grid(NamedTuple):
+class FullOrder(NamedTuple):
     """The rows of a kernel with an order of its own, where all sequences are as long as the longest.
 
     `sides`: inputs and outputs. `first`: the number of the first row of each image (n, x) of the outputs, among all
@@ -70,7 +70,7 @@ class KernelOrders:
         self.wanted: dict[int, tuple[WantedRows, WantedRows]] = {}  # by entry, as inputs and outputs
         self.tables: list[np.ndarray] = []
         self._orders: dict[tuple[int, bytes], RowOrder | None] = {}
-        self._grids: dict[int, Grid | None] | None = None
+        self._full_orders: dict[int, FullOrder | None] | None = None
 
     def precomputed(self, number: int) -> Entry:
         """Returns a precomputed entry for the existing rows, in the kernel's order."""
@@ -80,13 +80,13 @@ class KernelOrders:
             return None
         sides = entry.inputs, entry.outputs
         if entry.orders_rows:
-            grid = self._grid(number, entry)
-            if grid is not None and self.exists[grid.first].all():
+            full_order = self._full_order(number, entry)
+            if full_order is not None and self.exists[full_order.first].all():
                 # All sequences at all times: so are some, with padding in the place of the others.
-                wanted = [self._padded(side, rows.start) for side, rows in zip(grid.sides, sides, strict=True)]
+                wanted = [self._padded(side, rows.start) for side, rows in zip(full_order.sides, sides, strict=True)]
                 self.wanted[number] = wanted[0], wanted[1]
                 padding = [np.flatnonzero(each.rows < 0) for each in wanted]
-                return {**grid.entry, **dict(zip(PADDING, padding, strict=True))}
+                return {**full_order.entry, **dict(zip(PADDING, padding, strict=True))}
         wanted = [self._existing(rows) for rows in sides]
         if not len(wanted[1].indexes):
             return None
@@ -97,18 +97,18 @@ class KernelOrders:
         inputs, outputs = (self.renumbered(each.indexes) for each in wanted)
         return self.rules.precompute(KernelRows(entry.node, entry.runs_backward, inputs, outputs))
 
-    def _grid(self, number: int, entry: RaggedEntry) -> Grid | None:
+    def _full_order(self, number: int, entry: RaggedEntry) -> FullOrder | None:
         """Returns the rows of a kernel that wants rows of equal sequences in the order that they have; else None."""
-        if self._grids is None:
-            key, kept = (self.fewest, len(self.numbers)), self.ragged.grids
-            if key not in kept and len(kept) >= _MOST_GRIDS:
+        if self._full_orders is None:
+            key, kept = (self.fewest, len(self.numbers)), self.ragged.full_orders
+            if key not in kept and len(kept) >= _MOST_FULL_ORDERS:
                 kept.pop(next(iter(kept)), None)
-            self._grids = kept.setdefault(key, {})
-        if number not in self._grids:
-            self._grids[number] = self._made_grid(entry)
-        return self._grids[number]
+            self._full_orders = kept.setdefault(key, {})
+        if number not in self._full_orders:
+            self._full_orders[number] = self._make_full_order(entry)
+        return self._full_orders[number]
 
-    def _made_grid(self, entry: RaggedEntry) -> Grid | None:
+    def _make_full_order(self, entry: RaggedEntry) -> FullOrder | None:
         assert self.rules is not None
         sides = [self._of_equal(rows) for rows in (entry.inputs, entry.outputs)]
         full = [side.indexes for side in sides]
@@ -124,7 +124,7 @@ class KernelOrders:
         begins = np.full(len(xs), np.iinfo(t.dtype).max, t.dtype)
         np.minimum.at(begins, number.reshape(-1), t)
         first = sides[1].rows[t == begins[number.reshape(-1)]]
-        return Grid((sides[0], sides[1]), entry.outputs.start + first, made)
+        return FullOrder((sides[0], sides[1]), entry.outputs.start + first, made)
 
     def _exist(self, rows: SideRows) -> np.ndarray:
         """Returns a mask of the existing rows; all rows without samples exist."""

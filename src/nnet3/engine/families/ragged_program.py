@@ -74,7 +74,7 @@ class RaggedProgram:
         self.rows, versions, starts_of_commands = self.operands.rows, self.operands.versions, self.operands.starts
         #: What kernels with orders of their own are given if all sequences are equal: by the length, counted from the
         #: end, and the number of sequences; then by entry (see `families.kernel_orders`).
-        self.grids: dict[tuple[int, int], dict[int, Any]] = {}
+        self.full_orders: dict[tuple[int, int], dict[int, Any]] = {}
         self.entries: list[RaggedEntry | None] = [None] * len(computation.precomputed)
         for command in self.computation.commands:
             if isinstance(command, cmd.Propagate) and command.precomputed:
