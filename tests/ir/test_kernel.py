@@ -7,10 +7,11 @@ import pytest
 from nnet3.engine.ir.kernel import named_slice, slice_name, whole_kernel
 
 
-@pytest.mark.parametrize("adds", [False, True])
+@pytest.mark.parametrize(("adds", "goes_backward"), [(False, False), (True, False), (False, True)])
 @pytest.mark.parametrize("kernel", ["w", "lstm1.W_all", "a[0:2]", "new\nline"])
-def test_a_part_is_found_by_its_name(kernel: str, adds: bool) -> None:
-    assert named_slice(slice_name(kernel, 3, 12, adds=adds)) == (kernel, 3, 12, adds)
+def test_a_part_is_found_by_its_name(kernel: str, adds: bool, goes_backward: bool) -> None:
+    name = slice_name(kernel, 3, 12, adds=adds, goes_backward=goes_backward)
+    assert named_slice(name) == (kernel, 3, 12, adds, goes_backward)
 
 
 def test_other_names_are_no_parts() -> None:

@@ -138,26 +138,31 @@ class Wide(Affine):
     def forward(self, inputs: Sequence[Array]) -> tuple[Array, Any]:
         return inputs[0] @ self.weight + 0.5, None
 
-    def slice(self, first: int, end: int, adds: bool) -> WidePart:
-        return WidePart(self.weight[first:end], adds)
+    def slice(self, first: int, end: int, adds: bool, goes_backward: bool) -> WidePart:
+        return WidePart(self.weight[first:end], adds, goes_backward)
 
 
 class WidePart:
-    """y = x W_c + b, or + a for a second input a; a third input is W_c, which it gives without any."""
+    """y = x W_c + b, or + a for a second input a; a third input is W_c, which it gives without any.
 
-    def __init__(self, weight: Array, adds: bool):
-        self.weight, self.adds = weight, adds
+    If it goes backward it gives W_c^T, which is a second input then.
+    """
+
+    def __init__(self, weight: Array, adds: bool, goes_backward: bool):
+        self.weight, self.adds, self.goes_backward = weight, adds, goes_backward
 
     def forward(self, inputs: Sequence[Array]) -> tuple[Array, Any]:
         if not inputs:
-            return self.weight, None
+            return self.weight.T if self.goes_backward else self.weight, None
         weight = inputs[2] if len(inputs) > 2 else self.weight
         return inputs[0] @ weight + (inputs[1] if self.adds else 0.5), None
 
     def backward(
         self, inputs: Sequence[Array | None], output: Array | None, deriv: Array, memo: Any, update: bool
     ) -> list[Array]:
-        return [deriv @ self.weight.T]
+        packed = inputs[1] if len(inputs) > 1 else None
+        of_x = deriv @ (self.weight.T if packed is None else packed)
+        return [of_x, np.zeros(0)][: len(inputs)]  # nobody asks for that of packed weights
 
 
 DIM = 3
@@ -186,7 +191,7 @@ KERNELS = [
     KernelInfo("product", (_GATED, _ADDS), **_APART, stores_stats=True),
     KernelInfo("centre", uses_memo=True),
     KernelInfo("other_affine", (_NEEDS_VALUE,), updatable=True),
-    KernelInfo("wide", (_LINEAR,), **_APART, has_slices=True),
+    KernelInfo("wide", (_LINEAR,), **_APART, has_slices=True, parts_pack=True),
     KernelInfo("sum", (InputPromises(accumulates_deriv=True, passes_deriv=True, is_linear=True),) * 2, **_APART),
     KernelInfo("wide[3:6]+", (_LINEAR, replace(_LINEAR, propagate_in_place=True)), **_APART, packs=True),
 ]

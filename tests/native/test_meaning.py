@@ -48,6 +48,16 @@ def test_products(rows: int, addend: Tensor | None, turned: bool) -> None:
     assert meanings(one) != meanings(panels(Y[:rows], X[:rows], weights[:, 1:], addend, 0.5))
 
 
+def test_products_by_given_panels() -> None:
+    cut = torch.zeros(2, 9, 16)[:, :4]
+    one = meanings(some(native.panel_product(Y, X, cut, Y)))
+    assert one == meanings(some(native.panel_product(Y, X, cut, Y)))
+    for other in (cut[:, 1:], cut.contiguous(), torch.zeros(2, 9, 16)[:, :4]):
+        assert one != meanings(some(native.panel_product(Y, X, other, Y)))
+    as_product = native._operation(Code.PRODUCT, 8, 6, (Y, X, cut[:, 0], Y), 4)
+    assert one != meanings(some(as_product))
+
+
 @pytest.mark.parametrize("other", [None, matrix(1, 6)], ids=["alone", "with another"])
 @pytest.mark.parametrize("adds", [False, True])
 def test_the_sum_of_one_row_is_the_row(other: Tensor | None, adds: bool) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from nnet3.base.native import operations as native
 from nnet3.base.native.operations import Operations
+from nnet3.base.native.panels import Panels
 from tests.native.native_code import matrix, needs_native_code, run_once
 
 pytestmark = needs_native_code
@@ -146,6 +147,16 @@ def test_products_by_panels(rows: int, added: str, factor: float, iteration: boo
     assert len(check_product(x, weights, added, factor, packs=True) or ()) == 2 + (added == "none")
 
 
+@given(st.integers(0, 40), st.integers(1, 80), st.sampled_from(["bias", "row", "matrix", "itself"]))
+def test_products_by_given_panels(rows: int, columns: int, added: str) -> None:
+    x, y, weights = matrix(rows, 30), matrix(rows, columns), torch.randn(columns, 50)
+    addends = {"bias": torch.randn(columns), "row": matrix(1, columns), "matrix": matrix(rows, columns), "itself": y}
+    expected = addends[added].double() + x.double() @ weights[:, 9:39].double().t()
+    part = Panels(weights).part(9, 39)
+    run_once(native.panel_product(y, x, part.panels, addends[added]))
+    torch.testing.assert_close(y.double(), expected, rtol=1e-5, atol=3e-5)
+
+
 def test_products_with_what_is_not_finite() -> None:
     x, weights, y = torch.ones(3, 40), torch.ones(2, 40), torch.empty(3, 2)
     x[0, 37], x[1, 3], weights[1, 0] = math.nan, math.inf, -math.inf
@@ -194,6 +205,8 @@ def test_what_native_code_does_not_take() -> None:
     assert native.product(torch.empty(9, 2**12), torch.randn(9, 6), torch.randn(2**12, 6), None, packs=True) is None
     assert native.product(torch.empty(9, 200), torch.randn(200, 9).t(), torch.randn(200, 200), None, packs=True) is None
     assert native.product(torch.empty(9, 200), torch.randn(9, 200), torch.randn(200, 200), None) is None
+    assert native.panel_product(y, x, Panels(torch.randn(6, 6)).panels, torch.randn(3, 6)) is None
+    assert native.panel_product(y, torch.randn(6, 2).t(), Panels(torch.randn(6, 6)).panels, y) is None
     assert native.sum_rows(torch.empty(2, 6), x) is None
     assert native.sum_rows(torch.empty(1, 6), x, torch.randn(1, 6)) is None
     assert native.product(y, x, torch.randn(6, 6), torch.randn(2, 1)) is None

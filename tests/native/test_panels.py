@@ -50,6 +50,20 @@ def test_products_are_those_of_matrices(
         torch.testing.assert_close(y, exact(x[:rows], weights, before), rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3, 40])
+def test_parts_are_in_the_same_memory(rows: int) -> None:
+    weights, bias, y = numbers(100, 60), numbers(100), torch.empty(rows, 100)
+    whole = Panels(weights)
+    part = whole.part(7, 50)
+    x = numbers(rows, 43)
+    part.multiply(x, y, bias)
+    torch.testing.assert_close(y, exact(x, weights[:, 7:50], bias), rtol=1e-5, atol=1e-4)
+    assert torch.equal(part.to_dense(), weights[:, 7:50])
+    assert part.panels.untyped_storage().data_ptr() == whole.panels.untyped_storage().data_ptr()
+    with pytest.raises(ValueError, match="panels of 100 x 43"):
+        part.multiply(numbers(rows, 60), y, bias)
+
+
 def test_what_is_beside_the_result_stays() -> None:
     around = torch.full((20, 70), 3.0)
     Panels(numbers(33, 9)).multiply(numbers(18, 9), around[1:19, 10:43], numbers(33))

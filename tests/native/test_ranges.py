@@ -12,6 +12,7 @@ from torch import Tensor
 
 from nnet3.base.native import operations as native
 from nnet3.base.native.operations import FLOAT_BYTES, NUM_MATRICES, STAYS, Operations
+from nnet3.base.native.panels import columns_of_panel
 from nnet3.base.native.ranges import Ranges, ReachableMemory, check_scratch, stretch_of
 from nnet3.errors import ExecutionError
 
@@ -29,6 +30,8 @@ def made(name: str, rows: int, columns: int, inner: int) -> tuple[Operations | N
     y, a, b, vector = matrix(rows, columns), matrix(rows, columns), matrix(rows, columns), torch.zeros(columns)
     x, weights, turned = matrix(rows, inner), matrix(columns, inner), matrix(inner, columns).t()
     row, b_row, gru = matrix(1, columns), matrix(1, columns), [matrix(rows, columns) for _ in range(5)]
+    width = columns_of_panel()
+    cut = torch.zeros(-(-columns // width), BEFORE + inner + AFTER, width)[:, BEFORE : BEFORE + inner]
     lstm = matrix(rows, 2 * columns), matrix(rows, 5 * columns + 3 * (inner % 2)), torch.zeros(3, columns)
     cases: dict[str, tuple[Operations | None, list[Tensor]]] = {
         "copy": (native.copy(y, a), [y, a]),
@@ -47,6 +50,7 @@ def made(name: str, rows: int, columns: int, inner: int) -> tuple[Operations | N
         "product": (native.product(y, x, weights, vector), [y, x, weights, vector]),
         "combine": (native.product(y, x, turned, b), [y, x, turned, b]),
         "panels": (native.product(y, x, turned, a, packs=True), [y, x, turned, a]),
+        "panel_product": (native.panel_product(y, x, cut, vector), [y, x, cut, vector]),
         "lstm": (native.lstm(*lstm, use_dropout=bool(inner % 2)), list(lstm)),
         "gru": (native.gru(gru[0], gru[1], vector, *gru[2:4], gru[4]), [gru[0], gru[4], *gru[1:4], vector]),
     }
@@ -55,7 +59,8 @@ def made(name: str, rows: int, columns: int, inner: int) -> tuple[Operations | N
 
 NAMES = [
     *("copy", "fill", "add", "scale", "multiply", "sum_rows", "sigmoid", "tanh", "relu", "sigmoid_backward"),
-    *("tanh_backward", "relu_backward", "normalize", "product", "combine", "panels", "lstm", "gru"),
+    *("tanh_backward", "relu_backward", "normalize", "product", "combine", "panels", "panel_product", "lstm"),
+    "gru",
 ]
 
 

@@ -10,6 +10,8 @@ import torch
 
 import nnet3
 from nnet3.base.native.library import library
+from nnet3.base.native.onednn import OneDnnWeights
+from nnet3.base.native.panels import Panels
 from nnet3.errors import ComponentError, NetworkError, RequestError
 from nnet3.kaldi_io import Reader
 from nnet3.model.components import inference_affine
@@ -52,6 +54,12 @@ def network() -> Nnet:
     return nnet
 
 
+def request_of(frames: int, *, train: bool = False) -> nnet3.ComputationRequest:
+    inputs = nnet3.IoSpecification("input", [(0, t) for t in range(-10, frames + 10)])
+    outputs = nnet3.IoSpecification("output", [(0, t) for t in range(frames)], has_deriv=train)
+    return nnet3.ComputationRequest([inputs], [outputs], need_model_derivative=train)
+
+
 @pytest.mark.parametrize("block", range(EFFORT))
 def test_random_networks_compute_the_same(block: int) -> None:
     compared = 0
@@ -67,9 +75,23 @@ def test_random_networks_compute_the_same(block: int) -> None:
     assert compared > 5
 
 
-def test_recurrences_keep_their_weights() -> None:
-    packed = {name for name, c in network().pack().components.items() if c.type_name.startswith("Packed")}
-    assert packed == {"first.affine", "second.linear", "second.affine", "output.affine"}
+def test_recurrences_multiply_by_parts_of_packed_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where weights are in panels: parts of other orders do not lie together."""
+
+    def packed() -> set[str]:
+        return {name for name, c in network().pack().components.items() if c.type_name.startswith("Packed")}
+
+    others, in_loop = {"first.affine", "second.linear", "second.affine", "output.affine"}, {"loop.W_all", "loop.W_rp"}
+    if library() is not None:
+        monkeypatch.setattr(inference_affine, "packed", Panels)
+        assert packed() == others | in_loop
+        program = nnet3.compile(network().pack(), request_of(20))
+        kernels = {kernel.name: kernel for kernel in program.kernels}
+        assert {"loop.W_all[0:40]", "loop.W_all[40:46]+"} <= set(kernels)
+        assert not any(kernel.packs for kernel in kernels.values())
+    if torch.backends.mkldnn.is_available():
+        monkeypatch.setattr(inference_affine, "packed", OneDnnWeights)
+        assert packed() == others
 
 
 def test_all_lengths_chunks_minibatches_and_streams() -> None:
@@ -94,10 +116,8 @@ def test_pack_copy_change_pickle_and_then_training_is_refused(tmp_path: Path) ->
     nnet.scale_(0.5)
     for twin in (packed, packed.copy(), packed.pack(), pickle.loads(pickle.dumps(packed))):
         assert torch.equal(twin.compute(features()), expected)
-    indexes = [(0, t) for t in range(20)]
-    io = [nnet3.IoSpecification("input", indexes)], [nnet3.IoSpecification("output", indexes, has_deriv=True)]
     with pytest.raises(RequestError, match=r"but component 'first.affine' has none: its weights are packed"):
-        nnet3.compile(packed, nnet3.ComputationRequest(*io, need_model_derivative=True))
+        nnet3.compile(packed, request_of(20, train=True))
     with pytest.raises(ComponentError, match="cannot be written, as Kaldi's files have no such weights"):
         packed.save(tmp_path / "out.raw")
     assert not list(tmp_path.iterdir())

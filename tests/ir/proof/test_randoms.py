@@ -29,7 +29,7 @@ def values(*shape: int, seed: int = 1) -> field.Elements:
 def test_a_slice_has_the_columns_of_its_kernel() -> None:
     whole, sliced = KERNELS[WIDE], KERNELS[WIDE_SLICE]
     assert slice_of(whole).is_whole
-    assert slice_of(sliced) == ("wide", 3, 6, True)
+    assert slice_of(sliced) == ("wide", 3, 6, True, False)
     assert input_span(whole, 0, 6) == _WIDE
     assert input_span(sliced, 0, 3) == ColumnSpan(_WIDE.space, 3, 3)
     assert input_span(sliced, 1, 3) == output_span(whole, 1, 3) == output_span(sliced, 2, 3)

@@ -49,8 +49,8 @@ _MATRIX = _POINTER, _SIZE  # and how many floats its rows lie apart
 #: The types of operands and of the result of each function.
 FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
     "nnet3_run": ((_POINTER, _POINTER, _POINTER, _SIZE, _SIZE, _SIZE, _SIZE, _POINTER, _SIZE), None),
-    # Rows, columns, inner size; y, x, the addend; panels, threads.
-    "nnet3_panel_product": ((_SIZE, _SIZE, _SIZE, *_MATRIX, *_MATRIX, *_MATRIX, _POINTER, _SIZE), None),
+    # Rows, columns, inner size; y, x, the addend, panels; threads.
+    "nnet3_panel_product": ((_SIZE, _SIZE, _SIZE, *_MATRIX, *_MATRIX, *_MATRIX, *_MATRIX, _SIZE), None),
     # Columns, inner size; panels, weights and the distances of their columns and inner numbers.
     "nnet3_make_panels": ((_SIZE, _SIZE, _POINTER, *_MATRIX, _SIZE), None),
     # Rows, columns, inner size; y, x and weights with two distances each, the addend; the factor, threads.

@@ -46,7 +46,10 @@ def _product(row: Row, packed: Row, before: list[Meaning]) -> Meaning:
     code, rows, columns, inner, bits = row[:5]
     (y, x, weights, addend, *_), (of_y, of_x, step, of_addend, of_x_column, _) = row[ADDRESSES], row[STRIDES]
     of_column, of_inner, of_x_column = (step, 1, 1) if code == Code.PRODUCT else (1, step, of_x_column)
-    if code == Code.PANELS:
+    is_in_panels = code == Code.PANELS and weights  # that no operation has made
+    if is_in_panels:
+        of_column, of_inner, of_x_column = step, 1, 1
+    elif code == Code.PANELS:
         if packed[2:4] != row[2:4]:
             return code, "panels of another size"
         bits, weights, of_column, of_inner, of_x_column = packed[4], packed[ADDRESSES][2], *packed[STRIDES][2:4], 1
@@ -58,4 +61,5 @@ def _product(row: Row, packed: Row, before: list[Meaning]) -> Meaning:
         before.pop()
         addend = 0
     sizes, of_y_and_addend = (rows, columns, inner, bits), (of_y, of_addend if addend else 0)
-    return Code.PRODUCT, *sizes, (y, x, weights, addend), (*of_y_and_addend, of_x, of_x_column, of_column, of_inner)
+    kind = Code.PANELS if is_in_panels else Code.PRODUCT
+    return kind, *sizes, (y, x, weights, addend), (*of_y_and_addend, of_x, of_x_column, of_column, of_inner)

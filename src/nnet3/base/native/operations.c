@@ -2,7 +2,7 @@
 
    A matrix is rows of floats; rows lie `stride` floats apart (0: each row is the same one). An operation writes matrix 0,
    which lies where a matrix that it reads lies, or nowhere near. nnet3/native/operations.py makes the tables. Panels of
-   PACK and PANELS lie in scratch memory, from `stride[SCRATCH]` on. */
+   PACK lie in scratch memory, from `stride[SCRATCH]` on, as do those of PANELS, unless they are matrix 2. */
 
 #include "numbers.h"
 #include "vectors.h"
@@ -21,7 +21,7 @@ typedef struct {
 enum { NNET3_CODES }; /* COPY, FILL, ...: nnet3/native/codes.py */
 
 void nnet3_panel_product(int64_t rows, int64_t columns, int64_t inner, float *y, int64_t of_y, const float *x, int64_t of_x,
-                         const float *a, int64_t of_a, const float *panels, int64_t threads);
+                         const float *a, int64_t of_a, const float *panels, int64_t of_panel, int64_t threads);
 int64_t nnet3_columns_of_panel(void);
 void nnet3_lstm(int64_t rows, int64_t dim, float *y, int64_t of_y, const float *x, int64_t of_x, const float *w,
                 int64_t scaled);
@@ -204,7 +204,8 @@ static int run_whole(const Operation *op, float *const *at, float *scratch, int6
     case PANELS:
         if (rows * columns * inner < FEWEST_FOR_THREADS) threads = 1;
         nnet3_panel_product(rows, columns, inner, at[0], stride[0], at[1], stride[1], at[3], stride[3],
-                            scratch + stride[SCRATCH], threads);
+                            at[2] ? at[2] : scratch + stride[SCRATCH],
+                            at[2] ? stride[2] : nnet3_columns_of_panel() * inner, threads);
         return 1;
     }
     return 0;

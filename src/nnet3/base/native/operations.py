@@ -149,14 +149,24 @@ def product(
     )
 
 
+def panel_product(dest: Tensor, x: Tensor, panels: Tensor, addend: Tensor) -> Operations | None:
+    """dest = addend + x W^T, for W in panels (panels, inner, columns of a panel)."""
+    (rows, columns), inner = dest.shape, x.shape[1]
+    addend = addend if addend.shape == dest.shape else _row_for_all(addend)
+    if addend.shape not in (dest.shape, dest.shape[1:]):
+        return None
+    return _operation(Code.PANELS, rows, columns, (dest, x, panels[:, 0], addend), inner)
+
+
 def size_of_panels(row: Row, width: int) -> int:
     """Returns the number of floats in the panels made by an operation, `width` columns a panel; 0 for no panels."""
     code, _, columns, inner = row[:4]
     return -(-columns // width) * width * inner if code == Code.PACK else 0
 
 
-def reads_panels(row: Row) -> bool:
-    return row[0] == Code.PANELS
+def reads_scratch(row: Row) -> bool:
+    """True for a product with panels that another operation makes."""
+    return row[0] == Code.PANELS and row[ADDRESSES][2] == 0
 
 
 def lstm(y: Tensor, x: Tensor, params: Tensor, use_dropout: bool) -> Operations | None:

@@ -12,7 +12,9 @@
 #define ROWS 6
 #endif
 #define PANEL (2 * LANES)
-#define AHEAD 24 /* steps for which a panel is asked for before it is read */
+#define PANELS_AT_ONCE 2 /* for FEW_ROWS, whose sums would wait for each other */
+#define FEW_ROWS 2
+#define LINE 16 /* floats of the cache */
 #define ROWS_AT_ONCE (16 * ROWS)
 #define COLUMNS_AT_ONCE 512
 #define STEPS_AT_ONCE 384
@@ -34,56 +36,58 @@ typedef struct {
     int64_t rows, columns, inner;
     float *y;
     const float *x, *a, *w, *panels;
-    int64_t of_y, of_x, of_a, of_w, step_of_x, step_of_w;
+    int64_t of_y, of_x, of_a, of_w, step_of_x, step_of_w, of_panel;
     float alpha;
     int64_t steps, tile; /* most inner numbers of a panel that is made, most rows of a tile */
 } Product;
 
-/* A tile of y: some rows of a panel's columns, of which there are a half, three quarters or all; both numbers are
-   constants. */
+/* A tile of y: some rows of a panel's columns, of which there are a half, three quarters or all, or of two panels; both
+   numbers are constants. Meanwhile memory from `soon` on is asked for, so many floats a step; few rows read panels as
+   fast as these come without being asked for. */
 INLINED void tile(const int rows, const int columns, const Product *p, const float *panel, const float *x,
-                  const float *a, int64_t of_a, float *y, int64_t of_y) {
-    const int64_t of_x = p->of_x, inner = p->inner;
-    Vector sums[ROWS], others[ROWS];
+                  const float *a, int64_t of_a, float *y, int64_t of_y, const float *soon, int64_t step_soon) {
+    const int64_t of_x = p->of_x, inner = p->inner, of_panel = p->of_panel;
+    const int vectors = columns / LANES, has_half = columns % LANES != 0;
+    Vector sums[ROWS][2 * PANELS_AT_ONCE];
     Half halves[ROWS];
     for (int row = 0; row < rows; row++) {
-        sums[row] = others[row] = (Vector){0.0f};
+        for (int k = 0; k < vectors; k++) sums[row][k] = (Vector){0.0f};
         halves[row] = (Half){0.0f};
-        for (int column = 0; column < columns; column += LANES) {
+        for (int column = 0; column < columns; column += LINE) {
             __builtin_prefetch(a + row * of_a + column);
             __builtin_prefetch(y + row * of_y + column, 1);
         }
     }
-    for (int64_t i = 0; i < inner; i++, panel += PANEL) {
-        for (int column = 0; column < columns; column += LANES) __builtin_prefetch(panel + AHEAD * PANEL + column);
-        const Vector left = load(panel), right = load(panel + PANEL - LANES);
+    for (int64_t i = 0; i < inner; i++, panel += PANEL, soon += step_soon) {
+        Vector weights[2 * PANELS_AT_ONCE];
+        for (int k = 0; k < vectors; k++) weights[k] = load(panel + k / 2 * of_panel + k % 2 * LANES);
+        for (int k = 0; rows > FEW_ROWS && k < PANEL; k += LINE) __builtin_prefetch(soon + k, 0, 2);
         const Half half = load_half(panel + LANES);
         for (int row = 0; row < rows; row++) {
             const float factor = x[row * of_x + i];
-            sums[row] += factor * left;
-            if (columns == PANEL) others[row] += factor * right;
-            else if (columns > LANES) halves[row] += factor * half;
+            for (int k = 0; k < vectors; k++) sums[row][k] += factor * weights[k];
+            if (has_half) halves[row] += factor * half;
         }
     }
     for (int row = 0; row < rows; row++) {
-        const Vector sum = load(a + row * of_a) + p->alpha * sums[row];
-        if (columns == PANEL) {
-            const Vector other = load(a + row * of_a + LANES) + p->alpha * others[row];
-            memcpy(y + row * of_y + LANES, &other, sizeof other);
-        } else if (columns > LANES) {
-            const Half half = load_half(a + row * of_a + LANES) + p->alpha * halves[row];
-            memcpy(y + row * of_y + LANES, &half, sizeof half);
+        for (int k = 0; k < vectors; k++) {
+            const Vector sum = load(a + row * of_a + k * LANES) + p->alpha * sums[row][k];
+            memcpy(y + row * of_y + k * LANES, &sum, sizeof sum);
         }
-        memcpy(y + row * of_y, &sum, sizeof sum);
+        if (has_half) {
+            const Half sum = load_half(a + row * of_a + LANES) + p->alpha * halves[row];
+            memcpy(y + row * of_y + LANES, &sum, sizeof sum);
+        }
     }
 }
 
 static void tile_of(int64_t rows, int quarters, const Product *p, const float *panel, const float *x, const float *a,
-                    int64_t of_a, float *y, int64_t of_y) {
+                    int64_t of_a, float *y, int64_t of_y, const float *soon, int64_t step_soon) {
 #define TILE_OF(count, part) \
-    case count + ROWS * part: tile(count, part * PANEL / 4, p, panel, x, a, of_a, y, of_y); break
+    case count + ROWS * part: tile(count, part * PANEL / 4, p, panel, x, a, of_a, y, of_y, soon, step_soon); break
 #define TILE(count) TILE_OF(count, 2); TILE_OF(count, 3); TILE_OF(count, 4)
     switch (rows + ROWS * quarters) {
+        TILE_OF(1, 4 * PANELS_AT_ONCE); TILE_OF(2, 4 * PANELS_AT_ONCE);
         TILE(1); TILE(2); TILE(3); TILE(4); TILE(5); TILE(6);
 #if ROWS == 12
         TILE(7); TILE(8); TILE(9); TILE(10); TILE(11); TILE(12);
@@ -91,28 +95,32 @@ static void tile_of(int64_t rows, int quarters, const Product *p, const float *p
     }
 }
 
-/* Some rows, which stay in the cache while panels come and go. Tiles have about equally many rows. */
+/* Some rows, which stay in the cache while panels come and go. Tiles have about equally many rows. The tiles of a panel
+   together ask for the next panel: a step of one tile is over too soon for memory. */
 static void rows_of(const Product *p) {
-    static const float nothing[PANEL];
+    static const float nothing[PANELS_AT_ONCE * PANEL];
     float edge[ROWS * PANEL] = {0}; /* for the last panel, which may have columns that y has not */
-    for (int64_t column = 0; column < p->columns; column += PANEL) {
+    const int64_t count = (p->rows + p->tile - 1) / p->tile, step_soon = (PANEL + count - 1) / count;
+    for (int64_t column = 0, next; column < p->columns; column = next) {
         const int64_t left = least(p->columns - column, PANEL);
-        const int quarters = left <= LANES ? 2 : left <= LANES + LANES / 2 ? 3 : 4;
-        const float *weights = p->panels + column * p->inner;
+        const int at_once = p->rows <= FEW_ROWS && p->columns - column >= PANELS_AT_ONCE * PANEL ? PANELS_AT_ONCE : 1;
+        const int quarters = left <= LANES ? 2 : left <= LANES + LANES / 2 ? 3 : 4 * at_once;
+        const float *weights = p->panels + column / PANEL * p->of_panel, *soon = weights + at_once * p->of_panel;
         const size_t bytes = (size_t)left * sizeof(float);
         int64_t row = 0, rows;
-        for (int64_t tiles = (p->rows + p->tile - 1) / p->tile; tiles > 0; tiles--, row += rows) {
+        for (int64_t tiles = count; tiles > 0; tiles--, row += rows, soon += step_soon * p->inner) {
             const float *x = p->x + row * p->of_x, *a = p->a ? p->a + row * p->of_a + column : nothing;
             float *y = p->y + row * p->of_y + column;
             rows = (p->rows - row + tiles - 1) / tiles;
-            if (left == quarters * PANEL / 4) {
-                tile_of(rows, quarters, p, weights, x, a, p->of_a, y, p->of_y);
+            if (at_once > 1 || left == quarters * PANEL / 4) {
+                tile_of(rows, quarters, p, weights, x, a, p->of_a, y, p->of_y, soon, step_soon);
                 continue;
             }
             for (int64_t k = 0; k < rows; k++) memcpy(edge + k * PANEL, a + k * p->of_a, bytes);
-            tile_of(rows, quarters, p, weights, x, edge, PANEL, edge, PANEL);
+            tile_of(rows, quarters, p, weights, x, edge, PANEL, edge, PANEL, soon, step_soon);
             for (int64_t k = 0; k < rows; k++) memcpy(y + k * p->of_y, edge + k * PANEL, bytes);
         }
+        next = column + at_once * PANEL;
     }
 }
 
@@ -124,7 +132,7 @@ static Product some_of(const Product *p, int64_t row, int64_t rows, int64_t colu
     some.y += row * p->of_y + column;
     some.x += row * p->of_x;
     if (p->a) some.a += row * p->of_a + column;
-    if (p->panels) some.panels += column * p->inner;
+    if (p->panels) some.panels += column / PANEL * p->of_panel;
     else some.w += column * p->of_w;
     return some;
 }
@@ -221,6 +229,7 @@ static void in_blocks(const Product *p) {
             block.panels = 0;
             make_panels(&block, panels);
             block.panels = panels;
+            block.of_panel = block.inner * PANEL;
             for (int64_t row = 0; row < p->rows; row += ROWS_AT_ONCE) {
                 Product some = some_of(&block, row, ROWS_AT_ONCE, 0, block.columns);
                 if (p->step_of_x != 1 || (p->of_x % SAME_PLACE == 0 && p->tile == ROWS)) {
@@ -285,10 +294,13 @@ static void multiply(const Product *product, int64_t threads) {
     share(product, 0, 1);
 }
 
-/* y = a + x W^T; `a` may be y itself. A row of y does not depend on how many there are. */
+/* y = a + x W^T; `a` may be y itself. A row of y does not depend on how many there are. Panels begin `of_panel` floats
+   apart: they may be parts of longer ones, which have further inner numbers. */
 void nnet3_panel_product(int64_t rows, int64_t columns, int64_t inner, float *y, int64_t of_y, const float *x,
-                         int64_t of_x, const float *a, int64_t of_a, const float *panels, int64_t threads) {
-    const Product product = {rows, columns, inner, y, x, a, 0, panels, of_y, of_x, of_a, 0, 1, 1, 1.0f, STEPS_AT_ONCE, ROWS};
+                         int64_t of_x, const float *a, int64_t of_a, const float *panels, int64_t of_panel,
+                         int64_t threads) {
+    const Product product = {rows, columns, inner, y, x, a, 0, panels, of_y, of_x, of_a, 0, 1, 1, of_panel, 1.0f,
+                             STEPS_AT_ONCE, ROWS};
     multiply(&product, threads);
 }
 
@@ -297,7 +309,7 @@ void nnet3_panel_product(int64_t rows, int64_t columns, int64_t inner, float *y,
 void nnet3_product(int64_t rows, int64_t columns, int64_t inner, float *y, int64_t of_y, const float *x, int64_t of_x,
                    int64_t step_of_x, const float *w, int64_t of_w, int64_t step_of_w, const float *a, int64_t of_a,
                    float alpha, int64_t threads) {
-    Product product = {rows, columns, inner, y, x, a, w, 0, of_y, of_x, of_a, of_w, step_of_x, step_of_w, alpha,
+    Product product = {rows, columns, inner, y, x, a, w, 0, of_y, of_x, of_a, of_w, step_of_x, step_of_w, 0, alpha,
                        STEPS_AT_ONCE, ROWS};
     if (columns <= PANEL && step_of_x == 1) { /* x comes once: few rows side by side, as far as one panel goes */
         product.steps = COLUMNS_AT_ONCE / PANEL * STEPS_AT_ONCE;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import Tensor
 
@@ -13,28 +15,41 @@ _FEWEST_FOR_THREADS = 2**21  # multiplications
 class Panels:
     """Weights W (columns, inner) of a product y = a + x W^T, cut into panels of some columns of y.
 
-    All tensors are of float32 and on the CPU. Raises RuntimeError where there is no native code.
+    `panels` (panels, inner, columns of a panel): the last one is filled up with zeros. All tensors are of float32 and
+    on the CPU. Raises RuntimeError where there is no native code.
     """
 
     def __init__(self, weights: Tensor) -> None:
-        functions = library()
-        if functions is None:
+        if library() is None:
             raise RuntimeError("there is no native code for panels")
-        self.columns, self.inner = weights.shape
-        width = functions.nnet3_columns_of_panel()
-        self._panels = torch.zeros(-(-self.columns // width), self.inner, width)
-        make_panels(self._panels, weights)
+        self.columns, width = len(weights), columns_of_panel()
+        self.panels = torch.zeros(-(-self.columns // width), weights.shape[1], width)
+        make_panels(self.panels, weights)
 
     def to_dense(self) -> Tensor:
         """Returns the weights (columns, inner)."""
-        return self._panels.transpose(1, 2).reshape(-1, self.inner)[: self.columns]
+        return self.panels.transpose(1, 2).flatten(0, 1)[: self.columns]
+
+    def part(self, first: int, end: int) -> Panels:
+        """Returns the weights of columns [first, end) of x, in the same memory."""
+        part = copy.copy(self)
+        part.panels = self.panels[:, first:end]
+        return part
 
     def multiply(self, x: Tensor, y: Tensor, addend: Tensor) -> None:
-        """y = addend + x W^T for x (rows, inner), y (rows, columns); `addend` is y itself, or a vector for all rows.
+        """y = addend + x W^T for x (rows, inner), y (rows, columns); `addend` is like y, y itself, or a vector.
 
         Columns of y lie side by side. A row of y does not depend on the number of rows.
         """
-        multiply_by_panels(y, x, self._panels, addend, self.columns)
+        multiply_by_panels(y, x, self.panels, addend, self.columns)
+
+
+def columns_of_panel() -> int:
+    """Returns how many columns of a product a panel has, as many as two registers of the processor."""
+    functions = library()
+    assert functions is not None
+    width: int = functions.nnet3_columns_of_panel()
+    return width
 
 
 def make_panels(panels: Tensor, weights: Tensor) -> None:
@@ -44,34 +59,35 @@ def make_panels(panels: Tensor, weights: Tensor) -> None:
     functions.nnet3_make_panels(*weights.shape, panels.data_ptr(), weights.data_ptr(), *weights.stride())
 
 
-def holds_panels(matrix: Tensor, columns: int) -> bool:
-    """True if a matrix of float32 has exactly the memory for panels of some weights with so many columns."""
-    if matrix.dtype != torch.float32 or not matrix.is_cpu or not matrix.is_contiguous():
-        return False
-    functions = library()
-    return functions is not None and columns % functions.nnet3_columns_of_panel() == 0
+def panels_in(matrix: Tensor) -> Tensor | None:
+    """Returns a matrix of float32 (inner, columns) as memory for panels of weights; None if panels do not fit."""
+    if matrix.dtype != torch.float32 or not matrix.is_cpu or not matrix.is_contiguous() or library() is None:
+        return None
+    (inner, columns), width = matrix.shape, columns_of_panel()
+    return None if columns % width else matrix.view(columns // width, inner, width)
 
 
-def multiply_by_panels(y: Tensor, x: Tensor, panels: Tensor, addend: Tensor, columns: int) -> None:
-    """y = addend + x W^T for x (rows, inner), y (rows, columns); `addend` is y itself, like y, or a vector.
+def multiply_by_panels(y: Tensor, x: Tensor, panels: Tensor, addend: Tensor | None, columns: int) -> None:
+    """y = addend + x W^T for x (rows, inner), y (rows, columns); `addend` is y itself, like y, a vector, or none.
 
-    `panels`: memory with panels of W. Columns of y lie side by side. A row of y does not depend on the number of rows.
+    `panels` (panels, inner, columns of a panel): W in panels. Columns of y lie side by side. A row of y does not
+    depend on the number of rows.
     """
     functions, (rows, inner) = library(), x.shape
     assert functions is not None
-    width = functions.nnet3_columns_of_panel()
-    held = panels.numel() // (-(-columns // width) * width)
-    if held != inner or y.shape != (rows, columns) or addend.shape[-1] != columns:
-        raise ValueError(f"panels of {columns} x {held} and matrices {x.shape}, {y.shape}, {addend.shape}")
+    held, shapes = panels.shape[1], [each.shape for each in (x, y, addend) if each is not None]
+    if held != inner or y.shape != (rows, columns) or shapes[-1][-1] != columns:
+        raise ValueError(f"panels of {columns} x {held} and matrices {', '.join(map(str, shapes))}")
     if rows == 0:
         return
     if y.stride(1) != 1 != columns:
         raise ValueError("columns of the result do not lie side by side")
     x = x if x.stride(1) == 1 else x.contiguous()
-    of_y, of_addend = y.stride(0), addend.stride(0) if addend.dim() == 2 else 0
+    of_addend = addend.stride(0) if addend is not None and addend.dim() == 2 else 0
     threads = _num_threads(rows * panels.numel())
-    operands = y.data_ptr(), of_y, x.data_ptr(), x.stride(0), addend.data_ptr(), of_addend
-    functions.nnet3_panel_product(rows, columns, inner, *operands, panels.data_ptr(), threads)
+    added = 0 if addend is None else addend.data_ptr(), of_addend
+    operands = y.data_ptr(), y.stride(0), x.data_ptr(), x.stride(0), *added
+    functions.nnet3_panel_product(rows, columns, inner, *operands, panels.data_ptr(), panels.stride(0), threads)
 
 
 def product(y: Tensor, left: Tensor, right: Tensor, addend: Tensor | None = None, alpha: float = 1.0) -> None:

@@ -20,10 +20,11 @@ from nnet3.base.native.operations import (
     STRIDES,
     TABLE,
 )
+from nnet3.base.native.panels import columns_of_panel
 from nnet3.errors import ExecutionError
 
 # The sizes that matrices have: one, then those of the operation in their order, and some that are made of them.
-_ONE, ROWS, _COLUMNS, _INNER, _TWO_CELLS, _THREE_CELLS, _LSTM_INPUT = range(7)
+_ONE, ROWS, _COLUMNS, _INNER, _TWO_CELLS, _THREE_CELLS, _LSTM_INPUT, _NUM_PANELS, _OF_PANEL, NUM_SIZES = range(10)
 _BY_ELEMENT = ((ROWS, _COLUMNS),) * NUM_MATRICES
 _AS_DEST, _OF_X, _NONE = (ROWS, _COLUMNS), (ROWS, _INNER), (_ONE, _ONE)
 #: Rows and columns of each matrix, where they are not those of the operation. Without an address there is no matrix.
@@ -31,7 +32,7 @@ _SHAPES = {
     Code.PRODUCT: (_AS_DEST, _OF_X, (_COLUMNS, _INNER), _AS_DEST, _NONE, _NONE),
     Code.COMBINE: (_AS_DEST, _OF_X, (_INNER, _COLUMNS), _AS_DEST, _NONE, _NONE),
     Code.PACK: (_NONE, _NONE, (_COLUMNS, _INNER), _NONE, _NONE, _NONE),
-    Code.PANELS: (_AS_DEST, _OF_X, _NONE, _AS_DEST, _NONE, _NONE),
+    Code.PANELS: (_AS_DEST, _OF_X, (_NUM_PANELS, _OF_PANEL), _AS_DEST, _NONE, _NONE),
     Code.SUM_ROWS: ((_ONE, _COLUMNS), _AS_DEST, _AS_DEST, (_ONE, _COLUMNS), _NONE, _NONE),
     Code.LSTM: ((ROWS, _TWO_CELLS), (ROWS, _LSTM_INPUT), (ROWS, _THREE_CELLS), _NONE, _NONE, _NONE),
 }
@@ -105,7 +106,9 @@ class Ranges:
     def _bytes_of(self, sizes: np.ndarray) -> np.ndarray:
         """Returns the bytes of each matrix from its first number to its last; sizes (matrices, ..., 3)."""
         rows, columns, inner = np.moveaxis(sizes, -1, 0)
+        width = columns_of_panel()
         made = [np.ones_like(rows), rows, columns, inner, 2 * columns, 3 * columns, 5 * columns + 3 * inner]
+        made += [-(-columns // width), width * inner]
         one_of, indexes = np.stack(made, axis=-1), self._shapes.reshape(-1, *[1] * (sizes.ndim - 2), 2)
         shapes = np.take_along_axis(one_of, np.broadcast_to(indexes, (*sizes.shape[:-1], 2)), axis=-1)
         strides = self._strides.reshape(indexes.shape)
@@ -149,8 +152,9 @@ _NOT_YOURS = ". This is a fault of nnet3: please report it; NNET3_NATIVE=0 in th
 
 
 def check_scratch(operations: np.ndarray, moves: np.ndarray, num_floats: int, width: int) -> None:
-    """Check that all panels lie in so many floats of scratch memory. Raises ExecutionError for panels outside."""
-    has_panels = np.isin(operations[:, 0], (Code.PACK, Code.PANELS))
+    """Check that panels made by operations lie in so many floats of scratch memory. Raises ExecutionError if not."""
+    code, is_read = operations[:, 0], operations[:, ADDRESSES][:, 2] == 0
+    has_panels = (code == Code.PACK) | ((code == Code.PANELS) & is_read)
     columns, inner = operations[has_panels][:, SIZES][:, 1:].T
     begin, changes = operations[has_panels, SCRATCH], moves[has_panels, -2:] >= 0
     if changes.any() or ((begin < 0) | (begin + -(-columns // width) * width * inner > num_floats)).any():

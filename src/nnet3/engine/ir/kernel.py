@@ -53,7 +53,7 @@ class Kernel(Protocol):
     # A kernel with `is_native` has `native_forward(inputs, output, indexes)`: operations of `nnet3.base.native` that do
     # as `run_forward` does, and depend on no more than `replay_state` says; None if there are none. The same for
     # `run_backward` is `native_backward`, with its operands, if there is one. Operations keep nothing that moves. A
-    # kernel that promises `has_slices` has `slice(first, end, adds)`: see `slice_name`.
+    # kernel that promises `has_slices` has `slice(first, end, adds, goes_backward)`: see `slice_name`.
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,9 @@ class KernelInfo:
     indexes_go_on: bool = False  # these arrays go on as their rows do, however many there are
     repeats_forward: bool = False  # run_again gives to the same bits, for little, what run_forward has given
     has_slices: bool = False  # there are kernels of some of its columns: see `slice_name`
-    #: Without inputs it writes its weights, (columns of its first input, columns of its output); it takes them, as it
-    #: wrote them, as one more input.
+    parts_pack: bool = False  # a part that adds or goes backward `packs`
+    #: Without inputs it writes its weights, (columns of its first input, columns of its output), or to go backward
+    #: (columns of its output, columns of its first input); it takes them, as it wrote them, as one more input.
     packs: bool = False
 
     @property
@@ -106,21 +107,22 @@ class KernelInfo:
         return self.updatable or self.stores_stats or self.counts_backward
 
 
-_PART = re.compile(r"(.*)\[(\d+):(\d+)\](\+?)", re.DOTALL)
+_PART = re.compile(r"(.*)\[(\d+):(\d+)\]([+^]?)", re.DOTALL)
 
 
-def slice_name(kernel: str, first: int, end: int, *, adds: bool) -> str:
+def slice_name(kernel: str, first: int, end: int, *, adds: bool = False, goes_backward: bool = False) -> str:
     """Returns the name of the kernel that multiplies columns [first, end) of the input of `kernel` as `kernel` does.
 
-    The slice's first input has these columns. With `adds`, a second input is added instead of a bias.
+    The slice's first input has these columns. With `adds`, a second input is added instead of a bias. A part that
+    `goes_backward` packs weights for the derivative of these columns, and gives no output.
     """
-    return f"{kernel}[{first}:{end}]{'+' if adds else ''}"
+    return f"{kernel}[{first}:{end}]{'+' if adds else '^' if goes_backward else ''}"
 
 
-def named_slice(name: str) -> tuple[str, int, int, bool] | None:
-    """Returns the kernel, the columns and a flag for an added input, from the name of a slice; else None."""
+def named_slice(name: str) -> tuple[str, int, int, bool, bool] | None:
+    """Returns the kernel, the columns, `adds` and `goes_backward`, from the name of a slice; else None."""
     match = _PART.fullmatch(name)
-    return None if match is None else (match[1], int(match[2]), int(match[3]), bool(match[4]))
+    return None if match is None else (match[1], int(match[2]), int(match[3]), match[4] == "+", match[4] == "^")
 
 
 def whole_kernel(name: str, known: Container[str]) -> str:

@@ -26,9 +26,10 @@ from nnet3.base.native.operations import (
     TABLE,
     Operations,
     Row,
-    reads_panels,
+    reads_scratch,
     size_of_panels,
 )
+from nnet3.base.native.panels import columns_of_panel
 from nnet3.base.native.ranges import Ranges, ReachableMemory, check_scratch
 from nnet3.engine.runtime.calls import scaled_copy
 from nnet3.engine.runtime.kernels import Kernels
@@ -64,12 +65,12 @@ class NativeRun:
         self._operations, self.views = operations, set(operations.matrices[:, 2].tolist())
         packing: dict[Row, tuple[int, int]] = {}  # operation, and where its panels begin
         order, scratch = list[int](), list[int]()
-        self._num_floats, width, panels = 0, found.nnet3_columns_of_panel(), 0
+        self._num_floats, width, panels = 0, columns_of_panel(), 0
         for number, row in enumerate(map(tuple, bound[0].tolist())):
             size = size_of_panels(row, width)
             if not size:
                 order.append(number)
-                scratch.append(panels if reads_panels(row) else row[SCRATCH])
+                scratch.append(panels if reads_scratch(row) else row[SCRATCH])
                 continue
             _, panels = packing.setdefault(row, (number, self._num_floats))
             self._num_floats += size if panels == self._num_floats else 0
@@ -129,7 +130,7 @@ class NativeRun:
         packing = {int(row[SCRATCH]): number for number, row in enumerate(self.packed)}
         order = list[int]()
         for number in range(self._num_before, self._num_rows):
-            order += [packing[int(rows[number, SCRATCH])]] if reads_panels(rows[number]) else []
+            order += [packing[int(rows[number, SCRATCH])]] if reads_scratch(rows[number]) else []
             order.append(number)
         now, moves = np.repeat(rows[None, order], len(iterations), axis=0), moves[order]
         of_iteration, of_row, table, counted = (moves[:, part] for part in (OF_TURN, OF_ROW, TABLE, COUNTED))
@@ -145,14 +146,14 @@ class NativeRun:
 
     def __call__(self, start: int, stop: int) -> None:
         """Run them in iterations [start, stop)."""
+        threads = torch.get_num_threads()
         if not self._num_floats:
-            self._function(0, self._num_rows, start, stop, None, 1)
+            self._function(0, self._num_rows, start, stop, None, threads)
             return
         if start == 0 or self._scratch is None:
             self._scratch = torch.empty(self._num_floats, dtype=torch.float32, device="cpu")
             self._function(0, self._num_before, 0, 1, self._scratch.data_ptr(), 1)
-        address, threads = self._scratch.data_ptr(), torch.get_num_threads()
-        self._function(self._num_before, self._num_rows, start, stop, address, threads)
+        self._function(self._num_before, self._num_rows, start, stop, self._scratch.data_ptr(), threads)
         if stop == self._num_iterations:
             self._scratch = None
 

@@ -25,10 +25,9 @@ from nnet3.base.native.operations import (
     Operations,
     Row,
 )
-from nnet3.base.native.ranges import ROWS, forms_of
+from nnet3.base.native.ranges import NUM_SIZES, ROWS, forms_of
 from nnet3.engine.runtime.view_tensors import StandIns, ViewAddresses
 
-_NUM_SIZES = 3
 _WIDTH = STRIDES.stop  # of a row
 
 
@@ -95,7 +94,7 @@ def on_views(calls: Iterable[Operations | None], stand_ins: StandIns) -> Iterato
     dimensions, strides = (each[operation, matrix] for each in forms_of(rows))
     is_for_all = stand_ins.is_constant[view] & (num_rows == 1) & (dimensions[:, 0] == ROWS)
     rows[operation[is_for_all], matrix[is_for_all] + STRIDES.start] = 0
-    sizes = np.pad(rows[:, SIZES], ((0, 0), (1, _NUM_SIZES)), constant_values=-1)
+    sizes = np.pad(rows[:, SIZES], ((0, 0), (1, NUM_SIZES - SIZES.stop)), constant_values=-1)
     are_rows = (sizes[operation[:, None], dimensions] == num_rows[:, None]) & (strides == of_row[:, None])
     are_rows &= ~is_for_all[:, None]
     size = np.where(are_rows[:, 0], dimensions[:, 0], np.where(are_rows[:, 1], dimensions[:, 1], 0))

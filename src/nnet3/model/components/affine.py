@@ -82,8 +82,8 @@ class AffineComponent(OrthonormalComponent):
     def in_low_precision(self, products: torch.dtype) -> Component | None:
         return low_precision(products, self.linear_params, self.bias_params)
 
-    def slice(self, first: int, end: int, adds: bool) -> AffineSlice:
-        return AffineSlice(self, "linear_params", "" if adds else "bias_params", first, end)
+    def slice(self, first: int, end: int, adds: bool, goes_backward: bool) -> AffineSlice:
+        return AffineSlice(self, "linear_params", "" if adds else "bias_params", first, end, goes_backward)
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
         add_product(y, x, self.linear_params.t(), self.bias_params)
@@ -226,8 +226,8 @@ class LinearComponent(NaturalGradientPair):
     def in_low_precision(self, products: torch.dtype) -> Component | None:
         return low_precision(products, self.params)
 
-    def slice(self, first: int, end: int, adds: bool) -> AffineSlice:
-        return AffineSlice(self, "params", "", first, end)
+    def slice(self, first: int, end: int, adds: bool, goes_backward: bool) -> AffineSlice:
+        return AffineSlice(self, "params", "", first, end, goes_backward)
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
         add_product(y, x, self.params.t())

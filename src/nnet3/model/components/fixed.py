@@ -11,7 +11,7 @@ from torch import Tensor
 from nnet3.base.native import operations
 from nnet3.base.native.fastest import fastest
 from nnet3.base.native.operations import Operations
-from nnet3.base.native.panels import holds_panels, make_panels, multiply_by_panels
+from nnet3.base.native.panels import make_panels, multiply_by_panels, panels_in
 from nnet3.base.text import ConfigLine
 from nnet3.model.components.base import Component, Properties
 from nnet3.model.components.component_types import register
@@ -26,15 +26,19 @@ _ROWS_AT_ONCE = 512  # of weights that are transposed: 4,096 x 256 in a quarter 
 class AffineSlice:
     """y = x W_c^T + b, or x W_c^T + a for a second input a; W_c are the columns [first, end) of W.
 
-    It reads the component's parameters whenever it runs, unless W_c^T is the third input; this is what it writes if it
-    has no input. Backward it gives the derivative of x, and learns nothing.
+    It reads the component's parameters whenever it runs, unless W_c^T, or panels of it, is the third input; this is
+    what it writes if it has no input. Backward it gives the derivative of x, and learns nothing; if it `goes_backward`,
+    it writes W_c, or panels of W_c^T, which are the second input then.
     """
 
     type_name = "AffineSlice"
 
-    def __init__(self, component: Any, matrix: str, bias: str, first: int, end: int) -> None:
+    def __init__(
+        self, component: Any, matrix: str, bias: str, first: int, end: int, goes_backward: bool = False
+    ) -> None:
         """`matrix` and `bias` name the component's tensors; an empty name is no bias, or a second input."""
-        self.output_dim = component.output_dim
+        self.output_dim = -1 if goes_backward else component.output_dim
+        self._goes_backward = goes_backward
         self._component, self._matrix, self._bias = component, matrix, bias
         self._first, self._count = first, end - first
 
@@ -56,33 +60,25 @@ class AffineSlice:
 
     def run_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> None:
         if not inputs:
-            if self._is_in_panels(output):
-                make_panels(output, self.linear_params)
+            weights = self.linear_params.t() if self._goes_backward else self.linear_params
+            if _panels_in(output) is not None:
+                make_panels(output, weights)
                 return
-            parts = self.linear_params.split(_ROWS_AT_ONCE)
-            for weights, rows in zip(parts, self._packed(output).split(_ROWS_AT_ONCE), strict=True):
+            parts = weights.split(_ROWS_AT_ONCE)
+            for weights, rows in zip(parts, output.t().split(_ROWS_AT_ONCE), strict=True):
                 rows.copy_(weights)
             return
-        if len(inputs) == 3 and self._is_in_panels(inputs[2]):
-            multiply_by_panels(output, inputs[0], inputs[2], inputs[1], self.output_dim)
+        x, *others = inputs
+        panels = _panels_in(others[1]) if len(others) > 1 else None
+        if panels is not None:
+            multiply_by_panels(output, x, panels, others[0], self.output_dim)
             return
-        x, weights, addend = self._operands(*inputs)
-        add_product(output, x, weights.t(), addend)
+        add_product(output, x, *self._operands(*others))
 
-    def _operands(self, x: Tensor, *others: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Returns x, W_c and what is added to their product."""
-        weights = self._packed(others[1]) if len(others) > 1 else self.linear_params
-        return x, weights, others[0] if others else self.bias_params
-
-    def _is_in_panels(self, matrix: Tensor) -> bool:
-        """True if the memory of a matrix (columns, output_dim) has W_c in panels, which are multiplied fastest."""
-        return not self.is_native and holds_panels(matrix, self.output_dim) and fastest().packed == "panels"
-
-    def _packed(self, matrix: Tensor) -> Tensor:
-        """Returns W_c as it lies in another matrix (columns, output_dim): transposed, but for native steps as it is."""
-        if self.is_native and matrix.is_contiguous():
-            return matrix.view(self.output_dim, self._count)
-        return matrix.t()
+    def _operands(self, *others: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Returns W_c^T and what is added to the product."""
+        weights = others[1] if len(others) > 1 else self.linear_params.t()
+        return weights, others[0] if others else self.bias_params
 
     @property
     def is_native(self) -> bool:
@@ -90,7 +86,14 @@ class AffineSlice:
         return native
 
     def native_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> Operations | None:
-        return operations.product(output, *self._operands(*inputs)) if inputs else None
+        if not inputs:
+            return None
+        x, *others = inputs
+        panels = _panels_in(others[1]) if len(others) > 1 else None
+        if panels is not None:
+            return operations.panel_product(output, x, panels, others[0])
+        weights, addend = self._operands(*others)
+        return operations.product(output, x, weights.t(), addend)
 
     def run_backward(
         self,
@@ -103,11 +106,20 @@ class AffineSlice:
         accumulate: Sequence[bool],
         indexes: Any,
     ) -> None:
-        add_product(input_derivs[0], output_deriv, self.linear_params)
+        panels = _panels_in(inputs[1]) if len(inputs) > 1 else None
+        if panels is not None:
+            multiply_by_panels(input_derivs[0], output_deriv, panels, None, self._count)
+        else:
+            add_product(input_derivs[0], output_deriv, inputs[1] if len(inputs) > 1 else self.linear_params)
 
     def replay_state(self) -> list[object] | None:
         state: list[object] | None = self._component.replay_state()
         return state
+
+
+def _panels_in(matrix: Tensor) -> Tensor | None:
+    """Returns a matrix (columns, output_dim) as panels of W_c; None if panels do not fit, or are not fastest."""
+    return panels_in(matrix) if fastest().packed == "panels" else None
 
 
 @register
@@ -141,8 +153,8 @@ class FixedAffineComponent(Component):
             matrix = rng.normal_tensor(output_dim, input_dim + 1)
         return {"linear_params": matrix[:, :-1].contiguous(), "bias_params": matrix[:, -1].contiguous()}
 
-    def slice(self, first: int, end: int, adds: bool) -> AffineSlice:
-        return AffineSlice(self, "linear_params", "" if adds else "bias_params", first, end)
+    def slice(self, first: int, end: int, adds: bool, goes_backward: bool) -> AffineSlice:
+        return AffineSlice(self, "linear_params", "" if adds else "bias_params", first, end, goes_backward)
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         add_product(y, x, self.linear_params.t(), self.bias_params)

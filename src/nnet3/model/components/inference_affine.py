@@ -13,6 +13,9 @@ from torch import Tensor
 from typing_extensions import Self
 
 from nnet3.base.kaldi_io.writer import Writer
+from nnet3.base.native import operations
+from nnet3.base.native.operations import Operations
+from nnet3.base.native.panels import Panels
 from nnet3.errors import ComponentError
 from nnet3.model.components.base import Component, Deriv, Properties, Updated
 from nnet3.model.components.large_products import packed
@@ -74,15 +77,31 @@ _FEWEST_WEIGHTS = 2**15  # with fewer, it takes longer to call a product with pa
 class PackedAffineComponent(InferenceAffine):
     """Weights of float32 in the order in which they are multiplied fastest; a row's result does not depend on others.
 
-    `packed_weights` has each W_i.
+    `packed_weights` has each W_i. Columns of weights in panels lie together, so that parts need no memory of their own.
     """
 
     type_name = "PackedAffineComponent"
     properties = Properties.SIMPLE
     products = torch.float32
+    is_linear = True
+    parts_pack = False
 
     def take_weights(self, linear: Tensor) -> None:
         self.packed_weights = [packed(weights) for weights in linear.split(self.input_dim, 1)]
+        self.has_slices = not self.needs_indexes and isinstance(self.packed_weights[0], Panels)
+
+    def slice(self, first: int, end: int, adds: bool, goes_backward: bool) -> PackedPart:
+        return PackedPart(self, first, end)
+
+    def native(self, x: Tensor, y: Tensor) -> Operations | None:
+        weights = self.packed_weights[0]
+        if not self.has_slices or not isinstance(weights, Panels):
+            return None
+        return operations.panel_product(y, x, weights.panels, self.bias_params)
+
+    def replay_state(self) -> list[object] | None:
+        state = [each.panels if isinstance(each, Panels) else each for each in self.packed_weights]
+        return [*(super().replay_state() or ()), *state]
 
     def forward(self, x: Tensor, y: Tensor, indexes: TimeBlocks | None = None) -> None:
         """y = b + sum_i W_i x(t + o_i); rows of y that are padding are anything finite."""
@@ -121,6 +140,36 @@ class PackedAffineComponent(InferenceAffine):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.packed_weights = [packed(weights) for weights in state["packed_weights"]]
+
+
+class PackedPart:
+    """y = x W_c^T + b, or x W_c^T + a for a second input a; W_c are the columns [first, end) of a component's W."""
+
+    type_name = "PackedPart"
+
+    def __init__(self, component: PackedAffineComponent, first: int, end: int) -> None:
+        [weights] = component.packed_weights
+        assert isinstance(weights, Panels)
+        self.output_dim = component.output_dim
+        self._component, self._weights = component, weights.part(first, end)
+
+    def run_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> None:
+        x, addend = self._operands(*inputs)
+        self._weights.multiply(x, output, addend)
+
+    def _operands(self, x: Tensor, addend: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        return x, self._component.bias_params if addend is None else addend
+
+    @property
+    def is_native(self) -> bool:
+        return self._component.is_native
+
+    def native_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> Operations | None:
+        x, addend = self._operands(*inputs)
+        return operations.panel_product(output, x, self._weights.panels, addend)
+
+    def replay_state(self) -> list[object] | None:
+        return self._component.replay_state()
 
 
 class PackedTdnnComponent(ReadsTimeOffsets, PackedAffineComponent):

@@ -112,13 +112,11 @@ def quantized(parts: NetworkParts, dtype: torch.dtype | str) -> dict[str, Compon
 
 def packed(parts: NetworkParts) -> dict[str, Component]:
     """Returns copies of the components with packed weights, and native code for recurrences; see `Nnet.pack`."""
-    in_loops = _in_loops(parts)
-    components = {
-        name: _in_low_precision(name, component, torch.float32)
-        if packing_is_faster() and name not in in_loops
-        else component.copy()
-        for name, component in parts.components.items()
-    }
+    in_loops, components = _in_loops(parts), dict[str, Component]()
+    for name, component in parts.components.items():
+        packed = _in_low_precision(name, component, torch.float32) if packing_is_faster() else component.copy()
+        # A recurrence multiplies by parts of its weights.
+        components[name] = packed if packed.has_slices or name not in in_loops else component.copy()
     _make_native(components, in_loops)
     return components
 

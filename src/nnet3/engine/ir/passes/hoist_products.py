@@ -245,8 +245,9 @@ class _Hoisting(Rewriting):
 
     def _kernel(self, command: Propagate, first: int, end: int, *, adds: bool) -> int:
         """Returns the kernel multiplying the given columns; it adds the bias in the absence of an addend."""
-        name = slice_name(self.computation.kernels[command.kernel].name, first, end, adds=adds)
+        whole = self.computation.kernels[command.kernel]
+        name = slice_name(whole.name, first, end, adds=adds)
         addends = (InputPromises(propagate_in_place=True),) if adds else ()
         return self.computation.find_or_add_kernel(
-            KernelInfo(name, (InputPromises(), *addends), row_by_row=True, packs=adds)
+            KernelInfo(name, (InputPromises(), *addends), row_by_row=True, packs=whole.parts_pack and adds)
         )

@@ -14,17 +14,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nnet3.engine.ir.commands import AllocMatrix, DeallocMatrix, Propagate, with_values
+from nnet3.engine.ir.commands import AllocMatrix, Backprop, DeallocMatrix, Propagate, with_values
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.kernel import InputPromises
+from nnet3.engine.ir.kernel import InputPromises, KernelInfo, named_slice, slice_name
 from nnet3.engine.ir.passes.recurrent_steps import Rewriting, steps_of_kernels
 from nnet3.engine.ir.program_tables import MatrixInfo
 
 
 def pack_weights(computation: NnetComputation) -> NnetComputation:
     """Give packed weights to kernels able to pack weights and multiplying by the weights several times."""
-    found = steps_of_kernels(computation, Propagate, lambda step: computation.kernels[step.kernel].packs)
-    chosen = [numbers for numbers in found if len(numbers) > 1]
+
+    def packs_backward(step: Backprop) -> bool:
+        info = computation.kernels[step.kernel]
+        gives_deriv_alone = not step.update and step.memo < 0 and step.input_derivs[0] != 0
+        return info.packs or (info.parts_pack and gives_deriv_alone)
+
+    forward = steps_of_kernels(computation, Propagate, lambda step: computation.kernels[step.kernel].packs)
+    backward = steps_of_kernels(computation, Backprop, packs_backward)
+    chosen = [numbers for numbers in forward + backward if len(numbers) > 1]
     if not chosen:
         return computation
     rewriting = Rewriting(computation.copy())
@@ -37,15 +44,26 @@ def _pack(rewriting: Rewriting, numbers: Sequence[int]) -> None:
     """Let the steps read packed weights, and allocate the matrix of packed weights around the steps."""
     result = rewriting.computation
     first = result.commands[numbers[0]]
-    assert isinstance(first, Propagate)
-    blocks, info = result.submatrices, result.kernels[first.kernel]
-    shape = blocks[first.inputs[0]].num_cols, blocks[first.output].num_cols
+    assert isinstance(first, Propagate | Backprop)
+    blocks, info, needed = result.submatrices, result.kernels[first.kernel], InputPromises()
+    if isinstance(first, Propagate):
+        shape = blocks[first.inputs[0]].num_cols, blocks[first.output].num_cols
+    else:
+        shape = blocks[first.output_deriv].num_cols, blocks[first.input_derivs[0]].num_cols
+        kernel, begin, end, *_ = named_slice(info.name) or (info.name, 0, shape[1])
+        info = KernelInfo(slice_name(kernel, begin, end, goes_backward=True), (needed,), row_by_row=True)
+        needed = InputPromises(backprop_needs_value=True)
     weights = result.new_matrix(*shape, MatrixInfo(first.node, False, None))
     packer = result.find_or_add_kernel(replace(info, inputs=(), row_by_row=False, packs=False))
-    kernel = result.find_or_add_kernel(replace(info, inputs=(*info.inputs, InputPromises()), packs=False))
+    multiplier = result.find_or_add_kernel(replace(info, inputs=(*info.inputs, needed), packs=False))
     for number in numbers:
         step = result.commands[number]
-        assert isinstance(step, Propagate)
-        rewriting.instead[number] = [with_values(step, kernel=kernel, inputs=(*step.inputs, weights))]
+        if isinstance(step, Propagate):
+            rewriting.instead[number] = [with_values(step, kernel=multiplier, inputs=(*step.inputs, weights))]
+        elif isinstance(step, Backprop):
+            derivs = step.input_derivs[0], 0
+            rewriting.instead[number] = [
+                Backprop(multiplier, step.node, (0, weights), 0, step.output_deriv, derivs, (0, 0), update=False)
+            ]
     rewriting.before[numbers[0]] += [AllocMatrix(weights, zeroed=False), Propagate(packer, first.node, (), weights)]
     rewriting.after[numbers[-1]].append(DeallocMatrix(weights))

@@ -50,16 +50,18 @@ def slice_of_product(
     """Returns some columns of a product, with the bias or an addend instead of the bias; or packed weights."""
     if not inputs:
         where = np.arange(count)[:, None], randoms.columns.cuts(output)
-        return field.drawn(randoms.key("packed", *sliced[:3]), *where)
+        return field.drawn(randoms.key("packed", *sliced[:3], sliced.goes_backward), *where)
     value = field.combined(inputs[0].elements, randoms.of_blocks((sliced.name, "weights", 0), inputs[0].span, output))
     added = inputs[1].elements if sliced.adds else randoms.of_blocks((sliced.name, "bias"), output)
     value = reduced(value + added)
-    if len(inputs) > 1 + sliced.adds:
-        packed = inputs[-1]
-        right = slice_of_product(randoms, sliced, [], packed.span, len(packed.elements))
-        wrong = reduced(packed.elements + (np.uint64(field.PRIME) - right))
-        value = reduced(value + randoms.digest_of_matrix((sliced.name, "packed"), wrong, packed.span))
-    return value
+    return reduced(value + wrongly_packed(randoms, sliced, inputs[-1])) if len(inputs) > 1 + sliced.adds else value
+
+
+def wrongly_packed(randoms: Randoms, sliced: KernelSlice, packed: KernelValue) -> Elements:
+    """Returns zero for what the part itself has packed, else a random element."""
+    right = slice_of_product(randoms, sliced, [], packed.span, len(packed.elements))
+    wrong = reduced(packed.elements + (np.uint64(field.PRIME) - right))
+    return randoms.digest_of_matrix((sliced.name, "packed"), wrong, packed.span)
 
 
 def kernel_call(machine: Machine, number: int, node: str) -> KernelCall:
@@ -146,7 +148,8 @@ class KernelCall:
         """
         info = self.info
         if not self.slice.is_whole:
-            return Seen(self.randoms.zeros(count), field.ZERO, {}), False
+            packed = wrongly_packed(self.randoms, self.slice, self.value(1, inputs[1])) if inputs[1:] else field.ZERO
+            return Seen(self.randoms.zeros(count), packed, {}), False
         values = [self.value(operand, number) for operand, number in enumerate(inputs)]
         used = [
             promises.backprop_needs_value and number != 0 for promises, number in zip(info.inputs, inputs, strict=True)
@@ -175,7 +178,7 @@ class KernelCall:
         info, span = self.info, shown.span
         weights = self.randoms.of_blocks((self.name, "weights", operand), span, output).swapaxes(0, 1)
         if not self.slice.is_whole:
-            return field.combined(gradient, weights)
+            return reduced(field.combined(gradient, weights) + seen.together)
         if info.inputs[operand].passes_deriv:
             return gradient.copy()
         is_row = info.row_by_row and shown.has_samples

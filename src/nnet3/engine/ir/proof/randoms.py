@@ -24,6 +24,7 @@ class KernelSlice(NamedTuple):
     first: int = 0
     end: int = -1
     adds: bool = False
+    goes_backward: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -47,14 +48,18 @@ def input_span(info: KernelInfo, operand: int, width: int) -> ColumnSpan:
     if (operand == 1 and sliced.adds) or (sliced.is_whole and info.inputs[operand].passes_deriv):
         return ColumnSpan(("output", sliced.name), 0, width)
     if not sliced.is_whole and operand > 0:
-        return ColumnSpan(("packed", sliced.name), 0, width)
+        return ColumnSpan((_packed(sliced), sliced.name), 0, width)
     return ColumnSpan(("input", sliced.name, operand), sliced.first, width)
 
 
 def output_span(info: KernelInfo, num_inputs: int, width: int) -> ColumnSpan:
     """Returns the columns of an output, as columns of the kernel's; a slice without inputs writes packed weights."""
     sliced = slice_of(info)
-    return ColumnSpan(("output" if sliced.is_whole or num_inputs else "packed", sliced.name), 0, width)
+    return ColumnSpan(("output" if sliced.is_whole or num_inputs else _packed(sliced), sliced.name), 0, width)
+
+
+def _packed(sliced: KernelSlice) -> str:
+    return "packed backward" if sliced.goes_backward else "packed"
 
 
 class Randoms:
