@@ -191,7 +191,7 @@ KERNELS = [
     KernelInfo("product", (_GATED, _ADDS), **_APART, stores_stats=True),
     KernelInfo("centre", uses_memo=True),
     KernelInfo("other_affine", (_NEEDS_VALUE,), updatable=True),
-    KernelInfo("wide", (_LINEAR,), **_APART, has_slices=True, parts_pack=True),
+    KernelInfo("wide", (_LINEAR,), **_APART, has_slices=True, slices_pack=True),
     KernelInfo("sum", (InputPromises(accumulates_deriv=True, passes_deriv=True, is_linear=True),) * 2, **_APART),
     KernelInfo("wide[3:6]+", (_LINEAR, replace(_LINEAR, propagate_in_place=True)), **_APART, packs=True),
 ]

@@ -96,7 +96,7 @@ class KernelInfo:
     indexes_go_on: bool = False  # these arrays go on as their rows do, however many there are
     repeats_forward: bool = False  # run_again gives to the same bits, for little, what run_forward has given
     has_slices: bool = False  # there are kernels of some of its columns: see `slice_name`
-    parts_pack: bool = False  # a part that adds or goes backward `packs`
+    slices_pack: bool = False  # a slice that adds or goes backward `packs`
     #: Without inputs it writes its weights, (columns of its first input, columns of its output), or to go backward
     #: (columns of its output, columns of its first input); it takes them, as it wrote them, as one more input.
     packs: bool = False
@@ -107,13 +107,13 @@ class KernelInfo:
         return self.updatable or self.stores_stats or self.counts_backward
 
 
-_PART = re.compile(r"(.*)\[(\d+):(\d+)\]([+^]?)", re.DOTALL)
+_SLICE = re.compile(r"(.*)\[(\d+):(\d+)\]([+^]?)", re.DOTALL)
 
 
 def slice_name(kernel: str, first: int, end: int, *, adds: bool = False, goes_backward: bool = False) -> str:
     """Returns the name of the kernel that multiplies columns [first, end) of the input of `kernel` as `kernel` does.
 
-    The slice's first input has these columns. With `adds`, a second input is added instead of a bias. A part that
+    The slice's first input has these columns. With `adds`, a second input is added instead of a bias. A slice that
     `goes_backward` packs weights for the derivative of these columns, and gives no output.
     """
     return f"{kernel}[{first}:{end}]{'+' if adds else '^' if goes_backward else ''}"
@@ -121,7 +121,7 @@ def slice_name(kernel: str, first: int, end: int, *, adds: bool = False, goes_ba
 
 def named_slice(name: str) -> tuple[str, int, int, bool, bool] | None:
     """Returns the kernel, the columns, `adds` and `goes_backward`, from the name of a slice; else None."""
-    match = _PART.fullmatch(name)
+    match = _SLICE.fullmatch(name)
     return None if match is None else (match[1], int(match[2]), int(match[3]), match[4] == "+", match[4] == "^")
 
 

@@ -180,10 +180,10 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
 
     #: True if y = x W^T + b with the parameters linear_params W and bias_params b.
     is_affine: ClassVar[bool] = False
-    #: True if `slice(first, end, adds)` is a kernel of these columns alone; see `nnet3.engine.ir.kernel.slice_name`.
+    #: True if `slice(first, end, adds, goes_backward)` is a kernel of these columns alone; see `nnet3.engine.ir.kernel.slice_name`.
     has_slices: bool = False
-    #: True if such a part can pack its weights; see `nnet3.engine.ir.kernel.KernelInfo.packs`.
-    parts_pack: ClassVar[bool] = True
+    #: True if such a slice can pack its weights; see `nnet3.engine.ir.kernel.KernelInfo.packs`.
+    slices_pack: ClassVar[bool] = True
     #: True if training normalises by each minibatch, and test mode by the statistics that `store_stats` has collected.
     has_running_statistics: ClassVar[bool] = False
     #: True if an output needs all inputs that it wants, so that it does not depend on which are given.

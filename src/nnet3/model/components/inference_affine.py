@@ -84,14 +84,14 @@ class PackedAffineComponent(InferenceAffine):
     properties = Properties.SIMPLE
     products = torch.float32
     is_linear = True
-    parts_pack = False
+    slices_pack = False
 
     def take_weights(self, linear: Tensor) -> None:
         self.packed_weights = [packed(weights) for weights in linear.split(self.input_dim, 1)]
         self.has_slices = not self.needs_indexes and isinstance(self.packed_weights[0], Panels)
 
-    def slice(self, first: int, end: int, adds: bool, goes_backward: bool) -> PackedPart:
-        return PackedPart(self, first, end)
+    def slice(self, first: int, end: int, adds: bool, goes_backward: bool) -> PackedSlice:
+        return PackedSlice(self, first, end)
 
     def native(self, x: Tensor, y: Tensor) -> Operations | None:
         weights = self.packed_weights[0]
@@ -142,10 +142,10 @@ class PackedAffineComponent(InferenceAffine):
         self.packed_weights = [packed(weights) for weights in state["packed_weights"]]
 
 
-class PackedPart:
+class PackedSlice:
     """y = x W_c^T + b, or x W_c^T + a for a second input a; W_c are the columns [first, end) of a component's W."""
 
-    type_name = "PackedPart"
+    type_name = "PackedSlice"
 
     def __init__(self, component: PackedAffineComponent, first: int, end: int) -> None:
         [weights] = component.packed_weights

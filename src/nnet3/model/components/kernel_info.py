@@ -18,7 +18,7 @@ def kernel_info(name: str, component: Component, num_inputs: int, *, has_slices:
         "indexes_go_on": component.indexes_go_on,
         "backprop_needs_sign_only": component.backprop_needs_sign_only,
         "has_slices": has_slices and component.has_slices,
-        "parts_pack": has_slices and component.has_slices and component.parts_pack,
+        "slices_pack": has_slices and component.has_slices and component.slices_pack,
         "backprop_takes_input": component.backprop_takes_input,
         "repeats_forward": component.repeats_forward,
         "rows_apart": component.rows_apart,

@@ -383,8 +383,8 @@ class Nnet(RunsUtterances, ComponentOperations):
         """A copy for inference, as by `quantize`, in faster forms:
 
         where products with packed weights are faster than PyTorch's, which is measured at the first call, the weights
-        of large affine, linear and TDNN components outside recurrences are packed. With a C compiler, native code runs
-        the steps of recurrences on the CPU in float32; the code is built at the first call. NNET3_NATIVE=0 in the
-        environment forbids it.
+        of large affine, linear and TDNN components are packed. With a C compiler, native code runs the steps of
+        recurrences on the CPU in float32; the code is built at the first call. NNET3_NATIVE=0 in the environment
+        forbids it.
         """
         return type(self)(self.nodes, packed(self.parts), self.warnings)

@@ -249,5 +249,5 @@ class _Hoisting(Rewriting):
         name = slice_name(whole.name, first, end, adds=adds)
         addends = (InputPromises(propagate_in_place=True),) if adds else ()
         return self.computation.find_or_add_kernel(
-            KernelInfo(name, (InputPromises(), *addends), row_by_row=True, packs=whole.parts_pack and adds)
+            KernelInfo(name, (InputPromises(), *addends), row_by_row=True, packs=whole.slices_pack and adds)
         )

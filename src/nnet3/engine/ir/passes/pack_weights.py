@@ -27,7 +27,7 @@ def pack_weights(computation: NnetComputation) -> NnetComputation:
     def packs_backward(step: Backprop) -> bool:
         info = computation.kernels[step.kernel]
         gives_deriv_alone = not step.update and step.memo < 0 and step.input_derivs[0] != 0
-        return info.packs or (info.parts_pack and gives_deriv_alone)
+        return info.packs or (info.slices_pack and gives_deriv_alone)
 
     forward = steps_of_kernels(computation, Propagate, lambda step: computation.kernels[step.kernel].packs)
     backward = steps_of_kernels(computation, Backprop, packs_backward)

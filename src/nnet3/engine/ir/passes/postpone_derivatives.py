@@ -345,7 +345,9 @@ class _Postponing(Rewriting):
     def _slice(self, command: Backprop, columns: InputColumns, output_deriv: int, dest: int) -> Command:
         """Returns the Backprop computing only the given columns of a derivative."""
         whole = self.computation.kernels[command.kernel]
-        info = KernelInfo(slice_name(whole.name, *columns), (InputPromises(),), row_by_row=True, packs=whole.parts_pack)
+        info = KernelInfo(
+            slice_name(whole.name, *columns), (InputPromises(),), row_by_row=True, packs=whole.slices_pack
+        )
         kernel = self.computation.find_or_add_kernel(info)
         return Backprop(kernel, command.node, (0,), 0, output_deriv, (dest,), (0,), update=False)
 

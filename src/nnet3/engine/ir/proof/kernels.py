@@ -58,7 +58,7 @@ def slice_of_product(
 
 
 def wrongly_packed(randoms: Randoms, sliced: KernelSlice, packed: KernelValue) -> Elements:
-    """Returns zero for what the part itself has packed, else a random element."""
+    """Returns zero for what the slice itself has packed, else a random element."""
     right = slice_of_product(randoms, sliced, [], packed.span, len(packed.elements))
     wrong = reduced(packed.elements + (np.uint64(field.PRIME) - right))
     return randoms.digest_of_matrix((sliced.name, "packed"), wrong, packed.span)
