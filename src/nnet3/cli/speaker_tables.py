@@ -20,7 +20,7 @@ from nnet3.base.kaldi_io.table_values import (
 )
 from nnet3.base.options.speaker import PldaAdaptationOptions, SpeakerLdaOptions
 from nnet3.cli.files import open_file, save
-from nnet3.cli.messages import say
+from nnet3.cli.messages import naming, say
 from nnet3.errors import Nnet3Error
 from nnet3.speech.arrays.aliases import Doubles, Singles
 from nnet3.speech.speaker.plda import Plda
@@ -132,7 +132,12 @@ def normalise_lengths(source: str, output: str, normalise: bool, scaled: bool) -
 def transform_vectors(transform: str, source: str, output: str) -> int:
     """Writes vectors times the matrix in a file, whose last column may be an offset. Returns 1 if there are none."""
     matrix = open_file(transform).whole(Reader.matrix)
-    return _write_changed(source, output, lambda vector: transformed(vector[np.newaxis], matrix)[0], "transformed")
+
+    def changed(vector: Singles) -> Singles:
+        with naming(transform):
+            return transformed(vector[np.newaxis], matrix)[0]
+
+    return _write_changed(source, output, changed, "transformed")
 
 
 def _write_changed(source: str, output: str, change: Callable[[Singles], Singles], what: str) -> int:
@@ -168,8 +173,10 @@ def write_lda(source: str, utt2spk: str, output: str, options: SpeakerLdaOptions
 
 def write_plda(spk2utt: str, source: str, output: str, iterations: int, binary: bool) -> None:
     """Writes the PLDA model of vectors and their speakers."""
-    stats = SpeakerStats.of_speakers(vectors for _, vectors in vectors_by_speaker(spk2utt, source))
-    model = estimate_plda(stats, iterations)
+    groups = [vectors for _, vectors in vectors_by_speaker(spk2utt, source)]
+    with naming(source):
+        stats = SpeakerStats.of_speakers(groups)
+        model = estimate_plda(stats, iterations)
     save(output, binary, model.write_to)
     say(
         f"Estimated PLDA of {stats.total} vectors of {len(stats.counts)} speakers; the log-likelihood per vector is "
@@ -184,7 +191,9 @@ def read_plda(name: str) -> Plda:
 
 def adapt_plda(model: str, source: str, output: str, options: PldaAdaptationOptions, binary: bool) -> None:
     """Writes a PLDA model adapted to vectors whose speakers are unknown."""
-    adapted = adapted_plda(read_plda(model), all_vectors_of(source)[1], options)
+    read, vectors = read_plda(model), all_vectors_of(source)[1]
+    with naming(source):
+        adapted = adapted_plda(read, vectors, options)
     save(output, binary, adapted.write_to)
 
 
