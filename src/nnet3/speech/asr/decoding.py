@@ -220,9 +220,10 @@ def load_lookahead(path: Path, disambiguation: Path) -> LookaheadGraph:
 def _words(files: GraphFiles, graph: GraphFile) -> SymbolTable:
     if graph.output_symbols is not None:
         return graph.output_symbols
+    first = next(iter(files.files.values()))
     if files.words is None:
-        raise ModelFormatError("the graph has no table of its words, and there is no words.txt beside it")
-    check_words(next(iter(files.files.values())), files.words)
+        raise ModelFormatError("the graph has no table of its words, and there is no words.txt beside it", str(first))
+    check_words(first, files.words)
     return load_symbols(files.words)
 
 
