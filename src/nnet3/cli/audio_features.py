@@ -115,7 +115,7 @@ def write_online_ivectors(
 
 
 def _fitting(weights: np.ndarray | None, frames: int, tolerance: int) -> np.ndarray:
-    """Returns weights of so many frames, zeros for frames without a weight."""
+    """Returns weights (frames,), zero for frames without a weight. Raises Nnet3Error if they do not fit."""
     if weights is None:
         raise Nnet3Error("there are no weights for it")
     if abs(len(weights) - frames) > tolerance:

@@ -90,7 +90,10 @@ def unite(first: str, second: str, output: str) -> int:
 
 
 def unite_paths(paths: str, output: str) -> int:
-    """Writes a lattice for each utterance, of all its paths: their keys are the utterance's with -1, -2 ... behind."""
+    """Writes the union of the paths of each utterance, one behind the other in the table as KEY-1, KEY-2, ....
+
+    Returns 1, an exit status, if there are none. Raises Nnet3Error for a key without a number.
+    """
 
     def utterance(entry: tuple[str, Lattice]) -> str:
         name, dash, number = entry[0].rpartition("-")

@@ -91,9 +91,10 @@ def write_confidences(
     decode: bool,
     print_silence: bool,
 ) -> int:
-    """Writes words with times and confidences, by the time-marked format of NIST. Returns 1 if there were none.
+    """Writes words with times and confidences, in the time-marked format of NIST.
 
-    `first`: a table of the words to begin with; "": those of the best path.
+    `first`: a table of the words to begin with; "": the words of the best path. Returns 1, an exit status, if all
+    lattices are left out.
     """
     if is_table(output):
         raise Nnet3Error(f"{output}: expected a file such as 1.ctm, not a table")

@@ -148,7 +148,10 @@ def write_lines(output: str, lines: Iterator[str] | Sequence[str]) -> None:
 def score_dense(
     plda: str, reco2utt: str, source: str, output: str, target_energy: float, options: PldaScoringOptions
 ) -> int:
-    """Writes for each recording the matrix of scores of all pairs of its segments. Returns 1 if there are none."""
+    """Writes the scores of all pairs of segments of each recording, (segments, segments).
+
+    Returns 1, an exit status, if no recording has segments.
+    """
     model, failed = read_plda(plda), 0
     with (
         open_words_table(reco2utt) as recordings,

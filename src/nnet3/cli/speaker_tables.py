@@ -75,7 +75,10 @@ def vectors_by_speaker(spk2utt: str, source: str) -> Iterator[tuple[str, Singles
 
 
 def write_speaker_means(spk2utt: str, source: str, output: str, counts: str) -> int:
-    """Writes the mean vector of each speaker, and to a table `counts`, "" for none, of how many. Returns 1 for none."""
+    """Writes the mean vector of each speaker; to the table `counts`, "" for no table, the number of its vectors.
+
+    Returns 1, an exit status, if no speaker has a vector.
+    """
     with vector_writer(output) as writer, int32_writer(counts or NO_TABLE) as numbers:
         for speaker, vectors in vectors_by_speaker(spk2utt, source):
             writer.write(speaker, np.add.reduce(vectors, axis=0) * np.float32(1.0 / len(vectors)))
@@ -95,7 +98,10 @@ def write_mean(source: str, output: str, binary: bool) -> None:
 
 
 def subtract_mean(mean: str, source: str, output: str, subtract: bool) -> int:
-    """Writes vectors less the mean in a file, or less their own mean if the file is "". Returns 1 if there are none."""
+    """Writes vectors less the mean in a file, or less their own mean if the file is "".
+
+    Returns 1, an exit status, if there are no vectors; so do the next two functions.
+    """
     if mean:
         offset = open_file(mean).whole(Reader.vector)
         return _write_changed(source, output, lambda vector: vector - _fitting(offset, vector, mean), "mean-subtracted")
@@ -119,7 +125,7 @@ def _fitting(offset: Singles, vector: Singles, name: str) -> Singles:
 
 
 def normalise_lengths(source: str, output: str, normalise: bool, scaled: bool) -> int:
-    """Writes vectors of the length sqrt(dim), or 1 if not `scaled`. Returns 1 if there are none."""
+    """Writes vectors scaled to the length sqrt(dim), or to the length 1 if not `scaled`."""
 
     def changed(vector: Singles) -> Singles:
         if not vector.any():
@@ -130,7 +136,7 @@ def normalise_lengths(source: str, output: str, normalise: bool, scaled: bool) -
 
 
 def transform_vectors(transform: str, source: str, output: str) -> int:
-    """Writes vectors times the matrix in a file, whose last column may be an offset. Returns 1 if there are none."""
+    """Writes vectors (dim,) times the matrix in a file, (new dim, dim) or, with an offset, (new dim, dim + 1)."""
     matrix = open_file(transform).whole(Reader.matrix)
 
     def changed(vector: Singles) -> Singles:

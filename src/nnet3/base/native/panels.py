@@ -45,7 +45,7 @@ def make_panels(panels: Tensor, weights: Tensor) -> None:
 
 
 def holds_panels(matrix: Tensor, columns: int) -> bool:
-    """True if a matrix of float32 has exactly the memory for panels of some weights with so many columns."""
+    """Returns true if a float32 matrix is exactly as large as panels of weights with `columns` columns."""
     if matrix.dtype != torch.float32 or not matrix.is_cpu or not matrix.is_contiguous():
         return False
     functions = library()

@@ -149,7 +149,7 @@ _NOT_YOURS = ". This is a fault of nnet3: please report it; NNET3_NATIVE=0 in th
 
 
 def check_scratch(operations: np.ndarray, moves: np.ndarray, num_floats: int, width: int) -> None:
-    """Check that all panels lie in so many floats of scratch memory. Raises ExecutionError for panels outside."""
+    """Checks that all panels lie in the `num_floats` floats of scratch memory. Raises ExecutionError otherwise."""
     has_panels = np.isin(operations[:, 0], (Code.PACK, Code.PANELS))
     columns, inner = operations[has_panels][:, SIZES][:, 1:].T
     begin, changes = operations[has_panels, SCRATCH], moves[has_panels, -2:] >= 0

@@ -214,7 +214,7 @@ class OnlineCmvn:
         return rows
 
     def _smoothed(self, sums: Doubles, counts: Doubles, times: Integers) -> Doubles:
-        """Returns means of numbers and squares, (n, 2 dim), after borrowing from other statistics so many times."""
+        """Returns means of numbers and squares, (n, 2 dim); `times` counts borrowings from others."""
         window, step, is_open = self.options.cmn_window, 0, np.ones(len(counts), bool)
         while (is_open := is_open & (times > step) & (counts < window)).any():
             before = counts

@@ -42,7 +42,7 @@ class HistoryPrograms:
         self._computers = RecentComputers(64)
 
     def run(self, chunk_index: int, width: int, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Returns the outputs of a chunk, for so many histories."""
+        """Returns the outputs of a chunk for `width` histories, by the name of the output."""
 
         def make() -> NnetComputer:
             computation = self.program.computation(self.program.chunks[chunk_index], width)
