@@ -223,3 +223,10 @@ def test_damage_in_a_text_lattice_is_one_lattice_that_cannot_be_read(lattices: C
     assert outcome.status == 1
     assert "the entry 'one': lat: line 2, column 1: an acoustic cost of a lattice is not a finite number" in outcome.err
     assert "1 lattices could not be read" in outcome.err
+
+
+def test_a_table_of_something_else_is_no_table_of_lattices(lattices: Cli) -> None:
+    Path("feats").write_text("utt [\n1 2 ]\n")
+    outcome = lattices("lattice-copy", "ark:feats", "ark:out")
+    assert outcome.status == 1
+    assert "the entry 'utt': feats: line 1, column 5: expected a lattice: text, on the lines" in outcome.err
