@@ -103,6 +103,15 @@ def test_models_that_lack_something(model: Path, file: str, contents: bytes | No
 
 
 @needs_rescoring
+def test_a_folder_of_an_rnnlm_without_its_network(model: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (model / "rnnlm/final.raw").unlink()
+    files = RescoringFiles.of(model)
+    assert files is not None
+    assert files.rnnlm is None
+    assert f"{model}: rnnlm: not used without rnnlm/final.raw" in caplog.text
+
+
+@needs_rescoring
 def test_an_unknown_option(model: Path) -> None:
     (model / "rnnlm/special_symbol_opts.conf").write_text("--bos=1\n")
     with pytest.raises(ConfigError, match="there is no option '--bos' here"):

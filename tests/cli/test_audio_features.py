@@ -155,3 +155,11 @@ def test_an_archive_that_has_no_recordings_is_left(cli: Cli) -> None:
     outcome = cli("compute-mfcc-feats", "ark:feats.ark", "ark:out.ark")
     assert (outcome.status, outcome.err.count("warning: ")) == (1, 1)
     assert "the entry 'a': feats.ark: " in outcome.err
+
+
+def test_features_that_are_not_finite_are_left_out(cli: Cli) -> None:
+    """A prediction of more coefficients than the mel bins determine."""
+    outcome = cli("compute-plp-feats", "--sample-frequency=8000", "--lpc-order=100", "scp:wav.scp", "ark:out")
+    assert outcome.status == 1
+    assert "warning: a: its features have a NaN or an infinity" in outcome.err
+    assert "overflow" not in outcome.err

@@ -189,3 +189,44 @@ def test_lattices_that_cannot_be_read(lattices: Cli) -> None:
     assert not Path("out").exists()
     Path("endless").write_text("none \n0\t1\t7\t1,1,3\n1\t0\t7\t1,1,3\n1\n\n")
     assert "the lattice has a cycle" in lattices("lattice-1best", "ark:endless", "ark:out").err
+
+
+CYCLE = "bad \n0 1 1 0.5,2,1_2\n1 2 1 0,0,1\n2 1 1 0,0,1\n2 0,0,\n\n"
+VERBS_OF_PATHS = (
+    "lattice-1best IN ark:out",
+    "lattice-best-path IN ark:out",
+    "lattice-depth IN ark:out",
+    "lattice-depth-per-frame IN ark:out",
+    "lattice-mbr-decode IN ark:out",
+    "lattice-to-ctm-conf IN out",
+    "lattice-to-nbest IN ark:out",
+    "lattice-to-nbest --random IN ark:out",
+    "lattice-to-post IN ark:out",
+    "lattice-arc-post IN out",
+)
+
+
+@pytest.mark.parametrize("command", VERBS_OF_PATHS)
+def test_a_lattice_with_a_cycle_is_named_and_left_out(lattices: Cli, command: str) -> None:
+    Path("lat").write_text(CYCLE + LATTICES)
+    outcome = lattices.good(*command.replace("IN", "ark:lat").split())
+    assert "warning: lattice 'bad' left out: " in outcome.err
+    assert "3 lattices read" in outcome.err
+    assert "one" in Path("out").read_text("latin1")
+    Path("lat").write_text(CYCLE)
+    assert lattices(*command.replace("IN", "ark:lat").split()).status == 1
+
+
+def test_damage_in_a_text_lattice_is_one_lattice_that_cannot_be_read(lattices: Cli) -> None:
+    Path("lat").write_text(LATTICES.replace("1.5,-2,", "1.5,nan,"))
+    outcome = lattices("lattice-copy", "ark:lat", "ark,t:out")
+    assert outcome.status == 1
+    assert "the entry 'one': lat: line 2, column 1: an acoustic cost of a lattice is not a finite number" in outcome.err
+    assert "1 lattices could not be read" in outcome.err
+
+
+def test_a_table_of_something_else_is_no_table_of_lattices(lattices: Cli) -> None:
+    Path("feats").write_text("utt [\n1 2 ]\n")
+    outcome = lattices("lattice-copy", "ark:feats", "ark:out")
+    assert outcome.status == 1
+    assert "the entry 'utt': feats: line 1, column 5: expected a lattice: text, on the lines" in outcome.err

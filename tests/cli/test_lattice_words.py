@@ -10,9 +10,11 @@ import pytest
 
 from nnet3.base.kaldi_io.lattice import Lattice, open_lattice_table
 from nnet3.base.kaldi_io.symbols import load_symbols
+from nnet3.kaldi_io import Writer
 from nnet3.speech.lattices.label_lattice import LabelLattice
 from nnet3.speech.lattices.lattice_posteriors import arc_posteriors
 from tests.cli.run_command import Cli
+from tests.discriminative.small_supervision import toy_transitions
 from tests.shared_data import SHARED
 
 VOSK = SHARED / "rescoring" / "vosk"
@@ -156,3 +158,24 @@ def test_what_is_broken_off_is_told(cli: Cli) -> None:
     assert f"0\t1\t7\t0,0,{ids.split('_')[0]}" in outcome.out
     outcome = cli("lattice-align-words", "--output-error-lats=false", boundaries, model, "ark:cut", "ark,t:-")
     assert (outcome.status, outcome.out) == (1, "")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "lattice-align-words wb MODEL IN ark:out",
+        "lattice-align-phones MODEL IN ark:out",
+        "lattice-to-phone-lattice MODEL IN ark:out",
+        "lattice-arc-post MODEL IN out",
+        "lattice-determinize-phone-pruned MODEL IN ark:out",
+    ],
+)
+def test_a_lattice_of_another_model_is_named_and_left_out(cli: Cli, command: str) -> None:
+    Path("wb").write_text("1 singleton\n")
+    writer = Writer.of_file(binary=True)
+    toy_transitions().write_to(writer)
+    writer.write_to("MODEL")
+    Path("lat").write_text("a \n0 1 1 0.5,2,1_99\n1 0,0,\n\n")
+    outcome = cli(*command.replace("IN", "ark:lat").split())
+    assert outcome.status == 1
+    assert "lattice 'a' left out: a transition-id must be in 1 .. 4, got 99" in outcome.err

@@ -35,7 +35,9 @@ def test_scales(posts: Cli) -> None:
     assert outcome.out == twice
     assert "'u2' left out: ark:scales has no scale for it" in outcome.err
     assert posts.good("scale-post", "ark:post", "0", "ark,t:-").out == "u1 [ ] [ ] [ ] \nu2 [ ] \n"
-    assert posts("scale-post", "ark:post", "half", "ark,t:-").status == 1
+    for scale in ("half", "nan", "inf"):
+        outcome = posts("scale-post", "ark:post", scale, "ark,t:-")
+        assert (outcome.status, f"'{scale}': expected a scale, or a table of scales" in outcome.err) == (1, True)
 
 
 def test_weights_of_frames(posts: Cli) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnet3 import Nnet
 from nnet3.cli.verb import find_program
 from nnet3.kaldi_io import Reader, load_matrix
 from nnet3.model.nnet import load_nnet
@@ -178,7 +179,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("rnnlm-get-sampling-lm --vocab-size=9 --bos-symbol=9 text lm", "must be two words below 9"),
         ("rnnlm-get-sampling-lm text words.txt lm", "text: line 1: words are numbers from 1 to 4, got 5"),
         ("choose-features words.txt", "--unigram-probs=FILE is needed"),
-        ("choose-features --unigram-probs=text words.txt", "expected lines of a word's number and its probability"),
+        ("choose-features --unigram-probs=text words.txt", "text: line 1: expected the number of a word and its prob"),
         ("get-word-features words.txt text", "text: line 1: expected 0, a kind of feature"),
         ("rnnlm-train --read-rnnlm=0.raw ark:egs.ark", "Missing option"),
     ],
@@ -215,6 +216,38 @@ def test_small_texts_go_all_the_way(small: Path, cli: Cli) -> None:
     assert "bos_symbol must be the number of a word, 1 to 8, got -1" in outcome.err
     (small / "sentences").write_text("u1 4 99\n")
     outcome = cli("rnnlm-sentence-probs", *symbols, "1.raw", "f", "sentences")
-    assert "sentences: expected a key and numbers of words from 1 to 8" in outcome.err
+    assert "sentences: line 1: expected a key and numbers of words from 1 to 8" in outcome.err
     assert cli("rnnlm-train", *reads, "--write-rnnlm=2.raw", "ark:/dev/null").status == 1
     assert not (small / "2.raw").exists()
+
+
+def test_word_features_are_printed_all_or_not(cli: Cli) -> None:
+    Path("words.txt").write_text("<eps> 0\n<s> 1\n</s> 2\nan 3\n")
+    Path("features.txt").write_text("0\tspecial\t<s>\t1.0\n1\tunigram\t0.05\t0.03\n")
+    outcome = cli("get-word-features", "words.txt", "features.txt")
+    assert outcome.status == 1
+    assert "needs a unigram probability" in outcome.err
+    assert outcome.out == ""
+
+
+def test_a_line_without_a_probability_is_told(cli: Cli) -> None:
+    Path("words.txt").write_text("<eps> 0\n<s> 1\n</s> 2\nan 3\n")
+    Path("probs").write_text("0 0\n1 many\n")
+    outcome = cli("choose-features", "--unigram-probs=probs", "words.txt")
+    assert outcome.status == 1
+    assert "probs: line 2: expected the number of a word and its probability, got '1 many'" in outcome.err
+
+
+def test_sentences_are_read_before_anything_is_printed(cli: Cli) -> None:
+    config = "input-node name=input dim=2\noutput-node name=output input=input\n"
+    Nnet.from_config(config).save("lm.raw")
+    Path("words.mat").write_text(" [\n0 0\n1 0\n0 1\n1 1 ]\n")
+    for text, message in (
+        ("a 3\n\nb 9\n", "text: line 3: expected a key and numbers of words from 1 to 3"),
+        ("", "no"),
+    ):
+        Path("text").write_text(text)
+        outcome = cli("rnnlm-sentence-probs", "--bos-symbol=1", "--eos-symbol=2", "lm.raw", "words.mat", "text")
+        assert outcome.status == 1
+        assert message in outcome.err
+        assert outcome.out == ""

@@ -64,7 +64,10 @@ def test_speakers_without_a_number_are_left_out(tables: Cli) -> None:
     assert "speaker 'eva' left out: ark:num_utts has no number of utterances for it" in outcome.err
     assert "Processed 2 trials, 3 had errors" in outcome.err
     Path("num_utts").write_text("anna 3\neva 0\n")
-    assert "must be 1 or more, got 0" in tables("ivector-plda-scoring", "--num-utts=ark:num_utts", *arguments).err
+    assert (
+        "eva: expected 1 utterance or more, got 0"
+        in tables("ivector-plda-scoring", "--num-utts=ark:num_utts", *arguments).err
+    )
     assert tables("ivector-plda-scoring", *arguments[:3], "echo x y |", "none").status == 1
     outcome = tables("ivector-plda-scoring", *arguments[:3], "echo anna t0 target |", "-")
     assert "line 1: expected two keys, got 'anna t0 target'" in outcome.err
@@ -181,3 +184,36 @@ def test_recordings_are_verified_and_diarized(cli: Cli) -> None:
     assert outcome.status == 1
     assert "nowhere.wav left out" in outcome.err
     assert Path("rttm").read_text().startswith("SPEAKER call 0 ")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "command", "message"),
+    [
+        ("s", "1 target\n2 traget\n", "compute-eer s", "s: line 2: expected target or nontarget, got 'traget'"),
+        ("s", "1 target\nx nontarget\n", "compute-eer s", "s: line 2: expected a number, got 'x'"),
+        ("s", "1 target\nnan nontarget\n", "compute-eer s", "s: line 2: expected a number, got 'nan'"),
+        ("s", "1 target\n", "compute-eer s", "s: there are no other trials: both kinds are needed"),
+        ("t", "a t0 target\na t1 yes\n", "compute-min-dcf s t", "t: line 2: expected target or nontarget, got 'yes'"),
+        ("s", "a t0 1\na t1 x\n", "compute-min-dcf s t", "s: line 2: expected a number, got 'x'"),
+        ("s", "a t0 1\n", "compute-min-dcf s t", "s: there are no other trials: both kinds are needed"),
+        ("s", "s r 2 1\n", "make-rttm s l out", "s: line 1: expected seconds, 0 <= start < end, got 2 1"),
+        ("s", "r 0\n", "agglomerative-cluster --reco2num-spk-rspecifier=ark:s ark:m ark:r2u ark:out", "s: r: the num"),
+        ("s", "anna 0\neva 2\n", "ivector-plda-scoring --num-utts=ark:s plda ark:enrolled.ark ark:tests.ark trials out",
+         "ark:s: anna: expected 1 utterance or more, got 0"),
+        ("s", "a [ 1 2 3 ]\n", "ivector-plda-scoring plda ark:enrolled.ark ark:s trials out", "ark:s: the PLDA model"),
+        ("s", "a [ 1 2 3 ]\n", "ivector-adapt-plda plda ark:s out", "nnet3: ark:s: the PLDA model is of vectors of 2"),
+        ("s", "a t0 t1\n", "ivector-compute-plda ark:s ark:wide out", "nnet3: ark:wide: "),
+        ("s", " [\n1 0 0 0\n0 1 0 0 ]\n", "transform-vec s ark:tests.ark ark:out", "nnet3: s: a transform of 4"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_with_its_file(tables: Cli, name: str, text: str, command: str, message: str) -> None:
+    Path("t").write_text("a t0 target\na t1 nontarget\n")
+    Path("l").write_text("s 1\n")
+    Path("r2u").write_text("r a b\n")
+    Path("m").write_text("r [\n0 1\n1 0 ]\n")
+    Path("wide").write_text("t0 [ 1 2 3 ]\nt1 [ 3 1 2 ]\n")
+    Path(name).write_text(text)
+    outcome = tables(*command.split())
+    assert outcome.status == 1
+    assert message in outcome.err
+    assert not Path("out").exists()

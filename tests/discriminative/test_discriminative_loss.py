@@ -131,6 +131,7 @@ def test_low_precision_and_second_derivatives() -> None:
         ({"supervision": []}, TrainingError, "give one supervision"),
         ({"supervision": [SUPERVISION, SUPERVISION]}, TrainingError, "of one sequence"),
         ({"supervision": "x"}, ArgumentError, "each supervision"),
+        ({"output": torch.cat([OUTPUT, OUTPUT], -1)}, TrainingError, "the output has .* columns, the transition model"),
     ],
 )
 def test_arguments_that_cannot_be_meant(arguments: dict[str, Any], error: type[Exception], message: str) -> None:

@@ -130,5 +130,5 @@ def test_lattices_and_alignments_that_do_not_belong_together(change, message: st
 
 def test_short_utterances_and_chunks_of_one_frame() -> None:
     assert _maker().make(_utterance(3)) == []
-    with pytest.raises(ModelFormatError, match="at least two frames"):
-        DiscriminativeExampleMaker(DiscriminativeMakingOptions(), toy_transitions()).make(_utterance())
+    with pytest.raises(TrainingError, match="num_frames must be at least 2, such as 150, or -1, got 1"):
+        DiscriminativeExampleMaker(DiscriminativeMakingOptions(), toy_transitions())

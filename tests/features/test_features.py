@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,6 +87,9 @@ def test_a_rate_that_the_file_refuses_is_an_error() -> None:
         FeatureStream(MfccOptions(allow_upsample=False), 8000)
     with pytest.raises(ArgumentError, match="the audio has 48000 Hz, the model 16000 Hz and --allow-downsample=false"):
         FeatureStream(MfccOptions(allow_downsample=False), 48000)
+    rate: Any = "8000"
+    with pytest.raises(ArgumentError, match="the sample rate must be a number, got '8000'"):
+        FeatureStream(MfccOptions(), rate)
 
 
 @settings(max_examples=draws(25))

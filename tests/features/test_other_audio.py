@@ -111,7 +111,9 @@ def test_without_ffmpeg_it_is_named(ffmpeg: Program, contents: bytes, kind: str)
 
 def test_without_soundfile_both_are_named(ffmpeg: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "soundfile", None)
-    with pytest.raises(ModelFormatError, match=r"no WAV file of integers: .*`pip install soundfile` or ffmpeg .*--raw"):
+    with pytest.raises(
+        ModelFormatError, match=r"no WAV file of integers: .*`pip install soundfile` or ffmpeg .*: give"
+    ):
         open_other_audio(b"fLaC", "a.flac")
 
 

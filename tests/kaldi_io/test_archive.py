@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnet3.base.kaldi_io.lattice import open_lattice_table
 from nnet3.errors import TableError
 from nnet3.kaldi_io import Reader, TableReader, matrix_writer, open_matrix_table, open_vector_table
 from tests.kaldi_io.damaged_tables import MATRICES, keys_of
@@ -15,6 +16,20 @@ from tests.kaldi_io.damaged_tables import MATRICES, keys_of
 @pytest.fixture(autouse=True)
 def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["x.ark", "cat x.ark |"])
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("a \n0 1 2 x,0,\n1\n\nb \n0 1 2 0,0,3\n1\n\n", "!b"),
+        ("a\n0 1 2 x,0,\n1\n\n1 \n0 1 2 0,0,3\n1\n\n", "!1"),
+        ("a \n0 1 2 0,0,3\n1\n\nb \n0 1 2 x,0,3\n1", "a!"),
+    ],
+)
+def test_lattices_go_on_behind_the_blank_line_of_one_that_cannot_be_read(text: str, keys: str, name: str) -> None:
+    Path("x.ark").write_text(text)
+    assert "".join(keys_of(open_lattice_table(f"ark:{name}"))) == keys
 
 
 @pytest.mark.parametrize("name", ["x.ark", "cat x.ark |"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -150,3 +151,18 @@ def test_damaged_folders_are_refused_in_one_line(tmp_path: Path, spoil: Callable
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     with pytest.raises(ModelFormatError, match="a folder with an RNNLM is expected"):
         Rnnlm.load(tmp_path / "none")
+
+
+@pytest.mark.parametrize("wrong", ["ab", 1, [1.5], [[1, 2]], None])
+def test_histories_are_numbers_of_words(wrong: Any) -> None:
+    rnnlm = small_rnnlm("tdnn")
+    for ask in (rnnlm.log_probs, rnnlm.sentence_log_probs):
+        with pytest.raises(ArgumentError, match="a sentence or history must be a list of numbers of words"):
+            ask([[1], wrong])
+
+
+def test_an_embedding_must_be_finite() -> None:
+    matrix = embedding()
+    matrix[3, 1] = np.nan
+    with pytest.raises(ModelFormatError, match="the word embedding has a NaN or an infinity"):
+        Rnnlm(network("tdnn"), matrix, OPTIONS)

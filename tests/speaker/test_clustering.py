@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -71,8 +73,10 @@ def test_wrong_costs_are_refused() -> None:
     for costs in (np.zeros((2, 3), np.float32), np.zeros((0, 0), np.float32)):
         with pytest.raises(Nnet3Error, match="a matrix n x n"):
             clusters_of(costs, ClusteringOptions())
-    with pytest.raises(Nnet3Error, match="must be 1 or more, got 0"):
-        clusters_of(np.zeros((2, 2), np.float32), ClusteringOptions(), 0)
+    wrong: Any
+    for wrong in (0, "two", 1.5):
+        with pytest.raises(Nnet3Error, match=f"must be 1 or more, got {wrong!r}"):
+            clusters_of(np.zeros((2, 2), np.float32), ClusteringOptions(), wrong)
 
 
 def test_costs_that_are_no_numbers_are_never_merged() -> None:

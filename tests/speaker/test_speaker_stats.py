@@ -88,6 +88,9 @@ def test_wrong_vectors_are_refused() -> None:
         SpeakerStats.of_speakers([np.zeros((1, 2)), np.zeros((1, 3))])
     with pytest.raises(Nnet3Error, match="a NaN"):
         SpeakerStats.of_speakers([np.full((1, 2), np.nan)])
+    for shape in ((3,), (0, 3)):
+        with pytest.raises(Nnet3Error, match=r"must be an array \(vectors, dim\), got \("):
+            SpeakerStats.of_speakers([np.zeros(shape)])
 
 
 def test_transforms_may_have_an_offset() -> None:

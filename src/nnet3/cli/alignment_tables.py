@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
@@ -22,7 +21,7 @@ from nnet3.base.kaldi_io.table_values import (
 from nnet3.base.kaldi_io.writer import Writer
 from nnet3.base.options.alignment import TransitionOptions
 from nnet3.cli.files import load_acoustic_model, load_transitions, open_file, save, save_model
-from nnet3.cli.messages import say
+from nnet3.cli.messages import naming, say
 from nnet3.errors import Nnet3Error
 from nnet3.model.hmm.segments import phone_segments
 from nnet3.model.hmm.transition_model import TransitionModel, estimate_transitions, pdf_priors
@@ -40,14 +39,6 @@ def phones_of(alignment: np.ndarray, model: TransitionModel) -> np.ndarray:
     return np.column_stack([phones, np.diff(np.append(first, len(alignment)))])
 
 
-@contextmanager
-def _naming(source: str, key: str) -> Iterator[None]:
-    try:
-        yield
-    except Nnet3Error as error:
-        raise Nnet3Error(f"{source}: {key}: {error}") from None
-
-
 def _made(source: str, make: Callable[[np.ndarray], T]) -> Iterator[tuple[str, T]]:
     """Yields the results of `make` for a table's alignments, and says their number at the end.
 
@@ -57,7 +48,7 @@ def _made(source: str, make: Callable[[np.ndarray], T]) -> Iterator[tuple[str, T
     with open_int_vector_table(source) as table:
         for key, alignment in table:
             count += 1
-            with _naming(source, key):
+            with naming(source, key):
                 made = make(alignment)
             yield key, made
     say(f"{count} alignments")
@@ -118,7 +109,7 @@ def count_posteriors(model: str, posteriors: str, output: str, binary: bool, per
     with open_posterior_table(posteriors) as table:
         for key, posterior in table:
             utterances += 1
-            with _naming(posteriors, key):
+            with naming(posteriors, key):
                 transitions.pdf(posterior.ids)  # they are in range
             counts += np.bincount(posterior.ids, posterior.weights, len(counts))
     if utterances == 0:

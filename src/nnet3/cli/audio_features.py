@@ -60,7 +60,7 @@ def _features(
 ) -> tuple[np.ndarray, float]:
     """Returns features, (frames, columns), of a channel (-1: the first), less their mean or not, and the seconds.
 
-    Raises Nnet3Error if there are none, or if the recording is shorter than so many seconds.
+    Raises Nnet3Error if there are none, if one is not finite, or if the recording is shorter than so many seconds.
     """
     samples = samples_of_channel(recording, channel)
     seconds = len(samples) / recording.rate
@@ -69,6 +69,8 @@ def _features(
     rows = FeatureStream(options, recording.rate, _BAND_OF_WHOLE_RECORDINGS).accept(samples, last=True)
     if not len(rows):
         raise Nnet3Error(f"{seconds:g} s are too short for a frame of {options.frame_length:g} ms")
+    if not np.isfinite(rows).all():
+        raise Nnet3Error("its features have a NaN or an infinity: are there options of features out of the ordinary?")
     return (rows - rows.mean(axis=0) if less_mean else rows), seconds
 
 
@@ -113,7 +115,7 @@ def write_online_ivectors(
 
 
 def _fitting(weights: np.ndarray | None, frames: int, tolerance: int) -> np.ndarray:
-    """Returns weights of so many frames, zeros for frames without a weight."""
+    """Returns weights (frames,), zero for frames without a weight. Raises Nnet3Error if they do not fit."""
     if weights is None:
         raise Nnet3Error("there are no weights for it")
     if abs(len(weights) - frames) > tolerance:

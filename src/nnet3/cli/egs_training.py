@@ -128,7 +128,7 @@ def train(
 def combine_files(
     files: PlainFiles, models: Sequence[str], examples: str, output: str, binary: bool, **settings: Any
 ) -> None:
-    """Writes the average of the first networks, of so many as are best on examples."""
+    """Writes the average of the first n networks, for the n whose average is best on examples."""
     check_can_save(output)
     device = given_device()
     loaders = [partial(load_network_to, device, name) for name in models]

@@ -28,7 +28,7 @@ def kaldi_program() -> NoReturn:
 
 
 def _run_process(program: str) -> NoReturn:
-    """Run as the whole of a process, which is not to say a word when it is interrupted."""
+    """Runs a program and ends the process; a process that is interrupted prints no traceback."""
     _open_closed_streams()
     for number in _signals("SIGTERM", "SIGHUP"):
         if signal.getsignal(number) == signal.SIG_DFL:

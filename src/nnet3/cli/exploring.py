@@ -78,7 +78,7 @@ def _page(
 
 
 def _random_batch(network: cn.Network, frames: int, num_sequences: int) -> dict[str, Any]:
-    """Random numbers for all inputs: sequences of so many frames, or matrices."""
+    """Returns random numbers for all inputs: `num_sequences` sequences of `frames` frames, or matrices."""
     generator = np.random.default_rng(0)
     batch: dict[str, Any] = {}
     for node in network.inputs:

@@ -36,7 +36,7 @@ S = TypeVar("S")
 
 
 def add_deltas(source: str, output: str, order: int, window: int, columns: int) -> int:
-    """Writes features with their differences in time; if `columns` is not 0, of so many first columns."""
+    """Writes features with their differences in time, of the first `columns` columns, 0 for all."""
 
     def longer(_: str, rows: np.ndarray) -> np.ndarray:
         if columns > rows.shape[1]:
@@ -81,7 +81,7 @@ def paste(sources: Sequence[str], output: str, tolerance: int, binary: bool) -> 
 
 
 def shift(source: str, output: str, frames: int, binary: bool) -> int:
-    """Writes features that come so many frames later; the first or last frame takes the places that are left."""
+    """Writes features `frames` frames later; repeats of the first, or below 0 the last, frame fill what is free."""
     if is_table(source):
         return write_changed(source, output, lambda _, rows: shifted(rows, frames), "Shifted")
     rows = shifted(dense(part_of_file(source)), frames)

@@ -23,7 +23,7 @@ from nnet3.base.kaldi_io.whole_folder import whole_folder
 from nnet3.base.options.alignment import DecodingGraphOptions, LangOptions, TrainingGraphOptions
 from nnet3.base.options.chain import PhoneLmOptions, SupervisingOptions
 from nnet3.cli.files import check_can_save, load_transitions, load_tree, open_file, read_integers, read_text, save
-from nnet3.cli.messages import LeftOut, say
+from nnet3.cli.messages import LeftOut, naming, say
 from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error, TrainingError
 from nnet3.model.hmm.topology import read_topology
 from nnet3.model.hmm.tree import count_pairs, left_biphone_tree, make_transition_model, monophone_tree
@@ -161,20 +161,15 @@ def init_tree(topology: str, tree: str, model: str, sequences: str, min_count: i
     check_can_save(tree, model)
     topo = read_topology(open_file(topology))
     if sequences:
-        try:
-            with open_int_vector_table(sequences) as table:
-                counts = count_pairs((phones for _, phones in table), topo)
-        except ModelFormatError as error:
-            raise Nnet3Error(f"{sequences}: {error}") from None
+        with open_int_vector_table(sequences) as table, naming(sequences):
+            counts = count_pairs((phones for _, phones in table), topo)
         if not counts.any():
             raise Nnet3Error(f"{sequences}: expected sequences of phones, found no phone")
         found = left_biphone_tree(topo, counts, min_count)
     else:
         found = monophone_tree(topo)
-    try:
+    with naming(topology):
         transitions = make_transition_model(found, topo)
-    except ModelFormatError as error:
-        raise Nnet3Error(f"{topology}: {error}") from None
     for name, item in ((tree, found), (model, transitions)):
         if name:
             save(name, binary, item.write_to)

@@ -13,7 +13,7 @@ from nnet3.base.options.lattices import (
     WholeDeterminizingOptions,
 )
 from nnet3.cli.files import load_transitions
-from nnet3.cli.lattice_reading import read_lattices
+from nnet3.cli.lattice_reading import LEFT_OUT, read_lattices
 from nnet3.cli.messages import LeftOut, say
 from nnet3.speech.lattices import lattice_determinizing as work
 from nnet3.speech.lattices.label_lattice import LabelLattice
@@ -90,7 +90,7 @@ def _write(
 
     `depths`: says how many states a frame had, and how many arcs it has then.
     """
-    left_out = LeftOut("lattice '{}' left out: {}")
+    left_out = LeftOut(LEFT_OUT)
     states = arcs = frames = 0
     with lattice_writer(output) as writer:
         for key, lattice in read_lattices(lattices, compact):

@@ -25,7 +25,7 @@ from nnet3.base.kaldi_io.table_values import (
     random_access_reals,
 )
 from nnet3.base.kaldi_io.tables import RandomAccessTable
-from nnet3.cli.lattice_reading import read_lattices
+from nnet3.cli.lattice_reading import LEFT_OUT, read_lattices
 from nnet3.cli.messages import LeftOut, say
 from nnet3.errors import Nnet3Error
 from nnet3.speech.asr.word_errors import WordErrors
@@ -36,7 +36,6 @@ from nnet3.speech.lattices.rescoring import best_of_words
 from nnet3.training.chain.graphs.openfst import OpenFst
 
 T = TypeVar("T")
-_LEFT_OUT = "lattice '{}' left out: {}"
 
 
 def _entry(table: RandomAccessTable[T], name: str, key: str) -> T:
@@ -50,7 +49,7 @@ def _write(
     lattices: str, output: str, change: Callable[[str, Lattice], Lattice], done: str, compact: bool = True
 ) -> int:
     """Writes changed lattices; faulty ones are left out. Returns 1, an exit status, if none was written."""
-    left_out = LeftOut(_LEFT_OUT)
+    left_out = LeftOut(LEFT_OUT)
     with lattice_writer(output) as writer:
         for key, lattice in left_out.each(read_lattices(lattices, compact), change):
             writer.write(key, lattice)
@@ -91,7 +90,10 @@ def unite(first: str, second: str, output: str) -> int:
 
 
 def unite_paths(paths: str, output: str) -> int:
-    """Writes a lattice for each utterance, of all its paths: their keys are the utterance's with -1, -2 ... behind."""
+    """Writes the union of the paths of each utterance, one behind the other in the table as KEY-1, KEY-2, ....
+
+    Returns 1, an exit status, if there are none. Raises Nnet3Error for a key without a number.
+    """
 
     def utterance(entry: tuple[str, Lattice]) -> str:
         name, dash, number = entry[0].rpartition("-")
@@ -178,7 +180,7 @@ def write_closest(
     check_different(transcripts, distances, written)
     free = np.array(wildcards, np.int64)
     symbols, total = load_symbols(word_symbol_table) if word_symbol_table else None, WordErrors()
-    by_key, left_out = random_access_int_vectors(references), LeftOut(_LEFT_OUT)
+    by_key, left_out = random_access_int_vectors(references), LeftOut(LEFT_OUT)
     with (
         int_vector_writer(transcripts or NO_TABLE) as texts,
         int32_writer(distances or NO_TABLE) as errors,

@@ -16,7 +16,7 @@ from nnet3.base.kaldi_io.specifiers import NO_TABLE
 from nnet3.base.kaldi_io.table_values import int_vector_writer, posterior_writer, real_writer
 from nnet3.base.kaldi_io.writer import Writer
 from nnet3.cli.files import load_transitions
-from nnet3.cli.lattice_reading import read_lattices
+from nnet3.cli.lattice_reading import each_lattice
 from nnet3.cli.lattice_words import Scales
 from nnet3.cli.messages import say
 from nnet3.model.hmm.transition_model import TransitionModel
@@ -25,24 +25,26 @@ from nnet3.speech.lattices.lattice_posteriors import arc_posteriors, depths, fra
 
 
 def write_depths(lattices: str, output: str) -> int:
-    """Writes how many arcs cross a frame on average. Returns 0, the exit status."""
-    crossings = frames = 0
+    """Writes how many arcs cross a frame on average. Returns 1, an exit status, if all lattices are left out."""
+    crossings = frames = done = 0
     with real_writer(output or NO_TABLE) as writer:
-        for key, lattice in read_lattices(lattices):
-            found = depths(lattice)
+        for done, (key, found) in enumerate(each_lattice(lattices, depths), 1):  # noqa: B007
             writer.write(key, found.mean() if len(found) else 1.0)
             crossings, frames = crossings + int(found.sum()), frames + len(found)
     say(f"Overall density is {crossings / max(frames, 1):g} over {frames} frames.")
-    return 0
+    return int(not done)
 
 
 def write_depths_by_frame(lattices: str, output: str, copied: str) -> int:
-    """Writes how many arcs cross each frame, and copies the lattices if they are asked for."""
+    """Writes how many arcs cross each frame, and copies the lattices if they are asked for.
+
+    Returns 1, an exit status, if all lattices are left out.
+    """
     with int_vector_writer(output) as writer, lattice_writer(copied or NO_TABLE) as copies:
-        for key, lattice in read_lattices(lattices):
-            writer.write(key, depths(lattice).astype(np.int32))
+        for key, (found, lattice) in each_lattice(lattices, lambda lattice: (depths(lattice), lattice)):
+            writer.write(key, found.astype(np.int32))
             copies.write(key, lattice)
-    return 0
+        return int(not writer.count)
 
 
 def write_arc_posteriors(
@@ -51,8 +53,11 @@ def write_arc_posteriors(
     """Writes a line for each arc that is more likely than `least`. Returns 1, an exit status, without any line."""
     transitions = load_transitions(model) if model else None
     writer, lines = Writer(binary=False), 0
-    for key, lattice in read_lattices(lattices):
-        found = _arc_lines(topologically_sorted(scales.of(lattice)), transitions, least, print_alignment)
+
+    def lines_of(lattice: Lattice) -> list[str]:
+        return _arc_lines(topologically_sorted(scales.of(lattice)), transitions, least, print_alignment)
+
+    for key, found in each_lattice(lattices, lines_of):
         if not found:
             say(f"warning: lattice '{key}': no arc is that likely")
         for line in found:
@@ -99,33 +104,41 @@ def _phones(ids: Strings, model: TransitionModel) -> Strings:
 
 
 def write_posteriors(lattices: str, output: str, log_likelihoods: str, scales: Scales) -> int:
-    """Writes posteriors of the transition-ids of each frame, and log-likelihoods of lattices if they are asked for."""
+    """Writes posteriors of the transition-ids of each frame, and log-likelihoods of lattices if they are asked for.
+
+    Returns 1, an exit status, if all lattices are left out.
+    """
     total = acoustic = 0.0
     frames = 0
     with posterior_writer(output) as writer, real_writer(log_likelihoods or NO_TABLE) as likelihoods:
-        for key, lattice in read_lattices(lattices):
-            found = frame_posteriors(scales.of(lattice))
+        for key, found in each_lattice(lattices, lambda lattice: frame_posteriors(scales.of(lattice))):
             writer.write(key, found.posterior)
             likelihoods.write(key, found.total)
             total, acoustic = total + found.total, acoustic + found.acoustic
             frames += len(found.posterior.indptr) - 1
     count = max(frames, 1)
     say(f"Overall average log-like/frame is {total / count:g} over {frames} frames, acoustic {acoustic / count:g}")
-    return 0
+    return int(not writer.count)
 
 
 def write_phones(model: str, lattices: str, output: str, replace_words: bool) -> int:
-    """Writes lattices with phones in the place of words, or in the place of transition-ids."""
+    """Writes lattices with phones in the place of words, or in the place of transition-ids.
+
+    Returns 1, an exit status, if all lattices are left out.
+    """
     transitions = load_transitions(model)
+
+    def changed(lattice: Lattice) -> Lattice:
+        if replace_words:
+            return factored(_with_phones(lattice.plain(), transitions))
+        strings = lattice.transition_ids, lattice.final_transition_ids
+        phones, final_phones = (_phones(ids, transitions) for ids in strings)
+        return replace(lattice, transition_ids=phones, final_transition_ids=final_phones)
+
     with lattice_writer(output) as writer:
-        for key, lattice in read_lattices(lattices):
-            if replace_words:
-                writer.write(key, factored(_with_phones(lattice.plain(), transitions)))
-                continue
-            phones = _phones(lattice.transition_ids, transitions)
-            final_phones = _phones(lattice.final_transition_ids, transitions)
-            writer.write(key, replace(lattice, transition_ids=phones, final_transition_ids=final_phones))
-    return 0
+        for key, lattice in each_lattice(lattices, changed):
+            writer.write(key, lattice)
+        return int(not writer.count)
 
 
 def _with_phones(plain: Lattice, model: TransitionModel) -> Lattice:

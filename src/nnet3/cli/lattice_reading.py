@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,9 +15,13 @@ from nnet3.base.kaldi_io.symbols import load_symbols
 from nnet3.base.kaldi_io.table_values import int_vector_writer, real_writer
 from nnet3.base.text import words_of
 from nnet3.cli.files import read_text
-from nnet3.cli.messages import say
+from nnet3.cli.messages import LeftOut, say
 from nnet3.errors import Nnet3Error, TableError
 from nnet3.speech.lattices.lattice_path import LatticePath, best_paths, random_paths
+
+T = TypeVar("T")
+LEFT_OUT = "lattice '{}' left out: {}"
+MANY_PATHS = "expected one path, such as lattice-1best writes, found several"
 
 
 def write_best_paths(
@@ -72,11 +77,11 @@ def write_random(lattices: str, output: str, n: int, seed: int) -> int:
     Returns 1, an exit status, if no lattice has a path.
     """
     rng = np.random.default_rng(seed)
-    free = (
-        (key, lattice.with_costs((0.0, 0.0), (0.0, 0.0))) for key, lattice in read_lattices(lattices, compact=False)
-    )
-    found = _with_some(((key, random_paths(lattice, n, rng)) for key, lattice in free))
-    return _write_paths(found, output, numbered=True)
+
+    def paths(lattice: Lattice) -> list[LatticePath]:
+        return random_paths(lattice.with_costs((0.0, 0.0), (0.0, 0.0)), n, rng)
+
+    return _write_paths(_with_some(each_lattice(lattices, paths, compact=False)), output, numbered=True)
 
 
 def _write_paths(
@@ -103,9 +108,7 @@ def write_parts(lattices: str, alignments: str, words: str, graph_costs: str, ac
         done = 0
         for key, (path, *others) in _paths(lattices, 2, 1.0, 1.0, 0.0):
             if others:
-                say(
-                    f"warning: lattice '{key}' left out: expected one path, such as lattice-1best writes, found several"
-                )
+                say(f"warning: {LEFT_OUT.format(key, MANY_PATHS)}")
                 continue
             done += 1
             alignment_table.write(key, path.transition_ids)
@@ -152,9 +155,8 @@ def _paths(
     lattices: str, number: int, lm_scale: float, acoustic_scale: float, word_penalty: float, compact: bool = True
 ) -> Iterator[tuple[str, list[LatticePath]]]:
     """Yields the best paths of each lattice; lattices without any are left out."""
-    found = read_lattices(lattices, compact)
     costs = lm_scale, acoustic_scale, word_penalty
-    return _with_some((key, best_paths(lattice, number, *costs)) for key, lattice in found)
+    return _with_some(each_lattice(lattices, lambda lattice: best_paths(lattice, number, *costs), compact))
 
 
 def _with_some(found: Iterator[tuple[str, list[LatticePath]]]) -> Iterator[tuple[str, list[LatticePath]]]:
@@ -163,7 +165,12 @@ def _with_some(found: Iterator[tuple[str, list[LatticePath]]]) -> Iterator[tuple
         if paths:
             yield key, paths
         else:
-            say(f"warning: lattice '{key}' left out: it has no path")
+            say(f"warning: {LEFT_OUT.format(key, 'it has no path')}")
+
+
+def each_lattice(lattices: str, make: Callable[[Lattice], T], compact: bool = True) -> Iterator[tuple[str, T]]:
+    """Yields what is made of each lattice. Leaves out, with a warning, a lattice for which `make` raises Nnet3Error."""
+    return LeftOut(LEFT_OUT).each(read_lattices(lattices, compact), lambda _, lattice: make(lattice))
 
 
 def read_lattices(lattices: str, compact: bool = True) -> Iterator[tuple[str, Lattice]]:

@@ -24,8 +24,8 @@ from nnet3.base.kaldi_io.table_values import (
 )
 from nnet3.base.kaldi_io.writer import Writer
 from nnet3.cli.files import load_transitions
-from nnet3.cli.lattice_reading import read_lattices
-from nnet3.cli.messages import say
+from nnet3.cli.lattice_reading import LEFT_OUT, MANY_PATHS, each_lattice, read_lattices
+from nnet3.cli.messages import LeftOut, say
 from nnet3.errors import Nnet3Error
 from nnet3.speech.lattices.bayes_risk import HeardWord, Sausages, sausages, without_overlaps
 from nnet3.speech.lattices.label_lattice import LabelLattice
@@ -64,19 +64,18 @@ def align_phones(model: str, lattices: str, output: str, replaces: bool, keeps_b
 def _align(
     lattices: str, output: str, align: Callable[[LabelLattice], tuple[LabelLattice, bool]], keeps_broken: bool
 ) -> int:
-    done = failed = 0
+    done = broken = 0
+    left_out = LeftOut(LEFT_OUT)
     with lattice_writer(output) as writer:
-        for key, lattice in read_lattices(lattices):
-            if not lattice.fst.num_states:
-                say(f"warning: lattice '{key}' left out: it is empty")
-                failed += 1
-                continue
-            aligned, is_whole = align(LabelLattice.of(lattice))
-            done, failed = done + is_whole, failed + (not is_whole)
+        for key, (aligned, is_whole) in left_out.each(
+            read_lattices(lattices), lambda _, lattice: align(LabelLattice.of(lattice))
+        ):
+            done, broken = done + is_whole, broken + (not is_whole)
             if not is_whole:
                 say(f"warning: lattice '{key}' is broken off{'' if keeps_broken else ', and left out'}")
             if is_whole or keeps_broken:
                 writer.write(key, topologically_sorted(aligned.lattice()))
+    failed = broken + left_out.failed
     say(f"Successfully aligned {done} lattices; {failed} had errors.")
     return int(done <= failed)
 
@@ -92,20 +91,23 @@ def write_confidences(
     decode: bool,
     print_silence: bool,
 ) -> int:
-    """Writes words with times and confidences, by the time-marked format of NIST. Returns 1 if there were none.
+    """Writes words with times and confidences, in the time-marked format of NIST.
 
-    `first`: a table of the words to begin with; "": those of the best path.
+    `first`: a table of the words to begin with; "": the words of the best path. Returns 1, an exit status, if all
+    lattices are left out.
     """
     if is_table(output):
         raise Nnet3Error(f"{output}: expected a file such as 1.ctm, not a table")
     given = random_access_int_vectors(first) if first else None
     writer, tally = Writer(binary=False), _Risks()
-    for key, lattice in read_lattices(lattices):
+
+    def sausages_of(key: str, lattice: Lattice) -> Sausages:
         words = None if given is None else given.get(key)
         if given is not None and words is None:
-            say(f"warning: lattice '{key}' left out: {first} has no words for it")
-            continue
-        found = _sausages(scales.of(lattice), words, decode)
+            raise Nnet3Error(f"{first} has no words for it")
+        return _sausages(scales.of(lattice), words, decode)
+
+    for key, found in LeftOut(LEFT_OUT).each(read_lattices(lattices), sausages_of):
         heard = without_overlaps(found.heard(with_silence=print_silence))
         for word in heard:
             seconds = (np.float32(frame_shift) * np.float32(rows) for rows in (word.begin, word.end - word.begin))
@@ -135,8 +137,7 @@ def decode_least_risk(
         posterior_writer(sausage_table or NO_TABLE) as bin_table,
         real_pair_writer(times or NO_TABLE) as time_table,
     ):
-        for key, lattice in read_lattices(lattices):
-            found = _sausages(scales.of(lattice), None, decode=True)
+        for key, found in each_lattice(lattices, lambda lattice: _sausages(scales.of(lattice), None, decode=True)):
             heard = without_overlaps(found.heard())
             word_table.write(key, np.array([word.label for word in heard], np.int32))
             risk_table.write(key, found.risk)
@@ -190,7 +191,7 @@ def write_linear_times(lattices: str, output: str, frame_shift: float, precision
     for key, lattice in read_lattices(lattices):
         fst = lattice.fst
         if (np.bincount(fst.src, minlength=fst.num_states) + (fst.final < np.inf) != 1).any():
-            say(f"warning: lattice '{key}' left out: expected one path, such as lattice-1best writes, found several")
+            say(f"warning: {LEFT_OUT.format(key, MANY_PATHS)}")
             continue
         done += 1
         for line in _words_of_path(lattice, frame_shift, precision, print_silence):

@@ -65,6 +65,15 @@ class LeftOut:
 
 
 @contextlib.contextmanager
+def naming(*where: str) -> Iterator[None]:
+    """Puts a file, and an entry of it, in front of the message of an Nnet3Error raised within it."""
+    try:
+        yield
+    except Nnet3Error as error:
+        raise Nnet3Error(": ".join([*where, str(error)])) from None
+
+
+@contextlib.contextmanager
 def plain_warnings() -> Iterator[None]:
     """Says warnings and log records of the library in our way within it, without source lines."""
     handler = _Handler()

@@ -22,7 +22,7 @@ _FIRST_SEED = 1  # of a program that never calls srand
 
 
 def write_pitch(recordings: str, output: str, options: PitchOptions) -> int:
-    """Writes NCCF and pitch, (frames, 2), of all recordings that can be read. Returns 1 if there were none."""
+    """Writes NCCF and pitch, (frames, 2), of recordings. Returns 1, an exit status, if none can be read."""
 
     def pitch(samples: Samples) -> Rows:
         tracker, found = PitchTracker(options), list[Rows]()
@@ -36,7 +36,7 @@ def write_pitch(recordings: str, output: str, options: PitchOptions) -> int:
 
 
 def write_pitch_features(recordings: str, output: str, options: PitchOptions, features: PitchFeatureOptions) -> int:
-    """Writes features of pitch, (frames, columns), of all recordings that can be read. Returns 1 if there were none."""
+    """Writes features of pitch, (frames, columns), of recordings. Returns 1, an exit status, if none can be read."""
     noise = _noise(_FIRST_SEED)
 
     def made(samples: Samples) -> Rows:

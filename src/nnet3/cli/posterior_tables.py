@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -84,9 +85,12 @@ def scale_each(source: str, scales: str, output: str) -> int:
 
 def _number(text: str, what: str) -> float:
     try:
-        return read_number(text)
+        number = read_number(text)
     except ValueError:
-        raise Nnet3Error(f"'{text}': expected {what}") from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise Nnet3Error(f"'{text}': expected {what}")
+    return number
 
 
 def summed(first: Posterior, second: Posterior, merge: bool, drop_disjoint: bool) -> tuple[Posterior, int]:

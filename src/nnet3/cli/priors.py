@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnet3.cli.files import open_file
+from nnet3.cli.messages import naming
 from nnet3.errors import Nnet3Error
 from nnet3.model.nnet import AcousticModel
 from nnet3.training.train.priors import normalised
@@ -40,10 +41,8 @@ def _replaced(model: AcousticModel, posteriors: str, floor: float) -> np.ndarray
     dim = model.nnet.node_dim("output")
     if len(counts) != dim:
         raise Nnet3Error(f"{posteriors}: {len(counts)} posteriors, but the model's output has dimension {dim}")
-    try:
+    with naming(posteriors):
         priors = np.maximum(normalised(counts), np.float32(floor))
-    except Nnet3Error as error:
-        raise Nnet3Error(f"{posteriors}: {error}") from None
     old, model.priors = np.asarray(model.priors, np.float64), priors
     return old
 

@@ -27,7 +27,7 @@ from nnet3.base.options.rnnlm import (
 )
 from nnet3.cli.device import given_device
 from nnet3.cli.files import check_can_save, load_network, load_network_to, open_file, read_text, save, save_model
-from nnet3.cli.messages import say
+from nnet3.cli.messages import naming, say
 from nnet3.errors import ModelFormatError, Nnet3Error, TrainingError
 from nnet3.model.edits.modes import with_modes
 from nnet3.speech.language_models.arpa import parse_arpa
@@ -67,18 +67,21 @@ def print_sentence_probs(
         batchnorm_test_mode=batchnorm_test_mode,
         dropout_test_mode=dropout_test_mode,
     )
-    keyed = [line.split() for line in read_text(text).splitlines() if line.strip()]
+    keyed = [(number, line.split()) for number, line in enumerate(read_text(text).splitlines(), 1) if line.strip()]
+    if not keyed:
+        raise ModelFormatError("there are no sentences in this file", text)
+    sentences = [_word_numbers(words, rnnlm.num_words, text, number) for number, words in keyed]
     for first in range(0, len(keyed), _AT_ONCE):
-        some = keyed[first : first + _AT_ONCE]
-        sentences = [_word_numbers(words, rnnlm.num_words, text) for words in some]
-        for words, values in zip(some, rnnlm.sentence_log_probs(sentences), strict=True):
+        some = slice(first, first + _AT_ONCE)
+        for (_, words), values in zip(keyed[some], rnnlm.sentence_log_probs(sentences[some]), strict=True):
             click.echo(" ".join([words[0], *(f"{value:g}" for value in values.tolist())]))
 
 
-def _word_numbers(words: Sequence[str], num_words: int, source: str) -> list[int]:
+def _word_numbers(words: Sequence[str], num_words: int, source: str, line: int) -> list[int]:
     if not all(word.isascii() and word.isdecimal() and 0 < int(word) < num_words for word in words[1:]):
         raise ModelFormatError(
-            f"expected a key and numbers of words from 1 to {num_words - 1}, got '{' '.join(words)[:60]}'", source
+            f"expected a key and numbers of words from 1 to {num_words - 1}, got '{' '.join(words)[:60]}'",
+            *(source, f"line {line}"),
         )
     return [int(word) for word in words[1:]]
 
@@ -93,10 +96,12 @@ def print_objective(
     )
     evaluator = RnnlmEvaluator(nnet, load_embedding(embedding).to(device), say=say)
     with RNNLM_EXAMPLES.open(examples) as table:
-        for _, example in table:
-            evaluator.add(example)
+        for key, example in table:
+            with naming(examples, key):
+                evaluator.add(example)
     evaluator.log.finish()
-    click.echo(f"{evaluator.average:g}")
+    with naming(examples):
+        click.echo(f"{evaluator.average:g}")
 
 
 # ---- sampling LMs and examples ----
@@ -178,7 +183,8 @@ def write_word_features(words: str, features: str, probs: str, like_bos: str) ->
     """Prints word_feats.txt."""
     names = _vocabulary(words)
     known = _probs(probs, len(names)) if probs else None
-    for line in word_feature_lines(names, parse_features(read_text(features), features), known, like_bos.split(",")):
+    chosen = parse_features(read_text(features), features)
+    for line in list(word_feature_lines(names, chosen, known, like_bos.split(","))):  # all or none
         click.echo(line)
     say(f"made features for {len(names)} words.")
 
@@ -204,11 +210,14 @@ def _vocabulary(name: str) -> list[str]:
 
 def _probs(name: str, count: int) -> list[float]:
     """Returns the probabilities in lines `number probability`, in order."""
-    rows = [line.split() for line in read_text(name).splitlines()]
-    try:
-        found = {int(number): float(prob) for number, prob in rows}
-    except ValueError:
-        raise ModelFormatError("expected lines of a word's number and its probability", name) from None
+    found = dict[int, float]()
+    for line, row in enumerate(read_text(name).splitlines(), start=1):
+        try:
+            number, prob = row.split()
+            found[int(number)] = float(prob)
+        except ValueError:
+            message = f"expected the number of a word and its probability, got '{row[:60]}'"
+            raise ModelFormatError(message, name, f"line {line}") from None
     if sorted(found) != list(range(count)) or not all(0 <= prob <= 1 for prob in found.values()):
         raise ModelFormatError(f"expected a probability for each of {count} words, numbered from 0", name)
     return [found[number] for number in range(count)]
@@ -244,8 +253,9 @@ def train(
     own = embedding_options if write_embedding else None
     trainer = RnnlmTrainer(nnet, embedding, features, step, own, objective, say=say)
     with RNNLM_EXAMPLES.open(examples) as table:
-        for _, example in table:
-            trainer.train_minibatch(example)
+        for key, example in table:
+            with naming(examples, key):
+                trainer.train_minibatch(example)
     if trainer.num_minibatches == trainer.num_skipped:
         raise TrainingError(f"{examples}: no minibatch to train on, {trainer.num_skipped} skipped: nothing is written")
     trainer.log.finish()

@@ -24,7 +24,7 @@ from nnet3.base.kaldi_io.writer import Writer
 from nnet3.base.options.speaker import ClusteringOptions, DiarizationOptions, PldaScoringOptions
 from nnet3.base.text.values import read_number
 from nnet3.cli.files import read_text
-from nnet3.cli.messages import say
+from nnet3.cli.messages import naming, say
 from nnet3.cli.speaker_tables import all_vectors_of, read_plda
 from nnet3.errors import Nnet3Error
 from nnet3.speech.arrays.aliases import Doubles, Integers, Singles
@@ -67,12 +67,15 @@ def score_trials(
         names, vectors = [names[row] for row in kept], vectors[kept]
         numbers = np.array([found[row] for row in kept], np.int64)
         if (numbers < 1).any():
-            raise Nnet3Error(f"{counts}: a number of utterances must be 1 or more, got {numbers.min()}")
+            least = int(numbers.argmin())
+            raise Nnet3Error(f"{counts}: {names[least]}: expected 1 utterance or more, got {numbers[least]}")
     if not names:
         raise Nnet3Error(f"{enrolled}: there are no vectors of speakers to compare with")
-    own, factors = model.in_own_space(vectors, numbers, options)
+    with naming(enrolled):
+        own, factors = model.in_own_space(vectors, numbers, options)
     test_names, test_vectors = _distinct(tests)
-    own_tests, test_factors = model.in_own_space(test_vectors, options=options)
+    with naming(tests):
+        own_tests, test_factors = model.in_own_space(test_vectors, options=options)
     say(f"Average renormalization scale was {factors.mean():g} of training vectors, {test_factors.mean():g} of tests")
 
     def scores(first: Integers, second: Integers) -> Doubles:
@@ -145,7 +148,10 @@ def write_lines(output: str, lines: Iterator[str] | Sequence[str]) -> None:
 def score_dense(
     plda: str, reco2utt: str, source: str, output: str, target_energy: float, options: PldaScoringOptions
 ) -> int:
-    """Writes for each recording the matrix of scores of all pairs of its segments. Returns 1 if there are none."""
+    """Writes the scores of all pairs of segments of each recording, (segments, segments).
+
+    Returns 1, an exit status, if no recording has segments.
+    """
     model, failed = read_plda(plda), 0
     with (
         open_words_table(reco2utt) as recordings,
@@ -183,7 +189,8 @@ def cluster(scores: str, reco2utt: str, output: str, numbers: str, costs: bool, 
                     f"{scores}: {recording}: {reco2utt} has {len(keys)} segments of it, the matrix is {matrix.shape}"
                 )
             number = None if number_of is None else number_of[recording]
-            labels = clusters_of(matrix if costs else -matrix, options, number)
+            with naming(numbers or scores, recording):
+                labels = clusters_of(matrix if costs else -matrix, options, number)
             for key, label in zip(keys, labels.tolist(), strict=True):
                 writer.write(key, label)
 
@@ -192,8 +199,9 @@ def print_equal_error_rate(scores: str) -> None:
     """Prints the equal error rate, in percent, of lines `SCORE target` or `SCORE nontarget`."""
     lines = list(fields_of(scores, 2, "a score, and target or nontarget"))
     is_target = _are_targets(scores, [word for _, word in lines])
-    values = np.array([_number(scores, word) for word, _ in lines], np.float32)
-    rate, threshold = equal_error_rate(values[is_target], values[~is_target])
+    values = _numbers(scores, [word for word, _ in lines]).astype(np.float32)
+    with naming(scores):
+        rate, threshold = equal_error_rate(values[is_target], values[~is_target])
     percent = 100.0 * float(np.float32(rate))
     say(f"Equal error rate is {percent:.6g}%, at threshold {threshold:.6g}")
     click.echo(f"{percent:.4g}", nl=False)
@@ -201,14 +209,17 @@ def print_equal_error_rate(scores: str) -> None:
 
 def print_detection_cost(scores: str, trials: str, target_share: float, miss_cost: float, alarm_cost: float) -> None:
     """Prints the least detection cost of scores `KEY KEY SCORE` of trials `KEY KEY target|nontarget`."""
-    kinds = {(one, other): kind for one, other, kind in fields_of(trials, 3, "two keys, and target or nontarget")}
+    keyed = list(fields_of(trials, 3, "two keys, and target or nontarget"))
+    are_targets = _are_targets(trials, [kind for *_, kind in keyed])
+    kinds = {(one, other): kind for (one, other, _), kind in zip(keyed, are_targets, strict=True)}
     lines = list(fields_of(scores, 3, "two keys and a score"))
     unknown = next((line for line in lines if (line[0], line[1]) not in kinds), None)
     if unknown is not None:
         raise Nnet3Error(f"{trials}: there is no trial '{unknown[0]} {unknown[1]}', which {scores} has")
-    is_target = _are_targets(trials, [kinds[one, other] for one, other, _ in lines])
-    values = np.array([_number(scores, score) for *_, score in lines])
-    cost, threshold = detection_cost(values, is_target, target_share, miss_cost, alarm_cost)
+    is_target = np.array([kinds[one, other] for one, other, _ in lines], bool)
+    values = _numbers(scores, [score for *_, score in lines])
+    with naming(scores):
+        cost, threshold = detection_cost(values, is_target, target_share, miss_cost, alarm_cost)
     click.echo(f"{cost:.4f}")
     say(
         f"minDCF is {cost:.4f} at threshold {threshold:.4f} (p-target={target_share:g}, c-miss={miss_cost:g}, "
@@ -217,35 +228,43 @@ def print_detection_cost(scores: str, trials: str, target_share: float, miss_cos
 
 
 def _are_targets(name: str, words: list[str]) -> npt.NDArray[np.bool_]:
-    wrong = next((word for word in words if word not in _TARGETS), None)
-    if wrong is not None:
-        raise Nnet3Error(f"{name}: expected target or nontarget, got '{wrong}'")
+    """Returns true for `target`, false for `nontarget`, one of them on each line of a file."""
+    for number, word in enumerate(words, start=1):
+        if word not in _TARGETS:
+            raise Nnet3Error(f"{name}: line {number}: expected target or nontarget, got '{word}'")
     return np.array([_TARGETS[word] for word in words], bool)
 
 
-def _number(name: str, word: str) -> float:
-    try:
-        return read_number(word)
-    except ValueError:
-        raise Nnet3Error(f"{name}: expected a number, got '{word}'") from None
+def _numbers(name: str, words: Sequence[str]) -> Doubles:
+    """Returns the numbers, none of them a NaN, one on each line of a file."""
+    found = np.full(len(words), np.nan)
+    for row, word in enumerate(words):
+        with contextlib.suppress(ValueError):
+            found[row] = read_number(word)
+        if np.isnan(found[row]):
+            raise Nnet3Error(f"{name}: line {row + 1}: expected a number, got '{word}'")
+    return found
 
 
 def write_rttm(segments: str, labels: str, output: str, channel: int) -> None:
     """Writes the turns that segments `SEGMENT RECORDING START END` and their labels make, recordings sorted."""
     label_of = {words[0]: words[1] for words in fields_of(labels, 2, "a segment and its label")}
     by_recording: dict[str, list[tuple[float, float, str]]] = {}
-    for segment, recording, start, end in fields_of(segments, 4, "a segment, its recording, start and end"):
+    lines = list(fields_of(segments, 4, "a segment, its recording, start and end"))
+    times = (_numbers(segments, [line[column] for line in lines]).tolist() for column in (2, 3))
+    for number, ((segment, recording, *_), start, end) in enumerate(zip(lines, *times, strict=True), start=1):
         if segment not in label_of:
             raise Nnet3Error(f"{labels}: there is no label for the segment '{segment}'")
-        times = _number(segments, start), _number(segments, end)
-        by_recording.setdefault(recording, []).append((*times, label_of[segment]))
-    lines = []
+        if not 0 <= start < end:
+            raise Nnet3Error(f"{segments}: line {number}: expected seconds, 0 <= start < end, got {start:g} {end:g}")
+        by_recording.setdefault(recording, []).append((start, end, label_of[segment]))
+    turns = list[str]()
     for recording in sorted(by_recording):
         starts, ends, names = zip(*by_recording[recording], strict=True)
         begin, finish, first = turns_of(np.array(starts, np.float64), np.array(ends, np.float64), np.array(names))
         speakers = [names[row] for row in first.tolist()]
-        lines += rttm_lines(recording, zip(begin.tolist(), finish.tolist(), speakers, strict=True), channel)
-    write_lines(output, lines)
+        turns += rttm_lines(recording, zip(begin.tolist(), finish.tolist(), speakers, strict=True), channel)
+    write_lines(output, turns)
 
 
 def diarize_recordings(

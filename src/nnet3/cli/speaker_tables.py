@@ -20,7 +20,7 @@ from nnet3.base.kaldi_io.table_values import (
 )
 from nnet3.base.options.speaker import PldaAdaptationOptions, SpeakerLdaOptions
 from nnet3.cli.files import open_file, save
-from nnet3.cli.messages import say
+from nnet3.cli.messages import naming, say
 from nnet3.errors import Nnet3Error
 from nnet3.speech.arrays.aliases import Doubles, Singles
 from nnet3.speech.speaker.plda import Plda
@@ -75,7 +75,10 @@ def vectors_by_speaker(spk2utt: str, source: str) -> Iterator[tuple[str, Singles
 
 
 def write_speaker_means(spk2utt: str, source: str, output: str, counts: str) -> int:
-    """Writes the mean vector of each speaker, and to a table `counts`, "" for none, of how many. Returns 1 for none."""
+    """Writes the mean vector of each speaker; to the table `counts`, "" for no table, the number of its vectors.
+
+    Returns 1, an exit status, if no speaker has a vector.
+    """
     with vector_writer(output) as writer, int32_writer(counts or NO_TABLE) as numbers:
         for speaker, vectors in vectors_by_speaker(spk2utt, source):
             writer.write(speaker, np.add.reduce(vectors, axis=0) * np.float32(1.0 / len(vectors)))
@@ -95,7 +98,10 @@ def write_mean(source: str, output: str, binary: bool) -> None:
 
 
 def subtract_mean(mean: str, source: str, output: str, subtract: bool) -> int:
-    """Writes vectors less the mean in a file, or less their own mean if the file is "". Returns 1 if there are none."""
+    """Writes vectors less the mean in a file, or less their own mean if the file is "".
+
+    Returns 1, an exit status, if there are no vectors; so do the next two functions.
+    """
     if mean:
         offset = open_file(mean).whole(Reader.vector)
         return _write_changed(source, output, lambda vector: vector - _fitting(offset, vector, mean), "mean-subtracted")
@@ -119,7 +125,7 @@ def _fitting(offset: Singles, vector: Singles, name: str) -> Singles:
 
 
 def normalise_lengths(source: str, output: str, normalise: bool, scaled: bool) -> int:
-    """Writes vectors of the length sqrt(dim), or 1 if not `scaled`. Returns 1 if there are none."""
+    """Writes vectors scaled to the length sqrt(dim), or to the length 1 if not `scaled`."""
 
     def changed(vector: Singles) -> Singles:
         if not vector.any():
@@ -130,9 +136,14 @@ def normalise_lengths(source: str, output: str, normalise: bool, scaled: bool) -
 
 
 def transform_vectors(transform: str, source: str, output: str) -> int:
-    """Writes vectors times the matrix in a file, whose last column may be an offset. Returns 1 if there are none."""
+    """Writes vectors (dim,) times the matrix in a file, (new dim, dim) or, with an offset, (new dim, dim + 1)."""
     matrix = open_file(transform).whole(Reader.matrix)
-    return _write_changed(source, output, lambda vector: transformed(vector[np.newaxis], matrix)[0], "transformed")
+
+    def changed(vector: Singles) -> Singles:
+        with naming(transform):
+            return transformed(vector[np.newaxis], matrix)[0]
+
+    return _write_changed(source, output, changed, "transformed")
 
 
 def _write_changed(source: str, output: str, change: Callable[[Singles], Singles], what: str) -> int:
@@ -168,8 +179,10 @@ def write_lda(source: str, utt2spk: str, output: str, options: SpeakerLdaOptions
 
 def write_plda(spk2utt: str, source: str, output: str, iterations: int, binary: bool) -> None:
     """Writes the PLDA model of vectors and their speakers."""
-    stats = SpeakerStats.of_speakers(vectors for _, vectors in vectors_by_speaker(spk2utt, source))
-    model = estimate_plda(stats, iterations)
+    groups = [vectors for _, vectors in vectors_by_speaker(spk2utt, source)]
+    with naming(source):
+        stats = SpeakerStats.of_speakers(groups)
+        model = estimate_plda(stats, iterations)
     save(output, binary, model.write_to)
     say(
         f"Estimated PLDA of {stats.total} vectors of {len(stats.counts)} speakers; the log-likelihood per vector is "
@@ -184,7 +197,9 @@ def read_plda(name: str) -> Plda:
 
 def adapt_plda(model: str, source: str, output: str, options: PldaAdaptationOptions, binary: bool) -> None:
     """Writes a PLDA model adapted to vectors whose speakers are unknown."""
-    adapted = adapted_plda(read_plda(model), all_vectors_of(source)[1], options)
+    read, vectors = read_plda(model), all_vectors_of(source)[1]
+    with naming(source):
+        adapted = adapted_plda(read, vectors, options)
     save(output, binary, adapted.write_to)
 
 

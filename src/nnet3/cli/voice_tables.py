@@ -53,7 +53,7 @@ def write_voice_activity(source: str, output: str, options: VadOptions, omit_unv
 
 
 def select_voiced(source: str, activity: str, output: str) -> int:
-    """Writes the frames with a voice, given a table of voice activity. Returns 1 if there are none."""
+    """Writes the frames with a voice, given a table of voice activity. Returns 1, a status, without utterances."""
 
     def selected(key: str, rows: Rows) -> Rows:
         voiced = by_key.get(key)
@@ -155,7 +155,7 @@ def _cut(features: RandomAccessTable[Rows], line: str, options: FeatureSegments)
 
 
 def normalise_sliding(source: str, output: str, options: SlidingCmvnOptions, warns: bool) -> int:
-    """Writes features less the mean of a window around or before each frame. Returns 1 if there are none."""
+    """Writes features less the mean of a window around or before each frame. Returns 1, a status, without features."""
 
     def normalised(key: str, rows: Rows) -> Rows:
         changed, floored = normalised_by_window(rows, options)

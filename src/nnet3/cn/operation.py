@@ -84,7 +84,7 @@ class Operation(abc.ABC):
         return {}
 
     def check_number_of_operands(self, number: int) -> None:
-        """Raise ShapeError unless a node may have so many operands."""
+        """Raises ShapeError unless a node may have `number` operands."""
         fewest = self.num_operands - self.num_optional
         if self.num_operands >= 0 and not fewest <= number <= self.num_operands:
             wanted = f"{fewest} to {self.num_operands}" if self.num_optional else f"{fewest}"

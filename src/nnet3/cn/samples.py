@@ -165,7 +165,7 @@ class SampleLayout:
         return self.are_sequences and len(set(self.lengths)) > 1
 
     def shorter(self, count: int) -> SampleLayout:
-        """Returns the layout of sequences shortened by so many frames."""
+        """Returns the layout of sequences shortened by `count` frames each."""
         return replace(self, lengths=tuple([length - count for length in self.lengths]))
 
     def first_sequences(self, number: int) -> SampleLayout:

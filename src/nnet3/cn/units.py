@@ -1,4 +1,4 @@
-"""Units: the nodes of a network that are computed together when several workers share the work."""
+"""Units: groups of nodes, each computed by one worker when several workers share a network."""
 
 from __future__ import annotations
 

@@ -222,7 +222,10 @@ class _Requests:
     right: int
 
     def chunk(self, number: int) -> ChunkRows:
-        """Returns the rows of chunk `number` = 1, 2, ..."""
+        """Returns the rows of chunk `number` = 1, 2, ...: new frames of input, ivectors, and frames of output.
+
+        Chunk 1 also takes the frames of left context. Ivectors have the times of multiples of `frames`.
+        """
         start, end = (number - 1) * self.frames, number * self.frames + self.right
         first = -self.left if number == 1 else start + self.right
         number_of = self.nnet.node_number

@@ -240,7 +240,9 @@ class XvectorComputer:
         try:
             computation = self._cache.compile(self.nnet, request, self._compile_options)
         except NotComputableError as error:
-            raise NotComputableError(f"a chunk of {rows} frames is too short for the network: {error}") from None
+            raise NotComputableError(
+                f"a chunk of {rows} frames is too short for the network, or it is no network of x-vectors: {error}"
+            ) from None
         computer = NnetComputer(computation, self._kernels, device=self.device, debug=self._debug)
         size = computer.plan.num_bytes
         if size > MAX_BYTES:

@@ -19,12 +19,22 @@ from nnet3.base.kaldi_io.streams import InputStream, open_input
 from nnet3.errors import ModelFormatError, TableError
 
 T = TypeVar("T")
-# The end of a text entry that cannot be read: behind its brackets, or before the likely begin of the next one.
-_END_OF_TEXT = re.compile(rb"\][ \t]*(?:\n|\Z)|\n(?=\S+[ \t]+\[)")
+# The end of a text entry that cannot be read: behind its brackets, or before the likely begin of the next one; behind
+# the blank line of an FST, whose arcs begin on the line behind the key; or behind its line.
+_END_OF_BRACKETS = re.compile(rb"\][ \t]*(?:\n|\Z)|\n(?=\S+[ \t]+\[)")
+_ARC = re.compile(rb"[ \t]*\n\d+[ \t]+\d+[ \t]+\S")
+_END_OF_FST = re.compile(rb"\n[ \t]*\n")
 _END_OF_LINE = re.compile(rb"\n")
 _KEY = re.compile(rb"\s*(\S{1,4096})(?=[ \t\n])[ \t]?")
 _LONGEST_KEY = 4096
 _MOST_BEHIND = 1 << 20  # bytes of a stream that may follow an object
+
+
+def _end_of_text(data: Buffer, start: int) -> re.Pattern[bytes]:
+    """Returns the pattern of the end of the text entry whose object begins at `start`."""
+    if data[start : start + 100].lstrip(b" \t").startswith(b"["):
+        return _END_OF_BRACKETS
+    return _END_OF_FST if _ARC.match(data, start) else _END_OF_LINE
 
 
 @contextlib.contextmanager
@@ -111,8 +121,7 @@ class Archive:
         behind_key = match.end() - self._reader.position
         while True:
             start = self._reader.position + behind_key
-            in_brackets = self._reader.data[start : start + 100].lstrip(b" \t").startswith(b"[")
-            end = (_END_OF_TEXT if in_brackets else _END_OF_LINE).search(self._reader.data, start)
+            end = _end_of_text(self._reader.data, start).search(self._reader.data, start)
             if end is not None and end.end() < len(self._reader.data):
                 self._reader.position = end.end()
                 return True

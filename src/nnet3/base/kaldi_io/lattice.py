@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from nnet3.base.index import entries_of_rows
 from nnet3.base.kaldi_io.fst import NOT_FINAL, Fst
-from nnet3.base.kaldi_io.fst_header import VECTOR, FstHeader, read_fst_header
+from nnet3.base.kaldi_io.fst_header import MAGIC, VECTOR, FstHeader, read_fst_header
 from nnet3.base.kaldi_io.fst_lines import FstLines, read_lines
 from nnet3.base.kaldi_io.parse_numbers import parse_integer
 from nnet3.base.kaldi_io.reader import Reader
@@ -171,6 +171,8 @@ def read_lattice(reader: Reader) -> Lattice:
     first = reader.raw_byte_peek()
     if first is not None and bytes([first]).isspace():
         return _read_text(reader)
+    if first not in (None, MAGIC[0]):
+        raise reader.error("expected a lattice: text, on the lines behind the key, or binary, with d6 fd b2 7e first")
     binary, reader.binary = reader.binary, True
     start = reader.position
     header = read_fst_header(reader, (VECTOR,), (COMPACT, PLAIN))

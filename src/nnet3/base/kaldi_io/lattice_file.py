@@ -22,7 +22,7 @@ _PLAIN_STATE_WORDS, _PLAIN_ARC_WORDS = 4, 5
 
 
 def write_lattice(writer: Writer, lattice: Lattice, digits: int = 6) -> None:
-    """Writes a file or an entry of a table, in the plain type what `is_plain`; costs in text have so many digits."""
+    """Writes a lattice, a plain one in the plain type, as a file or a table's entry; costs in text have `digits`."""
     if not writer.binary:
         _write_text(writer, lattice, digits)
     elif lattice.is_plain:

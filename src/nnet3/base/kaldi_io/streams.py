@@ -35,7 +35,7 @@ class InputStream:
         self._read = piece_reader(file)
 
     def read(self, at_least: int) -> bytes:
-        """Some bytes, at least so many unless the stream ends; b"" at the end."""
+        """Returns `at_least` bytes or more, fewer where the stream ends, b"" at its end."""
         pieces: list[bytes] = []
         count = 0
         while not pieces or count < at_least:
@@ -47,7 +47,7 @@ class InputStream:
         return b"".join(pieces)
 
     def exactly(self, count: int = -1) -> bytes:
-        """So many bytes, fewer at the end only; by default all that come."""
+        """Returns `count` bytes, fewer where the stream ends; -1: all bytes up to the end."""
         pieces: list[bytes] = []
         while count and (piece := self._read(_CHUNK if count < 0 else min(count, _LARGEST))):
             pieces.append(piece)
@@ -55,14 +55,14 @@ class InputStream:
         return b"".join(pieces)
 
     def finish(self) -> None:
-        """Called at the end of the stream: TableError if the command failed."""
+        """Closes a stream that has been read to its end. Raises TableError if the command failed."""
         if self._file is not _standard_input():
             self._file.close()
         if self._process is not None and self._process.wait() != 0:
             raise TableError(f"the command failed with status {self._process.returncode}")
 
     def close(self) -> None:
-        """Give up on the rest."""
+        """Closes the stream, read to its end or not, and ends the command."""
         if self._file is not _standard_input():
             self._file.close()
         if self._process is not None and self._process.poll() is None:

@@ -67,7 +67,7 @@ def read_pairs(reader: Reader) -> np.ndarray:
 
 
 def _read_binary(reader: Reader, width: int, what: str) -> np.ndarray:
-    """Reads the count and the integers of a vector of so many integers an element."""
+    """Reads a vector of elements of `width` integers, (elements, width), behind their number."""
     start = reader.position
     elements = reader.raw_array(width * reader.size(what), TAGGED, what)
     if (elements["size"] != 4).any():

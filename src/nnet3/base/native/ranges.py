@@ -152,7 +152,7 @@ _NOT_YOURS = ". This is a fault of nnet3: please report it; NNET3_NATIVE=0 in th
 
 
 def check_scratch(operations: np.ndarray, moves: np.ndarray, num_floats: int, width: int) -> None:
-    """Check that panels made by operations lie in so many floats of scratch memory. Raises ExecutionError if not."""
+    """Checks that panels made by operations lie in the `num_floats` floats of scratch memory. Raises ExecutionError."""
     code, is_read = operations[:, 0], operations[:, ADDRESSES][:, 2] == 0
     has_panels = (code == Code.PACK) | ((code == Code.PANELS) & is_read)
     columns, inner = operations[has_panels][:, SIZES][:, 1:].T

@@ -128,7 +128,7 @@ class Asked:
             frames += missing or max(1, frames // 2)
 
     def family(self, frames: int) -> FamilyProgram:
-        """Returns the programs for so many frames, `step` more, .... Raises NotAffineError without such programs."""
+        """Returns the programs of `frames`, `frames + step`, ... frames. Raises NotAffineError if these are none."""
         tasks = [self.program(frames + number * self.step).task for number in range(_MEMBERS + 1)]
         return FamilyProgram.of_tasks(tasks)
 

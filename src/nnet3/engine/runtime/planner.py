@@ -99,7 +99,7 @@ class Planner:
         return self.computation.submatrices[submatrix]
 
     def view(self, submatrix: int) -> int:
-        """Returns the view of a sub-matrix, (rows, columns); (0, 0) for number 0."""
+        """Returns the number of the view of a sub-matrix, (rows, columns); sub-matrix 0 is empty, (0, 0)."""
         known = self._known_views.get(submatrix)
         if known is not None and known[1] <= self.command <= known[2]:
             return known[0]

@@ -230,9 +230,14 @@ class StandIns:
 
 
 class _Cuts:
-    """Blocks of rows, (blocks, 2) of first row and number, cut out of one matrix."""
+    """Cuts the same blocks of rows out of one matrix after another.
+
+    The rows from the first block to the last are split into pieces at once: blocks, and the gaps between blocks. Blocks
+    that overlap are viewed one by one.
+    """
 
     def __init__(self, blocks: np.ndarray) -> None:
+        """`blocks`: (blocks, 2), first row and number of rows."""
         first, count = blocks.T
         self._moves, self._backward = bool((first != first[0]).any()), bool(first[0] > first[-1])
         if self._backward:

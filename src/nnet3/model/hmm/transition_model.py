@@ -171,14 +171,20 @@ class TransitionModel:
         ids = np.asarray(transition_id)
         if ids.size == 0:
             return table[:0].reshape(ids.shape)
+        self.check_ids(ids)
+        answer = table[ids]
+        return answer if ids.ndim else answer.item()
+
+    def check_ids(self, ids: np.ndarray) -> None:
+        """Raises NetworkError for an array with anything but transition-ids of this model, 1 .. num_transition_ids."""
+        if ids.size == 0:
+            return
         if not np.issubdtype(ids.dtype, np.integer):
             raise NetworkError(f"a transition-id must be an integer, got {ids.dtype}")
         low, high = int(ids.min()), int(ids.max())
         if low < 1 or high > self.num_transition_ids:
             bad = low if low < 1 else high
             raise NetworkError(f"a transition-id must be in 1 .. {self.num_transition_ids}, got {bad}")
-        answer = table[ids]
-        return answer if ids.ndim else answer.item()
 
     def __repr__(self) -> str:
         counts = f"{len(self.phones)} phones, {self.num_pdfs} pdfs, {self.num_transition_ids} transition-ids"

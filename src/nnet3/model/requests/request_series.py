@@ -263,7 +263,7 @@ def _time_step(times: np.ndarray) -> int:
 
 
 def _are_alike(sequences: np.ndarray, number: int) -> bool:
-    """True if the rows of a table are of so many sequences, 0, 1, ..., with equally many rows each."""
+    """Returns true if rows belong to sequences 0 .. `number` - 1, with equally many rows each."""
     if sequences.min() < 0 or sequences.max() != number - 1 or number > len(sequences):
         return False
     counts = np.bincount(sequences)
@@ -297,7 +297,7 @@ def _continued(cells: np.ndarray, period: int, periods: int) -> np.ndarray:
 
 
 def _of_all(cells: np.ndarray, sequences: int, by_time: bool) -> np.ndarray:
-    """Returns the cells repeated for so many sequences: ordered by time, or sequence after sequence."""
+    """Returns the cells repeated for `sequences` sequences: ordered by time, or sequence after sequence."""
     rows = np.repeat(cells, sequences, axis=0) if by_time else np.tile(cells, (sequences, 1))
     rows[:, N] = np.tile(np.arange(sequences), len(cells)) if by_time else np.repeat(np.arange(sequences), len(cells))
     return rows

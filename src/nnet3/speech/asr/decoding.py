@@ -91,7 +91,7 @@ class DecodingGraph:
         return replace(self, search=self.search.with_model(model)), unknown
 
     def start(self, options: DecodingOptions) -> Segment:
-        """Begins to search a segment."""
+        """Returns the search of a new segment, which takes rows of scores one after the other."""
         return Segment(self, options)
 
 
@@ -198,7 +198,7 @@ class DecodedSegment:
         return n_best(self.lattice, number, self.graph_scale, self.graph.boundaries)
 
     def text(self, seconds_per_row: float, begin: float = 0.0, alternatives: int = 0) -> SpokenText:
-        """Returns the words, and so many alternatives, as text with times in seconds; row 0 of scores is at `begin`."""
+        """Returns the words, and up to `alternatives` alternatives, with times in seconds; row 0 is at time `begin`."""
 
         def timed(label: int, first: float, end: float, confidence: float | None = None) -> TimedWord:
             start, over = begin + seconds_per_row * first, begin + seconds_per_row * end
@@ -220,9 +220,10 @@ def load_lookahead(path: Path, disambiguation: Path) -> LookaheadGraph:
 def _words(files: GraphFiles, graph: GraphFile) -> SymbolTable:
     if graph.output_symbols is not None:
         return graph.output_symbols
+    first = next(iter(files.files.values()))
     if files.words is None:
-        raise ModelFormatError("the graph has no table of its words, and there is no words.txt beside it")
-    check_words(next(iter(files.files.values())), files.words)
+        raise ModelFormatError("the graph has no table of its words, and there is no words.txt beside it", str(first))
+    check_words(first, files.words)
     return load_symbols(files.words)
 
 

@@ -1,4 +1,4 @@
-"""ModelFolder: the directory of a recognizer's model, as Vosk publishes them or as Kaldi's scripts leave them."""
+"""ModelFolder: the directory of a recognizer's model, laid out as by Vosk or as by Kaldi's scripts."""
 
 from __future__ import annotations
 

@@ -58,7 +58,12 @@ class RescoringFiles:
             raise ModelFormatError(
                 f"{_NEW} needs {_OLD} beside it, the language model of the search graph", str(folder)
             )
-        return cls(folder / _OLD, folder / _NEW, folder / _RNNLM if (folder / _NETWORK).is_file() else None)
+        rnnlm = folder / _RNNLM
+        if (folder / _NETWORK).is_file():
+            return cls(folder / _OLD, folder / _NEW, rnnlm)
+        if rnnlm.is_dir():
+            _LOG.warning("%s: %s: not used without %s", folder, _RNNLM, _NETWORK)
+        return cls(folder / _OLD, folder / _NEW, None)
 
 
 class Rescoring:

@@ -105,7 +105,7 @@ class _Client:
             self._send((self._text(stream) if stream.num_rows else "") + "\n")
 
     def _read(self, count: int) -> Samples | None:
-        """Returns so many samples, fewer if no more come in time, None if none come."""
+        """Returns `count` samples (count,), fewer if no more come in time, None if none come."""
         contents = bytearray()
         try:
             while len(contents) < count * _SAMPLE.itemsize:

@@ -96,7 +96,7 @@ class VoskNames(ABC):
         self.with_partial_words = bool(enable_partial_words)
 
     def SetMaxAlternatives(self, max_alternatives: int) -> None:
-        """Gives so many alternatives in JSON instead of the best words; below 0, `null`, as in Vosk."""
+        """Gives `max_alternatives` alternatives in JSON instead of the best words; below 0, `null`, as in Vosk."""
         self.alternatives = max_alternatives
 
     def SetNLSML(self, enable_nlsml: bool) -> None:

@@ -103,7 +103,7 @@ def samples_at_once(rate: float, seconds: float) -> int:
 
 
 def pieces(samples: Samples, size: int) -> Iterator[tuple[Samples, bool]]:
-    """Yields pieces of so many samples, 0 for all, and whether each is the last; one piece of nothing for none."""
+    """Yields pieces of `size` samples, 0 for all, and whether each is the last; one empty piece without samples."""
     size = size or max(len(samples), 1)
     for first in range(0, max(len(samples), 1), size):
         yield samples[first : first + size], first + size >= len(samples)

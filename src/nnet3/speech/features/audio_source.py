@@ -15,7 +15,7 @@ _MOST_BYTES = 1 << 24  # of a piece: headers can say any rate and any number of 
 
 
 class BytesInOrder(Protocol):
-    """Any object with a `read` of so many bytes, fewer at the end only."""
+    """An object whose `read` returns `count` bytes, fewer at the end only."""
 
     def read(self, count: int = ..., /) -> bytes: ...
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any, cast
 
 import numpy as np
@@ -16,7 +17,7 @@ from nnet3.base.options.recognizer import (
     PlpOptions,
     SpliceOptions,
 )
-from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error
+from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error, check_kind
 from nnet3.speech.arrays.aliases import Doubles, Integers, Rows
 from nnet3.speech.arrays.row_buffer import RowBuffer
 from nnet3.speech.features.audio import Resampler, Samples
@@ -59,6 +60,7 @@ class FeatureStream:
     """
 
     def __init__(self, options: FeatureOptions, rate: float, band: int = 100):
+        check_kind(rate, Real, "the sample rate", "a number")
         wanted = options.sample_frequency
         for flag, is_refused in (
             ("allow-upsample", rate < wanted and not options.allow_upsample),
@@ -214,7 +216,7 @@ class OnlineCmvn:
         return rows
 
     def _smoothed(self, sums: Doubles, counts: Doubles, times: Integers) -> Doubles:
-        """Returns means of numbers and squares, (n, 2 dim), after borrowing from other statistics so many times."""
+        """Returns means of numbers and squares, (n, 2 dim); `times` counts borrowings from others."""
         window, step, is_open = self.options.cmn_window, 0, np.ones(len(counts), bool)
         while (is_open := is_open & (times > step) & (counts < window)).any():
             before = counts

@@ -50,7 +50,7 @@ def open_other_audio(contents: bytes, source: str) -> AudioSource:
                 reason = f"soundfile cannot read this: {_words_of(error)}; {_NAME} reads more formats"
     program = shutil.which(_NAME)
     if program is None:
-        raise ModelFormatError(f"{reason} (https://ffmpeg.org), which is not there; or give PCM with --raw", source)
+        raise ModelFormatError(f"{reason} (https://ffmpeg.org), which is not there: give a WAV file", source)
     return _of_ffmpeg(program, contents, source)
 
 

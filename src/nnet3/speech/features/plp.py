@@ -24,13 +24,13 @@ class PlpCepstra:
         lifted = 1 + 0.5 * lifter * np.sin(np.pi * numbers / lifter) if lifter else np.ones(len(numbers))
         self._scale = (lifted * options.cepstral_scale).astype(np.float32)
 
+    @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # which frames are finite shows in the cepstra
     def of(self, rows: Rows) -> Rows:
         """Returns cepstra, (frames, num_ceps), of rows as `inputs` describes them."""
         options = self._options
         mel = (rows[:, options.use_energy :] * self._loudness).T ** np.float32(options.compress_factor)
         error, predictor = _durbin(_weighted(self._waves, np.concatenate([mel[:1], mel, mel[-1:]])))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            c0 = np.maximum(np.log(error), _LEAST)
+        c0 = np.maximum(np.log(error), _LEAST)
         cepstra = np.concatenate([c0[np.newaxis], _cepstra(predictor)])[: options.num_ceps].T * self._scale
         if options.use_energy:
             cepstra[:, 0] = rows[:, 0]
@@ -72,16 +72,15 @@ def _durbin(autocorrelation: Rows) -> tuple[Rows, Rows]:
     autocorrelation: (order + 1, frames). Returns the errors that are left, (frames,), and predictors, (order, frames).
     """
     error, predictor = autocorrelation[0].copy(), np.zeros_like(autocorrelation[1:])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for i in range(len(predictor)):
-            known = predictor[:i]
-            reflection = autocorrelation[i + 1].copy()
-            for weight, value in zip(known, autocorrelation[i:0:-1], strict=True):
-                reflection += weight * value
-            reflection /= error
-            error *= np.maximum(1 - reflection**2, _LEAST_ERROR)
-            predictor[:i] = known - reflection * known[::-1]
-            predictor[i] = -reflection
+    for i in range(len(predictor)):
+        known = predictor[:i]
+        reflection = autocorrelation[i + 1].copy()
+        for weight, value in zip(known, autocorrelation[i:0:-1], strict=True):
+            reflection += weight * value
+        reflection /= error
+        error *= np.maximum(1 - reflection**2, _LEAST_ERROR)
+        predictor[:i] = known - reflection * known[::-1]
+        predictor[i] = -reflection
     return error, predictor
 
 

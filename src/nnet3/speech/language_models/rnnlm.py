@@ -59,6 +59,8 @@ class Rnnlm:
         self.options = options = options or RnnlmOptions()
         self.embedding = as_tensor(embedding, "the word embedding", device=device_of(nnet))
         check_rnnlm(nnet, self.embedding)
+        if not self.embedding.isfinite().all():
+            raise ModelFormatError("the word embedding has a NaN or an infinity")
         for name in ("bos_symbol", "eos_symbol"):
             if not 1 <= getattr(options, name) < self.num_words:
                 raise ArgumentError(

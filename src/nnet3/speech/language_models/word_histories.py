@@ -12,7 +12,7 @@ from torch import Tensor
 from nnet3.base.options.rnnlm import RnnlmOptions
 from nnet3.engine.runtime import NnetComputer
 from nnet3.engine.runtime.recent import RecentComputers
-from nnet3.errors import ArgumentError
+from nnet3.errors import ArgumentError, shown
 from nnet3.inference.running import NetworkKernels
 from nnet3.inference.stream_program import StreamChunk, StreamProgram, few_widths
 from nnet3.model.nnet import device_of
@@ -42,7 +42,7 @@ class HistoryPrograms:
         self._computers = RecentComputers(64)
 
     def run(self, chunk_index: int, width: int, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Returns the outputs of a chunk, for so many histories."""
+        """Returns the outputs of a chunk for `width` histories, by the name of the output."""
 
         def make() -> NnetComputer:
             computation = self.program.computation(self.program.chunks[chunk_index], width)
@@ -120,12 +120,14 @@ class WordHistories:
     def follow(self, sentences: Sequence[Sequence[int]]) -> tuple[list[int], Integers]:
         """Returns the histories before each word and before the end of each sentence, and those after all words.
 
-        The first are one list, sentence after sentence. Sentences that begin alike share histories.
+        The first are one list, sentence after sentence. Sentences that begin alike share histories. Raises
+        ArgumentError for a sentence that is no list of numbers of words.
         """
-        lengths = np.array([len(sentence) for sentence in sentences], np.int64)
-        table = np.zeros((len(sentences), int(lengths.max(initial=0))), np.int64)
-        table[np.arange(table.shape[1]) < lengths[:, None]] = [word for sentence in sentences for word in sentence]
-        at = np.zeros((len(sentences), table.shape[1] + 1), np.int64)
+        rows = [_word_numbers(sentence) for sentence in sentences]
+        lengths = np.array([len(row) for row in rows], np.int64)
+        table = np.zeros((len(rows), int(lengths.max(initial=0))), np.int64)
+        table[np.arange(table.shape[1]) < lengths[:, None]] = np.concatenate([np.zeros(0, np.int64), *rows])
+        at = np.zeros((len(rows), table.shape[1] + 1), np.int64)
         for position in range(table.shape[1]):
             going = np.flatnonzero(lengths > position)
             pairs = np.stack([at[going, position], table[going, position]], axis=1)
@@ -252,3 +254,10 @@ class WordHistories:
         states = self._states[program.chunk_index(int(self._length.take(histories[:1])[0, 0]) + 1)]
         first = states.append(after, len(histories))
         self._column[histories] = np.arange(first, first + len(histories))
+
+
+def _word_numbers(sentence: Sequence[int]) -> Integers:
+    found = np.asarray(sentence)
+    if found.ndim != 1 or not (found.size == 0 or np.issubdtype(found.dtype, np.integer)):
+        raise ArgumentError(f"a sentence or history must be a list of numbers of words, got {shown(sentence)}")
+    return found.astype(np.int64)

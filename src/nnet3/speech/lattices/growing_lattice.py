@@ -83,7 +83,11 @@ class GrowingLattice:
         return grown
 
     def add(self, raw: RawLattice) -> None:
-        """Takes the piece from `first_row` on; the ends in its last row have their expected costs."""
+        """Adds the raw lattice of the rows from `first_row` on, determinized together with the states still open.
+
+        The final cost of a state of its last row is the cost expected behind this row: it counts in pruning, and is
+        taken away again from arcs that end there.
+        """
         is_first = self.first_row == 0
         if is_first:
             self._begin()

@@ -140,7 +140,12 @@ class LatticeAlignment:
     """
 
     def __init__(self, lattice: LabelLattice, boundaries: WordBoundaries, labels: OtherLabels | None):
-        """`labels`: of silence and parts of words in lattices that keep transition-ids; None: they have times alone."""
+        """`labels`: of silence and parts of words in lattices that keep transition-ids; None: they have times alone.
+
+        Raises NetworkError for transition-ids that the model of `boundaries` does not have.
+        """
+        for ids in (lattice.ids, lattice.final_ids):
+            boundaries.model.check_ids(ids.values)
         self._boundaries, self._labels, self.is_whole = boundaries, labels or OtherLabels(), True
         self._keeps_ids = labels is not None
         self._end = lattice.num_states

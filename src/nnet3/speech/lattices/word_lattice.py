@@ -47,13 +47,15 @@ class PhoneLabels:
     def __init__(self, model: TransitionModel):
         ids = model.transition_ids
         begins = (model.hmm_state(ids) == 0) & ~model.is_self_loop(ids)
-        self._base = int(model.num_phones) + 1
+        self._model, self._base = model, int(model.num_phones) + 1
         self._phone_begun = np.append(0, np.where(begins, model.phone(ids), 0))
 
     def of(self, lattice: LabelLattice) -> Integers:
         """Returns the labels of the arcs of a lattice of words, (arcs,), with at most one id per arc. Arcs from the
-        start have no phone, as in Kaldi: paths whose first phones alone differ are merged.
+        start have no phone, as in Kaldi: paths whose first phones alone differ are merged. Raises NetworkError for
+        transition-ids of another model.
         """
+        self._model.check_ids(lattice.ids.values)
         first = np.zeros(len(lattice.src), np.int64)
         told = (lattice.src > 0) & (lattice.ids.lengths > 0)
         first[told] = lattice.ids.values[lattice.ids.offsets[:-1][told]]

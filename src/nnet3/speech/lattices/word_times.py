@@ -23,7 +23,7 @@ class WordBoundaries:
 
     def __init__(self, model: TransitionModel, begins_word: Flags, is_inside: Flags, ends_word: Flags | None = None):
         """begins_word, is_inside (behind the first phone of a word), ends_word: by phone, from 0."""
-        ids = model.transition_ids
+        self.model, ids = model, model.transition_ids
         flat, phone = model.topology.flat, model.phone(ids)
         entry = model.topology.entry_of_phone[phone]
         arc = flat.first_arc[flat.first_state[entry] + model.hmm_state(ids)] + model.transition_index(ids)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +27,8 @@ def clusters_of(costs: Singles, options: ClusteringOptions, number: int | None =
     count = len(costs)
     if costs.shape != (count, count) or not count:
         raise Nnet3Error(f"the scores of n utterances are a matrix n x n, got {costs.shape}")
-    if number is not None and number < 1:
-        raise Nnet3Error(f"the number of speakers must be 1 or more, got {number}")
+    if number is not None and not (isinstance(number, Integral) and number >= 1):
+        raise Nnet3Error(f"the number of speakers must be 1 or more, got {number!r}")
     threshold, share = np.float32(options.threshold), np.float32(1)
     if number is not None:
         threshold = np.finfo(np.float32).max

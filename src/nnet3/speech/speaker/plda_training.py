@@ -21,7 +21,7 @@ from nnet3.speech.speaker.speaker_stats import SpeakerStats, covariance_of, prin
 
 
 def estimate_plda(stats: SpeakerStats, iterations: int = 10) -> Plda:
-    """Returns the model after so many iterations. Raises Nnet3Error for too few vectors."""
+    """Returns the model after `iterations` iterations of EM. Raises Nnet3Error unless vectors outnumber dimensions."""
     if stats.total <= stats.dim:
         raise Nnet3Error(f"{stats.total} vectors are too few for a PLDA model of {stats.dim} dimensions")
     if stats.total == len(stats.counts):

@@ -32,11 +32,13 @@ class SpeakerStats:
     def of_speakers(cls, speakers: Iterable[npt.NDArray[np.floating]]) -> Self:
         """Returns the statistics of arrays (vectors, dim), one for each speaker.
 
-        Raises Nnet3Error for no speakers, vectors of several dimensions, and vectors that are not finite.
+        Raises Nnet3Error for no speakers, other arrays, vectors of several dimensions, and vectors that are not finite.
         """
         means, counts, scatter = list[Doubles](), list[int](), np.zeros((0, 0))
         for rows in speakers:
             vectors = np.asarray(rows, np.float64)
+            if vectors.ndim != 2 or not len(vectors):
+                raise Nnet3Error(f"the vectors of a speaker must be an array (vectors, dim), got {vectors.shape}")
             if not np.isfinite(vectors).all():
                 raise Nnet3Error("a vector has a NaN or an infinity")
             scatter = scatter if means else np.zeros((vectors.shape[1], vectors.shape[1]))

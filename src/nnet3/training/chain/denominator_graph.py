@@ -142,7 +142,7 @@ class Belonging:
     """Refuses a denominator graph that lacks the sequences of the supervisions."""
 
     def __init__(self, graph: DenominatorGraph, *, insist: bool = False, supervisions: int = 20):
-        """Only the first so many supervisions are looked at. `insist`: only warn."""
+        """`supervisions`: how many of the first supervisions are looked at. `insist`: only warn."""
         self.graph, self._insist = graph, insist
         self._left, self._num_found, self._num_missing = supervisions, 0, 0
         keys = graph.sources * graph.num_pdfs + graph.pdfs

@@ -79,6 +79,8 @@ def discriminative_loss(
         *(criterion, acoustic_scale, tuple(silence_phones), one_silence_class, boost, drop_frames),
         *(0.0 if xent_output is None else xent_regularize, l2_regularize),
     )
+    if rows.shape[1] != transitions.num_pdfs:
+        raise TrainingError(f"the output has {rows.shape[1]} columns, the transition model {transitions.num_pdfs} pdfs")
     made = LatticeCriterion(options, transitions, _log_priors(priors))
     weights = None if deriv_weights is None else checked_deriv_weights(torch.as_tensor(deriv_weights), len(rows))
     call = _DiscriminativeLoss(made, batch, weights)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from nnet3.base.kaldi_io.general import GeneralMatrix, compressed
 from nnet3.base.kaldi_io.lattice import Lattice
 from nnet3.base.options.discriminative import DiscriminativeMakingOptions
+from nnet3.base.options.examples import WHOLE
 from nnet3.errors import ModelFormatError, NetworkError, TrainingError
 from nnet3.model.hmm.transition_model import TransitionModel
 from nnet3.training.discriminative.lattice_example import DiscriminativeExample
@@ -38,6 +39,10 @@ class DiscriminativeExampleMaker:
     """Makes the examples of utterance after utterance. `splitter` counts its cuts."""
 
     def __init__(self, options: DiscriminativeMakingOptions, transitions: TransitionModel):
+        """Raises TrainingError for chunks of a single row of the output."""
+        least, lengths = 2 * options.chunks.frame_subsampling_factor, options.chunks.num_frames
+        if lengths != WHOLE and min(lengths) < least:
+            raise TrainingError(f"num_frames must be at least {least}, such as 150, or -1, got {min(lengths)}")
         self.options, self.transitions = options, transitions
         self.splitter = ChunkSplitter(options.chunks)
         self._rng = generator(options.seed)

@@ -26,11 +26,12 @@ def chunk_inputs(
     ivector_period: int = 1,
     ivector_frames: int | None = None,
 ) -> list[NnetIo]:
-    """Returns `input` with t from -left_context on, and, given ivectors, `ivector` with t = 0.
+    """Returns the inputs of a chunk's example: `input`, and, given ivectors, `ivector`.
 
-    Frames outside the utterance repeat its first or last frame; compressed features keep their codes. `ivectors` is
-    (rows, dim), one row every `ivector_period` frames. The ivector belongs to a random frame of the input, or, if
-    given, of the first `ivector_frames` frames of the input.
+    `input`: (frames, dim) from t = -left_context on. Frames outside the utterance repeat its first or last frame;
+    compressed features keep their codes. `ivector`: (1, dim) at t = 0, the row of `ivectors`, one row every
+    `ivector_period` frames, that belongs to a frame drawn at random from the first `ivector_frames` frames of the input
+    (None: from all).
     """
     frames = rows_with_padding(features, chunk.first_input_frame, chunk.num_input_frames)
     inputs = [NnetIo("input", indexes(-chunk.left_context, chunk.num_input_frames), frames)]
@@ -47,7 +48,7 @@ def indexes(first: int, count: int, step: int = 1) -> np.ndarray:
 
 
 def check_length(what: str, count: int, num_frames: int, factor: int, tolerance: int) -> None:
-    """Raise TrainingError unless `count` is within `tolerance` of the output frames of so many input frames."""
+    """Raises TrainingError unless `count` is within `tolerance` of the output frames of `num_frames` input frames."""
     expected = -(-num_frames // factor)
     if abs(count - expected) > tolerance:
         raise TrainingError(
@@ -57,7 +58,7 @@ def check_length(what: str, count: int, num_frames: int, factor: int, tolerance:
 
 
 def check_ivectors(ivectors: np.ndarray | None, period: int, num_frames: int, tolerance: int) -> None:
-    """Raise TrainingError unless the ivectors, if any, are for so many frames, within `tolerance`."""
+    """Raises TrainingError unless the ivectors, if any, are for `num_frames` frames, within `tolerance`."""
     if ivectors is not None and (len(ivectors) == 0 or abs(len(ivectors) * period - num_frames) > tolerance):
         raise TrainingError(
             f"{len(ivectors)} ivectors, one every {period} frames, do not belong to {num_frames} frames of features "

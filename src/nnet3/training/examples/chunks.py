@@ -61,7 +61,7 @@ class ChunkSplitter:
         return self.options.num_frames_overlap / self.options.num_frames[0]
 
     def split(self, num_frames: int, rng: np.random.Generator) -> list[Chunk]:
-        """Returns the chunks of an utterance of so many input frames; none for an utterance too short."""
+        """Returns the chunks of an utterance of `num_frames` input frames; none for an utterance too short."""
         chunks = self._with_weights(num_frames, self._chunks_of(num_frames, rng))
         self.num_utterances += 1
         self.num_frames += num_frames

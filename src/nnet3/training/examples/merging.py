@@ -60,7 +60,7 @@ class MinibatchSizes:
         return max(last for _, last in self._ranges(size_of_example))
 
     def largest_within(self, size_of_example: int, available: int) -> int:
-        """Returns the largest minibatch possible with so many examples; 0 if no minibatch is."""
+        """Returns the size of the largest minibatch of at most `available` examples; 0 if no size is allowed."""
         sizes = [min(last, available) for first, last in self._ranges(size_of_example) if first <= available]
         return max(sizes, default=0)
 

@@ -175,7 +175,7 @@ class CompilerDraws:
         self.seen: set[tuple[int, int]] = set()
 
     def compile(self, num_sequences: int, num_times: int) -> None:
-        """Draws for a minibatch of that many sequences of so many times."""
+        """Draws what Kaldi's compiler draws for a minibatch of `num_sequences` sequences of `num_times` words."""
         if (num_sequences, num_times) in self.seen:
             return
         small = min(num_sequences, _MOST_COMPILED), num_times

@@ -99,7 +99,7 @@ def choose_device(settings: RunSettings, group: ProcessGroup) -> torch.device:
 
 
 def take_threads(wanted: int, group: ProcessGroup) -> None:
-    """Use so many threads, or as PyTorch chooses if 0, but no more than processors: more would only wait."""
+    """Takes `wanted` threads, 0 for PyTorch's choice, but no more than processors: more would only wait."""
     most = os.cpu_count() or 1
     if wanted > most and group.is_first:
         _LOG.warning("[training] threads is %d, but this machine has %d processors: %d are used", wanted, most, most)

@@ -57,7 +57,7 @@ class Display:
                 self._console.print(Text(text, style=_STYLES.get(event, "")), soft_wrap=True)
 
     def update(self, done: float, frames: int, epoch: str, objective: float | None) -> None:
-        """Counts a minibatch of so many frames and moves the bar; `done`: the finished part of the run."""
+        """Counts a minibatch of `frames` frames and moves the bar; `done`: the finished part of the run, 0 to 1."""
         self._frames += frames
         if self._progress is None:
             return

@@ -69,7 +69,7 @@ class TrainingRounds:
         return 2 * self.size if self.halved else self.size
 
     def begins_at(self, step: int) -> bool:
-        """Returns true if a round begins after so many minibatches."""
+        """Returns true if a round begins after `step` minibatches."""
         return step == 0 or (step >= self.first and (step - self.first) % self.size == 0)
 
     def options(self, options: TrainerOptions, *, is_first: bool) -> TrainerOptions:

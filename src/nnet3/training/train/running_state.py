@@ -82,7 +82,7 @@ class KeptTensor:
         self._values = tensor.clone() if rows is None else tensor[rows]
 
     def restore(self) -> None:
-        """Go back, to the bit."""
+        """Gives the tensor, or its kept rows, the kept values, to the bit."""
         self._tensor[... if self._rows is None else self._rows] = self._values
 
 
@@ -109,11 +109,11 @@ class Before:
         self._kept = [KeptTensor(buffer) for buffer in buffers]
 
     def keep_parameters(self) -> None:
-        """Go back to the parameters too, as they are now."""
+        """Copies the parameters that the next update changes, as they are now."""
         self._kept.extend(self._parameters())
 
     def restore(self) -> None:
-        """Go back, to the bit."""
+        """Gives statistics, estimates, buffers and copied parameters their values of before, to the bit."""
         self._first()
         for statistic, value in self._statistics:
             statistic.set(value)

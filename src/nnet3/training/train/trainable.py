@@ -28,13 +28,13 @@ class UnusableError(Exception):
 
 
 class Restorable(Protocol):
-    """The state before a minibatch."""
+    """A copy of the state before a minibatch, for a minibatch that turns out to be unusable."""
 
     def keep_parameters(self) -> None:
-        """Go back to the parameters too, as they are now: called before each update."""
+        """Copies the parameters too; called before each update."""
 
     def restore(self) -> None:
-        """Go back, to the bit."""
+        """Puts the copied state back, to the bit."""
 
 
 class Trainable(Protocol[M_contra]):

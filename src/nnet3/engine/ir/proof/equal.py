@@ -117,7 +117,7 @@ def submatrix_columns(computation: NnetComputation) -> list[int]:
 
 
 def differences(plain: Machine, other: Machine) -> Iterator[str]:
-    """Yields the differences between two programs that have been run."""
+    """Yields a line for each output or effect in which two programs, run on the same inputs, differ."""
     for expected, got in ((plain.outputs, other.outputs), (plain.effects, other.effects)):
         for what in {**expected, **got}:
             one, another = expected.get(what), got.get(what)
