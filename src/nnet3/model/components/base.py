@@ -180,7 +180,8 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
 
     #: True if y = x W^T + b with the parameters linear_params W and bias_params b.
     is_affine: ClassVar[bool] = False
-    #: True if `slice(first, end, adds, goes_backward)` is a kernel of these columns alone; see `nnet3.engine.ir.kernel.slice_name`.
+    #: True if `slice(first, end, adds, goes_backward)` is a kernel of these columns alone; see
+    #: `nnet3.engine.ir.kernel.slice_name`.
     has_slices: bool = False
     #: True if such a slice can pack its weights; see `nnet3.engine.ir.kernel.KernelInfo.packs`.
     slices_pack: ClassVar[bool] = True
