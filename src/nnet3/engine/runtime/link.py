@@ -78,9 +78,9 @@ class LinkedComputation:
         self.linker.memos[:] = [None] * plan.num_memos
         moved = np.searchsorted(plan.call_start, np.flatnonzero(plan.call_args != before.call_args), side="right") - 1
         anew = with_tables | (self._bound.keys() & set(moved.tolist()))
-        self._native.move(plan, anew)
         for call in anew:
             self._bind(call)
+        self._native.move(plan, anew, self._bound)
         if not (anew or self._loops or self._native or self._prove):
             self._kept = kept  # all is bound to what it was bound to
         return True
