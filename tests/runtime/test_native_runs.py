@@ -16,9 +16,11 @@ import torch
 from torch import Tensor
 
 import nnet3
+from nnet3.base.native.operations import ADDRESSES
 from nnet3.base.native.ranges import ReachableMemory
 from nnet3.decode import UtteranceComputer
-from nnet3.engine.runtime import native_runs
+from nnet3.engine.runtime import native_bound_runs, native_runs
+from nnet3.engine.runtime.native_runs import NativeRun, NativeRuns
 from nnet3.engine.runtime.profile import profile
 from nnet3.engine.runtime.view_operations import ViewOperations
 from nnet3.engine.runtime.view_tensors import ViewAddresses
@@ -54,6 +56,15 @@ input dim=6 name=input
 fast-gru-layer name=one cell-dim=10
 fast-pgru-layer name=two cell-dim=12 recurrent-projection-dim=4 non-recurrent-projection-dim=4
 fast-opgru-layer name=three cell-dim=12 recurrent-projection-dim=8 non-recurrent-projection-dim=4
+output-layer name=output dim=5
+"""
+#: The averages are of kernels with tables, which are others for each length: Python binds them anew.
+AVERAGES_AND_LSTMS = """
+input dim=6 name=input
+stats-layer name=stats config=mean+stddev(-6:1:3:6)
+relu-layer name=first dim=10 input=Append(input, stats)
+fast-lstmp-layer name=one cell-dim=12 recurrent-projection-dim=6 non-recurrent-projection-dim=6 delay=-1
+fast-lstmp-layer name=two cell-dim=12 recurrent-projection-dim=6 non-recurrent-projection-dim=6 delay=2
 output-layer name=output dim=5
 """
 LSTM_OF_PARTS = """
@@ -151,6 +162,23 @@ def test_a_run_that_would_use_other_memory_does_not_begin(monkeypatch: pytest.Mo
     assert all(stop - start == 1 for start, stop in iterations)
 
 
+def test_another_length_that_would_use_other_memory_does_not_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the last operation began far behind the program's memory."""
+    _, computer = another_length(LSTM)
+    bound_to = ViewOperations.bound_to
+
+    def bound_wrong(self: ViewOperations, addresses: ViewAddresses) -> Any:
+        found = bound_to(self, addresses)
+        assert found is not None
+        found.rows[-1, ADDRESSES.start] += 10**9
+        return found
+
+    monkeypatch.setattr(ViewOperations, "bound_to", bound_wrong)
+    with counted(monkeypatch) as iterations, pytest.raises(ExecutionError, match="none of this program"):
+        computer.compute(features(150))
+    assert all(stop - start == 1 for start, stop in iterations)
+
+
 @pytest.mark.parametrize("xconfig", [LSTM, GRUS, FAST_GRUS, LSTM_OF_PARTS])
 @pytest.mark.parametrize("sequences", [1, 8, 9, *at_night(3, 20)])
 def test_all_recurrent_layers_and_numbers_of_rows(
@@ -205,6 +233,37 @@ def test_new_lengths_streams_and_minibatches_of_any_lengths() -> None:
     utterances = [(str(frames), features(frames), None) for frames in (40, 33, 52)]
     for key, rows in batch.compute(utterances):
         assert_close(rows, by_pytorch(nnet, features(int(key))))
+
+
+def another_length(xconfig: str) -> tuple[Nnet, UtteranceComputer]:
+    """A network, and a computer that has run some lengths, equal to 0 modulo 6."""
+    nnet = network(xconfig)
+    computer = UtteranceComputer(as_native(nnet))
+    for frames in (90, 96, 198, 102, 108):
+        computer.compute(features(frames))
+    return nnet, computer
+
+
+def test_all_native_code_moves_to_another_length_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No operations are asked for again, and calls on new tables take the place of those before."""
+    nnet, computer = another_length(AVERAGES_AND_LSTMS)
+    monkeypatch.setattr(native_bound_runs, "operations_of", lambda call: pytest.fail("it was asked for before"))
+    for frames in range(114, 180, 24):
+        looked_at = ViewOperations.bound_to, NativeRuns.move, NativeRun.move
+        looks = [
+            count_calls_of(each, computer.compute, features(frames + 6 * number))
+            for number, each in enumerate(looked_at)
+        ]
+        assert looks == [1, 1, 0]
+        assert_close(computer.compute(features(frames + 18)), by_pytorch(nnet, features(frames + 18)))
+
+
+def test_native_code_that_cannot_move_at_once_moves_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    nnet, computer = another_length(AVERAGES_AND_LSTMS)
+    monkeypatch.setattr(NativeRuns, "move", lambda *_: False)
+    for frames in (114, 144):
+        assert count_calls_of(NativeRun.move, computer.compute, features(frames)) > 1
+        assert_close(computer.compute(features(frames + 6)), by_pytorch(nnet, features(frames + 6)))
 
 
 def test_backward_recurrences_of_several_lengths() -> None:

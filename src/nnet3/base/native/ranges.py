@@ -80,17 +80,25 @@ class Ranges:
         self.tables: list[int] = found[found >= 0].tolist()
         self._bytes = self._bytes_of(self._sizes)
 
+    def resize(self, operations: np.ndarray) -> None:
+        """Become the memory of operations that differ in sizes and addresses alone."""
+        self._sizes = operations[self._number, SIZES]
+        self._bytes = self._bytes_of(self._sizes)
+
     def __call__(
-        self, addresses: np.ndarray, tables: Sequence[np.ndarray], num_iterations: int
+        self, addresses: np.ndarray, tables: Sequence[np.ndarray], num_iterations: int | np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns the begin and the end of the memory of each matrix in all iterations together; equal for no memory.
 
-        `addresses`: of the operations in the first iteration, (operations, matrices).
+        `addresses`: of the operations in the first iteration, (operations, matrices). `num_iterations`: of all
+        operations; without tables also of each, (operations,).
         """
         begin = addresses[self._number, self._matrix]
         if not self.tables:
-            last = (FLOAT_BYTES * (num_iterations - 1)) * self._of_iteration * (self._bytes > 0)
+            after_first = np.broadcast_to(num_iterations, len(addresses))[self._number] - 1
+            last = FLOAT_BYTES * after_first * self._of_iteration * (self._bytes > 0)
             return begin + np.minimum(last, 0), begin + np.maximum(last, 0) + self._bytes
+        assert isinstance(num_iterations, int)
         iterations = np.arange(num_iterations)
         blocks = np.zeros((len(tables) + 1, num_iterations, 2), np.int64)  # the last ones for no table
         for each in self.tables:
@@ -137,15 +145,22 @@ class ReachableMemory:
                 f"a table of rows has fewer than the {num_iterations} iterations of its loop{_NOT_YOURS}"
             )
         begin, end = ranges(addresses, tables, num_iterations)
-        is_right = _are_inside(self._all, begin, end)
-        is_right &= ~ranges.is_written | _are_inside(self._written, begin, end)
-        is_right |= end == begin
+        is_right = self._holds(ranges, begin, end)
         if not is_right.all():
             index = int(np.argmin(is_right))
             raise ExecutionError(
                 f"native code would use {end[index] - begin[index]} bytes for {ranges.name_of(index)} in "
                 f"{num_iterations} iterations that are none of this program{_NOT_YOURS}"
             )
+
+    def holds(self, ranges: Ranges, addresses: np.ndarray, num_iterations: np.ndarray) -> bool:
+        """True if operations without tables use reachable memory, each in its `num_iterations`, (operations,)."""
+        return bool(self._holds(ranges, *ranges(addresses, (), num_iterations)).all())
+
+    def _holds(self, ranges: Ranges, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+        is_right = _are_inside(self._all, begin, end)
+        is_right &= ~ranges.is_written | _are_inside(self._written, begin, end)
+        return is_right | (end == begin)
 
 
 _NOT_YOURS = ". This is a fault of nnet3: please report it; NNET3_NATIVE=0 in the environment works without native code"

@@ -8,7 +8,7 @@ programs, each table continued. If a table does not continue by affine numbers, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
 from functools import cache, cached_property, partial
 from typing import Any, NamedTuple
@@ -227,7 +227,7 @@ class ProgramFamily:
         fixed, are_all = self._fixed_entries
         if are_all:
             return list(fixed.values())
-        return [fixed.get(number, entry) for number, entry in enumerate(self._entries_at(k))]
+        return self._entries_at(k, fixed)
 
     @cached_property
     def _fixed_entries(self) -> tuple[dict[int, Entry], bool]:
@@ -238,9 +238,10 @@ class ProgramFamily:
         fixed = {n: one for n, (one, other) in enumerate(zip(first, second, strict=True)) if _are_same(one, other)}
         return fixed, len(fixed) == len(first)
 
-    def _entries_at(self, k: int) -> list[Entry]:
+    def _entries_at(self, k: int, known: Mapping[int, Entry] | None = None) -> list[Entry]:
         tables = dict(zip(PRECOMPUTED, self._precomputed.at(k), strict=True))
-        return [None, *(entry for entry, _ in precomputed_entries(tables, list(self._words.entries), _nothing))]
+        layouts = list(self._words.entries)
+        return [None, *(entry for entry, _ in precomputed_entries(tables, layouts, _nothing, known or {}))]
 
     @cached_property
     def _precomputed(self) -> Continued:

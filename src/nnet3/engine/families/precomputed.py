@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from itertools import count
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -94,11 +96,19 @@ def precomputed_tables(
 
 
 def precomputed_entries(
-    tables: Mapping[str, NumberTable], layouts: Sequence[EntryLayout], precompute: Precompute
+    tables: Mapping[str, NumberTable],
+    layouts: Sequence[EntryLayout],
+    precompute: Precompute,
+    known: Mapping[int, Entry] = MappingProxyType({}),
 ) -> Iterator[tuple[Entry, KernelRows]]:
-    """Yields the entries of the tables; `precompute` makes the entries that do not go on."""
+    """Yields the entries of the tables; `precompute` makes the entries that do not go on.
+
+    `known`: entries that need not be made, by number from 1 on.
+    """
     rows, lists, numbers = (_Blocks(tables[name]) for name in PRECOMPUTED)
-    while not rows.are_at_end:
+    for number in count(1):
+        if rows.are_at_end:
+            return
         layout = layouts[rows.label >> 20]
         made_of = KernelRows(layout.node, layout.runs_backward, rows.next(), rows.next(), layout.arrays is not None)
         if layout.arrays is None:
@@ -106,9 +116,12 @@ def precomputed_entries(
             continue
         entry = {}
         for name, dtype, shape in layout.arrays:
+            if number in known:
+                (lists if shape == () else numbers).skip()
+                continue
             array = (lists if shape == () else numbers).next().astype(dtype)
             entry[name] = array.reshape(() if shape is None else (-1, *shape))
-        yield entry, made_of
+        yield known.get(number, entry), made_of
 
 
 def _array_layouts(entry: Entry) -> tuple[ArrayLayout, ...]:
@@ -134,6 +147,9 @@ class _Blocks:
     def label(self) -> int:
         """The label of the row where the next block begins."""
         return int(self._labels[self._next])
+
+    def skip(self) -> None:
+        self._next += 1
 
     def next(self) -> np.ndarray:
         self._next += 1

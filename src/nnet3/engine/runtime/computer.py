@@ -153,11 +153,12 @@ class NnetComputer:
             before, plan = self.plan, plan_of(computation, self.dtype, prove=self.debug)
             if plan.outside is not before.outside or len(self.outside) > len(plan.outside):
                 check_outside(plan, self.outside, self.device)
-            kernels = self._kernels if plan.has_calls_of(before) else self._look_up_kernels(plan)
+            has_its_calls = plan.has_calls_of(before)
+            kernels = self._kernels if has_its_calls else self._look_up_kernels(plan)
             self._reset()
             self.computation, self.plan, self._kernels = computation, plan, kernels
             if not plan.has_tables_of(before):
-                self._constants = Constants(self.device)
+                self._constants = self._constants.of_plan(before, plan) if has_its_calls else Constants(self.device)
             self._wanted.clear()
             if self.debug:
                 self._observer = Tracer(computation, self.debug_file or sys.stderr)

@@ -17,20 +17,32 @@ class Constants:
     """The tables of a plan on a device, loaded when first needed; they outlive a change of memory."""
 
     device: torch.device
-    indexes: dict[int, Tensor] = field(default_factory=dict)
-    of_kernels: dict[tuple[int, int], Any] = field(default_factory=dict)
+    #: By kernel and precomputed entry; of a table of row numbers by -1 and its number.
+    loaded: dict[tuple[int, int], Any] = field(default_factory=dict)
+
+    def of_plan(self, before: Plan, plan: Plan) -> Constants:
+        """Returns those of a plan with the calls of the plan before; tables that are the same objects stay loaded."""
+        indexes, entries = (
+            zip(before.indexes, plan.indexes, strict=False),
+            zip(before.precomputed, plan.precomputed, strict=False),
+        )
+        same = [[one is other for one, other in pairs] for pairs in (indexes, entries)]
+        kept = {key: each for key, each in self.loaded.items() if any(same[key[0] >= 0][key[1] : key[1] + 1])}
+        return Constants(self.device, kept)
 
     def index(self, plan: Plan, number: int) -> Tensor:
         """Returns a table of row numbers on the device."""
-        if number not in self.indexes:
+        key = -1, number
+        if key not in self.loaded:
             # A copy: tables of a plan that was read from a file cannot be written to.
-            self.indexes[number] = torch.tensor(plan.indexes[number], device=self.device)
-        return self.indexes[number]
+            self.loaded[key] = torch.tensor(plan.indexes[number], device=self.device)
+        table: Tensor = self.loaded[key]
+        return table
 
     def load(self, plan: Plan, kernels: Kernels, kernel: int, precomputed: int) -> Any:
         """Returns the kernel's own representation of its precomputed arrays."""
         key = kernel, precomputed
-        if key not in self.of_kernels:
+        if key not in self.loaded:
             arrays = plan.precomputed[precomputed] or {}
-            self.of_kernels[key] = kernels.find(plan.kernels[kernel]).load_indexes(arrays, self.device)
-        return self.of_kernels[key]
+            self.loaded[key] = kernels.find(plan.kernels[kernel]).load_indexes(arrays, self.device)
+        return self.loaded[key]

@@ -35,7 +35,7 @@ class LinkedComputation:
     def __init__(self, linker: Linker, storage: Tensor, *, prove: bool = False) -> None:
         self.kernels, self.outside, self._prove = linker.kernels, linker.outside, prove
         self.storage, self.linker = storage, linker
-        self._with_tables = set[int]()
+        self._used_tables: dict[int, set[tuple[int, int]]] = {}  # of each call outside of loops that uses some
         self._used: dict[int, set[int]] = {}  # the views of each call outside of loops
         self._native = NativeBoundRuns(linker, self._used)
         self._begin(linker.plan)
@@ -58,29 +58,30 @@ class LinkedComputation:
 
     def _bind(self, call: int) -> None:
         """Binds a call outside of loops."""
-        self.linker.uses_tables, self.linker.used = False, set()
+        self.linker.used_tables, self.linker.used = set(), set()
         bound = self.linker.bind(call)
-        if self.linker.uses_tables:
-            self._with_tables.add(call)
+        if self.linker.used_tables:
+            self._used_tables[call] = self.linker.used_tables
         if bound is not None:
             self._bound[call], self._used[call] = list(bound), self.linker.used
 
     def move(self, plan: Plan, constants: Constants) -> bool:
         """Become the link of a new plan that needs no more memory; returns False if the plan has unequal calls.
 
-        Calls on tables, if the plan has new tables, and calls with changed arguments are bound anew.
+        Calls on tables that are new, and calls with changed arguments are bound anew.
         """
-        before, kept = self.plan, self._kept
-        with_tables = set[int]() if constants is self.linker.constants else self._with_tables
+        before, kept, loaded, new = self.plan, self._kept, self.linker.constants.loaded, constants.loaded
+        same = {key for key, table in loaded.items() if key in new and new[key] is table}
+        with_tables = {call for call, tables in self._used_tables.items() if not tables <= same}
         if not plan.has_calls_of(before) or not self.linker.move(plan, constants):
             return False
         self._begin(plan)
         self.linker.memos[:] = [None] * plan.num_memos
         moved = np.searchsorted(plan.call_start, np.flatnonzero(plan.call_args != before.call_args), side="right") - 1
         anew = with_tables | (self._bound.keys() & set(moved.tolist()))
-        self._native.move(plan, anew)
         for call in anew:
             self._bind(call)
+        self._native.move(plan, anew, self._bound)
         if not (anew or self._loops or self._native or self._prove):
             self._kept = kept  # all is bound to what it was bound to
         return True

@@ -65,7 +65,7 @@ class Linker:
         """`binders`: of calls, by opcode. Raises ExecutionError for a call of an unknown opcode."""
         self.plan, self.kernels, self.constants, self.binders = plan, kernels, constants, binders
         self.arena, self.outside, self.fill_undefined = arena, outside, fill_undefined
-        self.uses_tables = False  # set where a call is bound to a table, or to what a kernel has precomputed
+        self.used_tables = set[tuple[int, int]]()  # that calls are bound to, as in `Constants.loaded`
         self.used = set[int]()  # the views that calls are bound to
         self.accepted, self.provided, self.memos = state.accepted, state.provided, state.memos
         self.tensors: Any = ViewTensors(plan, arena, outside)  # or `StandIns`, for a while
@@ -173,7 +173,7 @@ class Linker:
 
     def index(self, number: int) -> Tensor:
         """Returns a table of row numbers on the device."""
-        self.uses_tables = True
+        self.used_tables.add((-1, number))
         return self.constants.index(self.plan, number)
 
     def loaded(self, kernel: int, precomputed: int) -> Iterable[Any]:
@@ -186,7 +186,7 @@ class Linker:
     def _load(self, kernel: int, precomputed: int) -> Any:
         if self.plan.precomputed[precomputed] is None:
             return None
-        self.uses_tables = True
+        self.used_tables.add((kernel, precomputed))
         return self.constants.load(self.plan, self.kernels, kernel, precomputed)
 
     def forward(self, kernel: int, precomputed: int, output: int, inputs: Sequence[int]) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ from torch import Tensor
 from nnet3.base.native.ranges import ReachableMemory
 from nnet3.engine.ir.objects import many_objects
 from nnet3.engine.runtime.linker import ONCE, BoundCall, BoundRun, Linker
-from nnet3.engine.runtime.native_runs import NativeRun, in_groups, native_kernels, operations_of
+from nnet3.engine.runtime.native_runs import NativeRun, NativeRuns, in_groups, native_kernels, operations_of
 from nnet3.engine.runtime.plan import Plan
 from nnet3.engine.runtime.replay import KernelState, objects_of
 from nnet3.engine.runtime.view_operations import ViewOperations, on_views
@@ -22,11 +22,24 @@ _MANY, _FEW = 4, 32  # times as many rows, but for so many, are looked at anew
 
 
 class _Straight(NamedTuple):
-    """Calls outside of loops, and the native runs for some; `views`: the views of the native runs."""
+    """Calls outside of loops, and the native runs for some; `views`: the views of the native runs.
+
+    `by_python`: where each call that Python makes stands in the bound run.
+    """
 
     bound_run: BoundRun
     runs: list[NativeRun]
     views: set[int]
+    by_python: dict[int, int]
+
+    def bind_anew(self, calls: Set[int], bound: Mapping[int, Sequence[BoundCall]]) -> bool:
+        """Take calls bound anew; returns False if native code makes one of them."""
+        runs = self.bound_run[2]
+        for call in calls:
+            if call not in self.by_python:
+                return False
+            runs[self.by_python[call]] = bound[call]
+        return True
 
 
 class _WholeLoop(NamedTuple):
@@ -55,6 +68,7 @@ class NativeBoundRuns:
         self._operations: dict[int, list[ViewOperations | None]] = {}  # by call
         self._straight: dict[tuple[range, bool], _Straight] = {}
         self._loops: dict[int, _WholeLoop] = {}  # by first call
+        self._together: NativeRuns | None = None  # all runs that moved together last
 
     def __bool__(self) -> bool:
         return bool(self._kernels)
@@ -89,14 +103,17 @@ class NativeBoundRuns:
         self._operations.clear()
         self._straight.clear()
         self._loops.clear()
+        self._together = None
 
-    def move(self, plan: Plan, anew: Set[int]) -> None:
-        """Becomes the bound runs of another plan, after the linker's views have moved; calls `anew` are forgotten."""
+    def move(self, plan: Plan, anew: Set[int], bound: Mapping[int, Sequence[BoundCall]]) -> None:
+        """Becomes the bound runs of another plan, after the linker's views have moved.
+
+        `bound`: calls outside of loops, of which those in `anew` were bound anew.
+        """
         before, after, self.plan = self.plan.views, plan.views, plan
         if not self:
             return
         differs, rows = before != after, after[:, 4]
-        moved = set(np.flatnonzero(differs.any(axis=1)).tolist())
         differs[:, [1, 4, 8]] = False  # where they begin, their rows, and how far they move on
         is_far = (rows > _MANY * self._rows + _FEW) | (_MANY * rows + _FEW < self._rows)
         self._rows = np.where(is_far, rows, self._rows)
@@ -105,14 +122,32 @@ class NativeBoundRuns:
             call: known for call, known in self._operations.items() if call not in anew and not other & self._used[call]
         }
         for key, straight in list(self._straight.items()):
-            moving = [run for run in straight.runs if not moved.isdisjoint(run.views)]
-            is_gone = other & straight.views or any(call in key[0] for call in anew)
-            if is_gone or not all(run.move(1, self._linker.tensors.addresses) for run in moving):
+            own = {call for call in anew if call in key[0] and bound.get(call)}
+            if other & straight.views or not straight.bind_anew(own, bound):
+                del self._straight[key]
+        self._loops = {first: loop for first, loop in self._loops.items() if not other & loop.views}
+        self._move_runs()
+
+    def _move_runs(self) -> None:
+        """Move the native runs together, or those outside of loops one by one, and those of loops when they run."""
+        addresses = self._linker.tensors.addresses
+        iterations = {first: num for first, _, num in self.plan.loops[:, :3].tolist()}
+        pairs = [(run, 1) for straight in self._straight.values() for run in straight.runs]
+        pairs += [(loop.run, iterations[first]) for first, loop in self._loops.items() if not loop.run.uses_tables]
+        runs = [run for run, _ in pairs]
+        if not runs:
+            return
+        if self._together is None or self._together.runs != runs:
+            self._together = NativeRuns(runs)
+        if self._together.move([num for _, num in pairs], addresses, self.memory):
+            return
+        self._together = None
+        for key, straight in list(self._straight.items()):
+            if not all(run.move(1, addresses) for run in straight.runs):
                 del self._straight[key]
                 continue
-            for run in moving:
+            for run in straight.runs:
                 run.check(self.memory)
-        self._loops = {first: loop for first, loop in self._loops.items() if not other & loop.views}
 
     def straight(self, calls: range, bound: Mapping[int, Sequence[BoundCall]], together: bool) -> BoundRun:
         """Returns calls that run once."""
@@ -127,12 +162,12 @@ class NativeBoundRuns:
         groups = in_groups(runs, found, addresses, together=together)
         made = [runs[group.calls[0]] if group.run is None else partial(group.run, 0, 1) for group in groups]
         bound_run: BoundRun = ONCE, [numbers[group.calls[0]] for group in groups], [[run] for run in made]
-        native = [group for group in groups if group.run is not None]
-        for group in native:
-            assert group.run is not None
-            group.run.check(self.memory)
-        views = set[int]().union(*(self._used[numbers[position]] for group in native for position in group.calls))
-        self._straight[calls, together] = _Straight(bound_run, [g.run for g in native if g.run is not None], views)
+        native = [(group.calls, group.run) for group in groups if group.run is not None]
+        for _, run in native:
+            run.check(self.memory)
+        views = set[int]().union(*(self._used[numbers[position]] for own, _ in native for position in own))
+        by_python = {numbers[group.calls[0]]: place for place, group in enumerate(groups) if group.run is None}
+        self._straight[calls, together] = _Straight(bound_run, [run for _, run in native], views, by_python)
         return bound_run
 
     def _goes_on(self, call: int, addresses: ViewAddresses) -> bool:
@@ -153,12 +188,19 @@ class NativeBoundRuns:
         found = on_views(map(operations_of, made.values()), stand_ins)
         self._operations |= {call: [operations] for call, operations in zip(made, found, strict=True)}
 
+    def _is_moved(self, run: NativeRun, num_iterations: int, addresses: ViewAddresses) -> bool:
+        """Move the run of a loop, unless it is there, and check it; returns False where moving is impossible."""
+        if not run.is_at(num_iterations, addresses):
+            if not run.move(num_iterations, addresses):
+                return False
+            run.check(self.memory)
+        return True
+
     def loop(self, calls: range, iterations: range, steps: tuple[int, int], together: bool) -> Iterator[BoundRun]:
         """Yields what runs in a loop, as `Linker.bind_loop` does."""
         linker, whole = self._linker, self._loops.get(calls.start) if together else None
         addresses = linker.tensors.addresses
-        if whole is not None and whole.run.move(len(iterations), addresses):
-            whole.run.check(self.memory)
+        if whole is not None and self._is_moved(whole.run, len(iterations), addresses):
             yield _as_bound_run(whole, iterations)
             return
         linker.used = set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,7 +62,7 @@ class NativeRun:
         assert found is not None
         if bound is None:
             raise ValueError("rows differ that were equally many")
-        self._operations, self.views = operations, set(operations.matrices[:, 2].tolist())
+        self._operations = operations
         packing: dict[Row, tuple[int, int]] = {}  # operation, and where its panels begin
         order, scratch = list[int](), list[int]()
         self._num_floats, width, panels = 0, columns_of_panel(), 0
@@ -84,7 +84,8 @@ class NativeRun:
         self._arrays = [rows, moves, pointers, *addresses.tables]
         self._function = partial(found.nnet3_run, *(array.ctypes.data for array in self._arrays[:3]))
         self._scratch: Tensor | None = None
-        self._ranges = Ranges(rows, moves)
+        self._addresses = addresses
+        self._ranges: Ranges | None = None  # of the present operations, when they are checked
         check_scratch(rows, moves, self._num_floats, width)
 
     def move(self, num_iterations: int, addresses: ViewAddresses) -> bool:
@@ -95,21 +96,33 @@ class NativeRun:
             return False
         rows, moves = (each[self._order] for each in bound)
         rows[:, SCRATCH] = self._scratch_of
-        differs = rows[:, SIZES] != self._arrays[0][:, SIZES]
-        if differs[: self._num_before].any():
+        if (rows[:, SIZES] != self._arrays[0][:, SIZES])[: self._num_before].any():
             return False  # panels would be others
-        if differs.any() or (moves != self._arrays[1]).any():
-            self._ranges = Ranges(rows, moves)
+        self._become(rows, moves, num_iterations, addresses)
+        return True
+
+    def _become(self, rows: np.ndarray, moves: np.ndarray, num_iterations: int, addresses: ViewAddresses) -> None:
         for array, own in zip(self._arrays, (rows, moves), strict=False):
             array[:] = own
         self._arrays[2][:] = [table.ctypes.data for table in addresses.tables]
         self._arrays[3:], self._num_iterations, self._scratch = addresses.tables, num_iterations, None
-        return True
+        self._addresses, self._ranges = addresses, None
+
+    @property
+    def uses_tables(self) -> bool:
+        """True if some rows come from tables of iterations."""
+        return bool((self._arrays[1][:, TABLE.start :] >= 0).any())
+
+    def is_at(self, num_iterations: int, addresses: ViewAddresses) -> bool:
+        """True if it has moved there last."""
+        return addresses is self._addresses and num_iterations == self._num_iterations
 
     def check(self, memory: ReachableMemory) -> None:
         """Check that no iteration uses foreign memory. Raises ExecutionError."""
+        rows, moves, _, *tables = self._arrays
         if self._num_rows:
-            memory.check(self._ranges, self._arrays[0][:, ADDRESSES], self._arrays[3:], self._num_iterations)
+            self._ranges = self._ranges or Ranges(rows, moves)
+            memory.check(self._ranges, rows[:, ADDRESSES], tables, self._num_iterations)
 
     @property
     def packed(self) -> np.ndarray:
@@ -156,6 +169,46 @@ class NativeRun:
         self._function(self._num_before, self._num_rows, start, stop, self._scratch.data_ptr(), threads)
         if stop == self._num_iterations:
             self._scratch = None
+
+
+class NativeRuns:
+    """Native runs that move together: what is done for each array of operations is done once."""
+
+    def __init__(self, runs: Sequence[NativeRun]) -> None:
+        self.runs = list(runs)
+        self._operations = joined([run._operations for run in runs])
+        starts = accumulate((len(run._operations.rows) for run in runs), initial=0)
+        self._order = np.concatenate([run._order + start for run, start in zip(runs, starts, strict=False)])
+        self._sizes = [run._num_rows for run in runs]
+        self._packs = np.concatenate([np.arange(run._num_rows) < run._num_before for run in runs])
+        self._rows, self._moves = (np.concatenate([run._arrays[part] for run in runs]) for part in (0, 1))
+        self._ranges = Ranges(self._rows, self._moves)
+
+    def move(self, num_iterations: Sequence[int], addresses: ViewAddresses, memory: ReachableMemory) -> bool:
+        """Move all to `addresses`, each to its number of iterations, and check that they use `memory` alone.
+
+        Returns False, and changes no run, where a run cannot be moved, uses tables or would use other memory.
+        """
+        bound = self._operations.bound_to(addresses)
+        if bound is None:
+            return False
+        rows, moves = (each[self._order] for each in bound)
+        rows[:, SCRATCH] = self._rows[:, SCRATCH]
+        differs = rows[:, SIZES] != self._rows[:, SIZES]
+        if differs[self._packs].any() or (moves[:, TABLE.start :] >= 0).any():
+            return False
+        if (moves != self._moves).any():
+            self._ranges = Ranges(rows, moves)
+        elif differs.any():
+            self._ranges.resize(rows)
+        self._rows, self._moves = rows, moves
+        if not memory.holds(self._ranges, rows[:, ADDRESSES], np.repeat(num_iterations, self._sizes)):
+            return False
+        ends = np.cumsum(self._sizes)[:-1]
+        parts = zip(self.runs, np.split(rows, ends), np.split(moves, ends), num_iterations, strict=True)
+        for run, own_rows, own_moves, iterations in parts:
+            run._become(own_rows, own_moves, iterations, addresses)
+        return True
 
 
 class Group(NamedTuple):
