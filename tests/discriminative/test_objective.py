@@ -14,10 +14,24 @@ import torch
 from nnet3.base.options.discriminative import DiscriminativeOptions
 from nnet3.errors import TrainingError
 from nnet3.inference.scores import log_priors
-from nnet3.training.discriminative.objective import DiscriminativeValue, discriminative_value
+from nnet3.model.components.random_source import RandomSource
+from nnet3.training.discriminative.criteria import LatticeCriterion
+from nnet3.training.discriminative.objective import (
+    DiscriminativeObjective,
+    DiscriminativeValue,
+    discriminative_value,
+)
 from tests.discriminative.golden_discriminative import CASES, DiscriminativeCase, criterion_of, needs_golden
 from tests.discriminative.slow_criteria import slow_value
-from tests.discriminative.small_supervision import TOY, random_output, random_supervision, toy_transitions, worked
+from tests.discriminative.small_supervision import (
+    PDFS,
+    TOY,
+    random_output,
+    random_supervision,
+    small_example,
+    toy_transitions,
+    worked,
+)
 
 CRITERIA: list[dict[str, Any]] = [
     {"criterion": "mmi"},
@@ -177,3 +191,13 @@ def test_what_does_not_fit_together_is_refused() -> None:
     other = replace(supervision, alignment=np.array([1, 2, TOY + 9], np.int32))
     with pytest.raises(TrainingError, match="transition-id"):
         discriminative_value(output, other, transitions)
+
+
+def test_a_minibatch_that_is_not_a_number_has_its_weight() -> None:
+    """4 frames of weight 0.5; so averages over all minibatches are NaN, not those of the others."""
+    target = small_example(np.random.default_rng(6)).outputs[0]
+    target = replace(target, supervision=replace(target.supervision, weight=0.5))
+    objective = DiscriminativeObjective(LatticeCriterion(DiscriminativeOptions(), toy_transitions()))
+    (result,) = objective.evaluate(target, [torch.full((4, PDFS), math.nan)], rng=RandomSource(0), with_derivs=True)
+    assert math.isnan(result.stats.objective)
+    assert result.stats.weight == 2

@@ -164,8 +164,10 @@ def test_merged_examples_are_not_shifted() -> None:
     rng = np.random.default_rng(2)
     merged = DISCRIMINATIVE_EXAMPLES.merge([small_example(rng), small_example(rng)], False)
     assert shifted(merged, 0) is merged
-    with pytest.raises(TrainingError, match="merged"):
-        shifted(merged, 1)
+    single = small_example(rng, name="other").outputs[0]
+    for outputs in (merged.outputs, (single, *merged.outputs)):
+        with pytest.raises(TrainingError, match="merged"):
+            shifted(replace(merged, outputs=outputs), 1)
 
 
 @pytest.mark.parametrize("change", [DISCRIMINATIVE_EXAMPLES.weighted, DISCRIMINATIVE_EXAMPLES.renamed])

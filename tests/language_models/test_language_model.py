@@ -24,6 +24,11 @@ def test_words_of_histories() -> None:
         assert (model.shorter[state] == -1) == (state == 0)
 
 
+def test_arcs_may_come_in_any_order() -> None:
+    model = BackoffModel(Fst.from_arcs(0, [0.0], [0, 0, 0], [0, 0, 0], [1, 3, 2], [0.5, 1.5, 1.0]))
+    assert (model.words.tolist(), model.cost.tolist()) == ([1, 2, 3], [0.5, 1.0, 1.5])
+
+
 def test_a_grammar_counts_what_follows_what() -> None:
     model = phrase_model([[1, 2], [1, 3]])
     half = -np.log(0.5)

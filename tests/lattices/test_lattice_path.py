@@ -59,11 +59,12 @@ def test_no_path() -> None:
 
 
 def test_random_paths_take_every_way_on_as_often() -> None:
-    """Of 0 two ways lead on, of 1 one and the end; arc 3, to state 3, leads nowhere."""
-    fst = Fst.from_arcs(0, [np.inf, 0, 0, np.inf], [0, 0, 0, 1], [1, 2, 3, 2], [1, 2, 3, 4], [9.0, 0, 0, 0])
-    strings = Strings(np.arange(5), np.array([5, 6, 7, 8], np.int32))
-    none = Strings(np.zeros(5, np.int64), strings.values[:0])
-    lattice = Lattice(fst, np.zeros(4, np.float32), np.zeros(4, np.float32), strings, none)
+    """Of 0 two ways lead on, of 1 one and the end; arc 3 leads over state 3 to 4, which is no end."""
+    ends = [np.inf, 0, 0, np.inf, np.inf]
+    fst = Fst.from_arcs(0, ends, [0, 0, 0, 1, 3], [1, 2, 3, 2, 4], [1, 2, 3, 4, 5], [9.0, 0, 0, 0, 0])
+    strings = Strings(np.arange(6), np.array([5, 6, 7, 8, 9], np.int32))
+    none = Strings(np.zeros(6, np.int64), strings.values[:0])
+    lattice = Lattice(fst, np.zeros(5, np.float32), np.zeros(5, np.float32), strings, none)
     drawn = [tuple(path.words.tolist()) for path in random_paths(lattice, 4000, RANDOM)]
     shares = {words: drawn.count(words) / len(drawn) for words in set(drawn)}
     assert shares == pytest.approx({(1,): 0.25, (1, 4): 0.25, (2,): 0.5}, abs=0.05)

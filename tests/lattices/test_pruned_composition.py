@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from nnet3.base.options.rescoring import ComposeOptions
 from nnet3.errors import ArgumentError
 from nnet3.speech.lattices.lattice_composition import composed
-from nnet3.speech.lattices.pruned_composition import composed_pruned
+from nnet3.speech.lattices.pruned_composition import _END, _Ahead, composed_pruned
 from tests.asr.golden_rescoring import Words, paths
 from tests.asr.random_lattices import Sums, random_lattice
 
@@ -34,6 +34,21 @@ def test_paths_are_those_of_whole_composition(seed: int, beam: float, growth: fl
     narrow = paths(composed_pruned(lattice, Sums(), ComposeOptions(beam, growth_ratio=growth)))
     assert not _all(narrow) - _all(whole)
     assert bool(narrow) == bool(whole)
+
+
+def test_ways_on_have_their_excess_and_the_best_comes_first() -> None:
+    lattice = random_lattice(np.random.default_rng(5), states=12, arcs=90)
+    fst, final = lattice.fst, np.full(lattice.fst.num_states, np.inf)
+    ends = fst.final < np.inf
+    final[ends] = fst.final[ends] + lattice.final_acoustic_cost[ends]
+    cost = fst.cost.astype(np.float64) + lattice.acoustic_cost
+    ahead = _Ahead.of(lattice, cost, final)
+    for state, best in enumerate(ahead.best):
+        ways = slice(ahead.offsets[state], ahead.offsets[state + 1])
+        through = [final[state] if arc == _END else cost[arc] + ahead.best[fst.dst[arc]] for arc in ahead.arc[ways]]
+        if best < np.inf:
+            assert ahead.excess[ways] == pytest.approx(np.array(through) - best, abs=1e-4)
+            assert ahead.excess[ways][0] == 0
 
 
 def test_the_number_of_arcs_is_bounded_once_a_path_is_there() -> None:

@@ -87,7 +87,7 @@ def test_equivalent_mutants_are_mutants() -> None:
 def test_a_room_is_tried_in_a_copy(new_python: Path, tmp_path: Path) -> None:
     """One file with its test; the checkout stays as it is."""
     before = (ROOT / "src/nnet3/base/text/suggest.py").read_bytes()
-    arguments = ["text/suggest.py", "--sample=2", "--tests=tests/text", f"--folder={tmp_path}"]
+    arguments = ["base/text/suggest.py", "--sample=2", "--tests=tests/text", f"--folder={tmp_path}"]
     command = [new_python, "-m", "tools.mutation"]
     process = subprocess.run([*command, *arguments], capture_output=True, text=True, cwd=ROOT)
     assert process.returncode in (0, 1), process.stderr

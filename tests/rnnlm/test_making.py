@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -82,6 +83,16 @@ def test_space_left_over_becomes_context() -> None:
     assert first[1][0] == 1
     assert second[1][0] in (1, 3)
     assert len(second[1]) - 1 == 16 or second[1][0] == 1
+
+
+def test_a_minibatch_is_done_when_five_pieces_in_a_row_found_no_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of pieces of 10 words one fits into a row of 16."""
+    rng = mock.Mock(integers=mock.Mock(return_value=0))
+    maker = RnnlmExampleMaker(9, RnnlmEgsOptions(chunk_length=16, num_chunks_per_minibatch=1))
+    monkeypatch.setattr(maker, "_rng", rng)
+    example = next(maker.minibatches(_sentences(*[9] * 20)))
+    assert len(_pieces(example)) == 1
+    assert rng.integers.call_count == 1 + 5
 
 
 def test_small_buffers_and_full_rows() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from nnet3.speech.speaker.clustering import clusters_of
 from nnet3.speech.speaker.diarizing import main_axes, scores_of_pairs
 from nnet3.speech.speaker.plda import Plda
 from nnet3.speech.speaker.speaker_model import SpeakerModel
-from nnet3.speech.speaker.turns import stretches_of, turns_of, windows_in
+from nnet3.speech.speaker.turns import Turn, stretches_of, turns_of, windows_in
 from tests.seeds import RANDOM
 from tests.speaker.made_voices import RATE, voice
 from tests.speaker.slow_plda import random_covariance
@@ -54,17 +55,34 @@ def test_what_is_too_short_has_no_turns(model_folder: Path) -> None:
         diarize((CALL, RATE), model)
 
 
-def test_turns_follow_from_vectors_of_windows(model_folder: Path) -> None:
+def test_one_frame_may_be_a_turn(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = SpeakerModel(model_folder)
+    features, voiced = model.frames((voice(0, 1), RATE))
+    monkeypatch.setattr(model, "frames", lambda _: (features, np.arange(len(voiced)) == 50))
+    assert diarize((CALL, RATE), model, num_speakers=1, min_segment=0.001) == [Turn(0.5, 0.51, 1)]
+    assert diarize((CALL, RATE), model, num_speakers=1, min_segment=0.02) == []
+
+
+def test_turns_follow_from_vectors_of_windows(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the steps of the recipe, one after the other."""
     model = SpeakerModel(model_folder)
     assert model.plda is not None
     features, voiced = model.frames((CALL, RATE))
     windows = windows_in(stretches_of(voiced, 30), 150, 75, 50)
-    vectors = model.vectors([features[first:end] for first, end in windows.tolist()])
+    rows = [features[first:end] for first, end in windows.tolist()]
+    vectors = model.vectors(rows)
     scores = scores_of_pairs(model.plda, model.prepared(vectors), 0.1)
     labels = clusters_of(-scores, ClusteringOptions(threshold=-5.0))
     start, end, first = turns_of(windows[:, 0] / 100, windows[:, 1] / 100, labels)
+    given = list[np.ndarray]()
+
+    def vectors_of(utterances: Iterable[np.ndarray]) -> np.ndarray:
+        given.extend(utterances)
+        return vectors
+
+    monkeypatch.setattr(model, "vectors", vectors_of)
     turns = diarize((CALL, RATE), model, threshold=5.0)
+    assert all(np.array_equal(*pair) for pair in zip(given, rows, strict=True))
     np.testing.assert_allclose([turn[:2] for turn in turns], np.stack([start, end], axis=1))
     assert len(set(zip(labels[first].tolist(), (turn.speaker for turn in turns), strict=True))) == len(
         set(labels.tolist())

@@ -19,6 +19,7 @@ from tools.mutation.tree import Tree
 CAUGHT, SURVIVED, UNCOVERED = "caught", "survived", "uncovered"
 LEAST_SECONDS = 20.0
 TIMES_SLOWER = 5.0
+_TESTS = Path(__file__).resolve().parents[2] / "tests"
 
 
 @dataclass(frozen=True)
@@ -111,8 +112,12 @@ class Trial:
 
 
 def mirror_of(path: str) -> tuple[str, str]:
-    """The test file of a source file, for a pass the one that runs all texts, and the folder of its room's tests."""
+    """The test file of a source file, for a pass the one that runs all texts, and the folder of its room's tests.
+
+    A wing of several rooms has no folder of tests, its rooms have.
+    """
     parts = Path(path).relative_to("src/nnet3").parts
+    parts = parts if len(parts) < 3 or (_TESTS / parts[0]).is_dir() else parts[1:]
     name = "text.py" if parts[:2] == ("ir", "passes") else parts[-1]
     return str(Path("tests", *parts[:-1], f"test_{name}")), str(Path("tests", parts[0])) + "/"
 

@@ -118,7 +118,7 @@ def transformed(vectors: npt.NDArray[np.floating], transform: Singles) -> Single
 def with_length(vectors: Singles, scaled: bool = True) -> Singles:
     """Returns vectors (n, dim) of the length sqrt(dim), or 1 if not `scaled`; vectors of 0 stay as they are."""
     lengths = _lengths(vectors, scaled)
-    return vectors * np.divide(1.0, lengths, out=np.ones_like(lengths), where=lengths != 0).astype(np.float32)
+    return vectors * (1.0 / np.where(lengths == 0, 1.0, lengths)).astype(np.float32)
 
 
 def _lengths(vectors: Singles, scaled: bool) -> Doubles:

@@ -79,7 +79,7 @@ class LatticeCriterion:
         return _Evaluation(self, output, material).value()
 
     def _check(self, output: Tensor, material: Material) -> None:
-        ids = max(int(material.levels.transition_id.max(initial=0)), int(material.alignment.max(initial=0)))
+        ids = max(int(material.levels.transition_id.max()), int(material.alignment.max()))
         if ids > self.transitions.num_transition_ids:
             raise TrainingError(
                 f"a supervision has the transition-id {ids}, but the transition model "

@@ -23,7 +23,6 @@ def determinized(lattice: Lattice, minimize: bool = False) -> Lattice:
     ends = np.flatnonzero(lattice.fst.final < np.inf)
     assert len(ends) == 1, "a chunk has one end"
     arcs = FrameArcs.of(lattice)
-    arcs = arcs._replace(graph=arcs.graph.astype(np.float64), acoustic=arcs.acoustic.astype(np.float64))
     start, end = lattice.fst.start, int(ends[0])
     if minimize:
         last = int(time[end])

@@ -126,7 +126,7 @@ class LatticeLevels:
 
 def _states_on_all_paths(fst: Fst, first_end: int) -> Integers:
     """Returns the states below `first_end` through which all paths go, the start first; arcs lead to higher states."""
-    passing = np.zeros(fst.num_states + 1, np.int64)  # arcs over a state, neither from nor to it
+    passing = np.zeros(fst.num_states, np.int64)  # arcs over a state, neither from nor to it
     np.add.at(passing, fst.src + 1, 1)
     np.add.at(passing, fst.dst, -1)
     return np.flatnonzero(np.cumsum(passing)[:first_end] == 0).astype(np.int64)

@@ -106,7 +106,6 @@ class EmbeddingInTraining:
         if options.use_natural_gradient:
             self.estimate.frozen = back
             preconditioned, factor = self.estimate.precondition(deriv)
-            self.estimate.frozen = False
             if preconditioned is not deriv:
                 deriv.copy_(preconditioned)
             scale *= float(factor)

@@ -71,7 +71,6 @@ class _BeforeBoth:
     def restore(self) -> None:
         self._network.restore()
         self._embedding.estimate.load_state(self._estimate)
-        self._embedding.estimate.frozen = False
         self._embedding.num_updates, self._embedding.num_shortened = self._counts
         for kept in self._kept:
             kept.restore()

@@ -38,7 +38,7 @@ def parse_word_features(reader: Reader, num_features: int) -> SparseMatrix:
     ids, values = _integers(words[0::2]), _reals(words[1::2])
     bad = _first_bad_row(rows, counts, ids, num_features)
     if bad is None and values is None:
-        bad = next(k for k, row in enumerate(rows) if any(parse_real(word) is None for word in row[2::2]))
+        bad = next(k for k, row in enumerate(rows) if _reals(row[2::2]) is None)
     if bad is not None or ids is None or values is None:
         assert bad is not None
         got = b" ".join(rows[bad][:9]).decode("utf-8", "replace")
