@@ -43,7 +43,7 @@ class SlowComposition:
                 for number in self._arcs_of(state.history):
                     if model.words[number] == word:
                         total = cost + float(model.cost[number]) - state.ahead
-                        found.append((label, word, total, State(dst, int(model.dst[number]), False, 0.0, 0)))
+                        found.append((label, word, total, State(dst, int(model.dst(np.array(number))), False, 0.0, 0)))
             elif self._arcs_of(state.history) or np.isfinite(model.final[state.history]):
                 found += self._silent(state, label, cost, dst)
         return found
@@ -54,7 +54,7 @@ class SlowComposition:
         final = float(model.final[state.history]) if self._reaches(dst, self.graph.reach.final_label) else np.inf
         is_past = bool(model.shorter[state.history] >= 0)
         if len(ways) == 1 and final == np.inf:
-            word, behind = int(model.words[ways[0]]), int(model.dst[ways[0]])
+            word, behind = int(model.words[ways[0]]), int(model.dst(np.array(ways[0])))
             total = cost + float(model.cost[ways[0]]) - state.ahead
             return [(label, word, total, State(dst, behind, is_past, 0.0, word))]
         if not ways and final == np.inf:

@@ -83,7 +83,7 @@ def cost_of_words(model: BackoffModel, words: Words) -> float:
             return min(cost + float(model.final[state]) for state, cost in best.items())
         found: dict[int, float] = {}
         for arc in np.flatnonzero(model.words == word).tolist():
-            src, dst = int(model.key[arc] >> 32), int(model.dst[arc])
+            src, dst = int(model.key[arc] >> 32), int(model.dst(np.array(arc)))
             if src in best:
                 found[dst] = min(found.get(dst, np.inf), best[src] + float(model.cost[arc]))
         best = found

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
 
 from nnet3.base.kaldi_io import fst_const
 from nnet3.base.kaldi_io.fst_const import LabelReach
@@ -115,20 +114,3 @@ def test_any_damage_is_an_error_or_another_graph(tmp_path: Path) -> None:
             _loaded(tmp_path, bytes(changed[: RANDOM.integers(len(WHOLE) // 2, 2 * len(WHOLE))]))
         except ModelFormatError as error:
             assert "graph.fst" in str(error)  # noqa: PT017
-
-
-@given(st.lists(st.lists(st.integers(-2, 3), max_size=3), max_size=40), st.integers(1, 9), st.integers(0, 60))
-def test_starts_of_records_in_blocks_of_any_size(records: list[list[int]], block: int, damaged: int) -> None:
-    """As found by reading record behind record; damage has the end of the words in its place and behind it."""
-    words = [number for record in records for number in (len(record), 0, *record, *record, 7)]
-    if damaged < len(words):
-        words[damaged] = -1
-    expected, place = [], 0
-    for _ in records:
-        is_record = place + 1 < len(words) and words[place] >= 0 and words[place + 1] == 0
-        expected.append(place if is_record else len(words))
-        place = place + 3 + 2 * words[place] if is_record else len(words)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fst_const, "_BLOCK_WORDS", block)
-        found = fst_const._record_starts(np.array(words, np.int32), len(records))
-    assert found.tolist() == expected

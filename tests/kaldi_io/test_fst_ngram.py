@@ -93,6 +93,9 @@ def _with(offset: int, contents: bytes) -> bytes:
         (_with(32, b"\xff"), "the bits that say which arcs a state of an n-gram model has are damaged"),
         (_with(52, struct.pack("<i", 7)), "the histories of an n-gram model are not sorted"),
         (_with(72, struct.pack("<i", 0)), "has words below 1"),
+        (_with(72, struct.pack("<i", 2)), "the words behind a history of an n-gram model are not sorted"),
+        (_with(136, struct.pack("<f", np.nan)), "a damaged FST: arc 3 has the cost nan"),
+        (WHOLE.replace(struct.pack("<qq", 1, 5), struct.pack("<qq", 9, 5)), "the start state is 9, but there are 5"),
     ],
 )
 def test_damaged_files(tmp_path: Path, contents: bytes, message: str) -> None:

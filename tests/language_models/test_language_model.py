@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import example, given, strategies as st
 
+from nnet3.base.kaldi_io.graph_file import load_graph
 from nnet3.errors import ArgumentError, ModelFormatError
 from nnet3.kaldi_io import Fst
-from nnet3.speech.language_models.language_model import BackoffModel, phrase_model
+from nnet3.speech.language_models.language_model import BackoffModel, NgramModel, model_of_graph, phrase_model
 from tests.asr.toy_lookahead import WORDS, bigram, cost_of_words
+from tests.kaldi_io.graph_bytes import ngram_bytes
+from tests.seeds import RANDOM
 
 
 def test_words_of_histories() -> None:
@@ -27,6 +32,25 @@ def test_words_of_histories() -> None:
 def test_arcs_may_come_in_any_order() -> None:
     model = BackoffModel(Fst.from_arcs(0, [0.0], [0, 0, 0], [0, 0, 0], [1, 3, 2], [0.5, 1.5, 1.0]))
     assert (model.words.tolist(), model.cost.tolist()) == ([1, 2, 3], [0.5, 1.0, 1.5])
+
+
+def test_a_file_of_ngrams_is_the_model_of_its_arcs(tmp_path: Path) -> None:
+    histories = [(), *((word,) for word in range(4)), (0, 1), (2, 1), (1, 3), (0, 2, 1)]
+    ngrams = {each: {word: float(RANDOM.random()) for word in range(1, 5)} for each in histories}
+    finals = {(): 0.5, (2, 1): 0.25}
+    (tmp_path / "G.fst").write_bytes(ngram_bytes(ngrams, finals, dict.fromkeys(histories, 0.5)))
+    graph = load_graph(tmp_path / "G.fst")
+    found, expected = model_of_graph(graph), BackoffModel(graph.fst)
+    assert isinstance(found, NgramModel)
+    assert found.start == expected.start
+    for name in ("final", "key", "first_arc", "cost", "shorter", "back_off_cost"):
+        mine, theirs = getattr(found, name), getattr(expected, name)
+        assert mine.dtype == theirs.dtype
+        assert np.array_equal(mine, theirs)
+    arcs = np.arange(len(found.cost))
+    assert np.array_equal(found.dst(arcs), expected.dst(arcs))
+    for arc in arcs:
+        assert np.array_equal(found.dst(arc[None]), expected.dst(arc[None]))
 
 
 def test_a_grammar_counts_what_follows_what() -> None:
@@ -57,7 +81,7 @@ def test_all_phrases_are_counted(phrases: list[list[int]]) -> None:
     assert sorted(set(model.words.tolist())) == sorted(set(follows[0]) - {0})
     states, expected = {0: model.start}, {}
     for word in set(follows[0]) - {0}:
-        states[word] = int(model.dst[model.find(np.array([model.start]), np.array([word]))[0]])
+        states[word] = int(model.dst(model.find(np.array([model.start]), np.array([word])))[0])
     for before, state in states.items():
         for word in set(follows[before]):
             expected[state, word] = -np.log(0.5 * follows[before].count(word) / len(follows[before]))

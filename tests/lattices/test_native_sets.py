@@ -10,7 +10,7 @@ import pytest
 
 from nnet3.base.kaldi_io.lattice import Strings
 from nnet3.base.native.library import library
-from nnet3.speech.lattices import determinizing
+from nnet3.speech.lattices import determinizing, native_sets as native_sets_file
 from nnet3.speech.lattices.array_sets import array_leaps, array_sets
 from nnet3.speech.lattices.determinizing import determinized, leaps_of
 from nnet3.speech.lattices.label_lattice import LabelLattice
@@ -131,3 +131,29 @@ def test_memory_that_c_does_not_get() -> None:
     for made in (lambda *given: native_sets(*given[:2], 1.0, given[2]), native_leaps):
         with pytest.raises(MemoryError):
             made(NoMemory(), _random(2, 0.5, rough=False), Memory(np.inf))  # type: ignore[arg-type]
+
+
+def test_memory_that_numpy_does_not_get(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What C has made is freed."""
+    given, ended = _random(4, 0.3, rough=False), list[str]()
+
+    class Watched:
+        """The library, which tells what ends without columns."""
+
+        def __getattr__(self, name: str) -> object:
+            function = getattr(_functions(), name)
+
+            def called(*operands: int) -> object:
+                ended.extend([name] if name.endswith("_end") and not operands[1] else [])
+                return function(*operands)
+
+            return called
+
+    def fails(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(native_sets_file._Weights, "empty", fails)
+    for made in (lambda *given: native_sets(*given[:2], 1.0, given[2]), native_leaps):
+        with pytest.raises(MemoryError):
+            made(Watched(), given, Memory(np.inf))  # type: ignore[arg-type]
+    assert ended == ["nnet3_sets_end", "nnet3_leaps_end"]

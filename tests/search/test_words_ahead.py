@@ -11,6 +11,7 @@ from nnet3.base.kaldi_io.fst_const import LabelReach
 from nnet3.kaldi_io import Fst
 from nnet3.speech.language_models.language_model import BackoffModel
 from nnet3.speech.search.words_ahead import ReachedWords, WordsAhead, _sums_before
+from tests.native.native_code import needs_native_code
 from tests.seeds import RANDOM, shifted
 
 STATES, HISTORIES, WORDS = 30, 12, 40
@@ -57,6 +58,22 @@ def test_what_can_come_next() -> None:
                 assert found.only[place] == -1
                 assert found.cost[place] == pytest.approx(min(total, final), abs=1e-5)
         assert singles > 3
+
+
+@needs_native_code
+def test_c_finds_what_numpy_finds() -> None:
+    """To the last bit, also for intervals in any order and such that overlap or are empty."""
+    for _ in range(20):
+        intervals, lm = reach(), model()
+        if RANDOM.random() < 0.5:
+            begin = RANDOM.integers(0, WORDS, len(intervals.begin), np.int32)
+            end = (begin + RANDOM.integers(0, 9, len(begin))).astype(np.int32)
+            intervals = LabelReach(WORDS + 1, intervals.offsets, begin, end)
+        ahead = WordsAhead(ReachedWords(intervals), lm)
+        pairs = RANDOM.integers(0, STATES, 100), RANDOM.integers(0, HISTORIES, 100)
+        for mine, theirs in zip(ahead._by_intervals(*pairs), ahead._by_intervals_with_numpy(*pairs), strict=True):
+            assert mine.dtype == theirs.dtype
+            assert np.array_equal(mine, theirs)
 
 
 def test_small_sums_behind_large_ones() -> None:

@@ -141,7 +141,7 @@ def _sentences(model: BackoffModel, graph: DecodingGraph, kept: Sequence[int]) -
                 break
             if arc != _BACK_OFF:
                 sentence.append(graph.words[int(spoken[arc])])
-            state = model.shorter[state] if arc == _BACK_OFF else model.dst[arc]
+            state = model.shorter[state] if arc == _BACK_OFF else model.dst(np.array([arc]))[0]
         if sentence:
             sentences.append(sentence)
     return sentences

@@ -43,7 +43,7 @@ from nnet3.model.nnet import Nnet
 from nnet3.speech.arrays.aliases import Integers
 from nnet3.speech.asr.decoding import load_lookahead
 from nnet3.speech.language_models.graph_words import check_words
-from nnet3.speech.language_models.language_model import BackoffModel
+from nnet3.speech.language_models.language_model import model_of_graph
 from nnet3.speech.search.composition import LookaheadSearch
 from nnet3.speech.search.grammar_graph import GrammarGraph, read_grammar
 from nnet3.speech.search.growing_graph import GrowingGraph
@@ -83,7 +83,7 @@ def read_grammar_graph(name: str, columns: Integers) -> GrammarGraph:
 def read_lookahead_search(name: str, columns: Integers, grammar: str, disambiguation: str) -> LookaheadSearch:
     """Reads a graph for look-ahead, HCLr.fst, and the grammar it is composed with in the search."""
     ahead = load_lookahead(Path(name), Path(disambiguation))
-    return LookaheadSearch(ahead, BackoffModel(read_graph(open_rxfilename(grammar)).fst), columns)
+    return LookaheadSearch(ahead, model_of_graph(read_graph(open_rxfilename(grammar))), columns)
 
 
 def decode_tables(

@@ -9,6 +9,7 @@ import numpy as np
 from nnet3.base.kaldi_io.fst import Fst
 from nnet3.base.kaldi_io.fst_header import COMPACT, VECTOR, FstHeader, read_fst_header, write_fst_header
 from nnet3.base.kaldi_io.fst_properties import EXPANDED, MUTABLE, known_properties
+from nnet3.base.kaldi_io.fst_records import record_starts
 from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.symbols import SymbolTable
 from nnet3.base.kaldi_io.writer import Writer
@@ -33,25 +34,35 @@ def read_binary_fst(reader: Reader) -> Fst:
 def read_vector(reader: Reader, header: FstHeader) -> Fst:
     """Reads for each state its final cost (float32), number of arcs (int64) and arcs."""
     reader.need(4 * _STATE_WORDS * header.states, f"{header.states} states of an FST")
-    start = position = reader.position
-    offsets = np.zeros(header.states + 1, np.int64)
-    size, total = start + reader.left, 0
-    for state in range(header.states):  # where a state begins is known only after the one before it
-        if position + 12 > size:
-            raise reader.truncated(f"state {state} of {header.states} of an FST is not there")
-        (count,) = _COUNT.unpack_from(reader.data, position + 4)
-        position += 12 + 16 * count
-        if count < 0 or position > size:
-            raise reader.truncated(f"state {state} of an FST cannot have {count} arcs")
-        total += count
-        offsets[state + 1] = total
-    words = reader.raw_array((position - start) // 4, "<i4", "an FST")
-    state_at, arc_at = _word_positions(offsets)
+    start = reader.position
+    words = reader.raw_array(reader.left // 4, "<i4", "an FST")
+    reader.position = start
+    state_at = record_starts(words[1:], header.states, _ARC_WORDS)  # the record is from a count to the next final cost
+    state_at = state_at[: np.searchsorted(state_at, len(words) - 1)]
+    counts = words[state_at + 1].astype(np.int64)
+    end = int(state_at[-1] + _STATE_WORDS + _ARC_WORDS * counts[-1]) if len(counts) else 0
+    if len(counts) < header.states or end > len(words):
+        raise _damage(reader, header.states, words, counts.tolist(), end)
+    reader.position += 4 * end
+    offsets = np.append(0, np.cumsum(counts))
+    _, arc_at = _word_positions(offsets)
     final = words[state_at].view("<f4").astype(np.float32)
     ilabel, olabel, cost, dst = (np.ascontiguousarray(words[arc_at + word]) for word in range(_ARC_WORDS))
     if np.array_equal(ilabel, olabel):
         olabel = ilabel
     return Fst(header.start, final, offsets, ilabel, olabel, cost.view("<f4"), dst, header.properties)
+
+
+def _damage(reader: Reader, states: int, words: np.ndarray, counts: list[int], end: int) -> ModelFormatError:
+    """Returns the error behind some good states, with their numbers of arcs, that would end at the word `end`."""
+    state = len(counts) - (end > len(words))  # the one that is not good
+    if end + _STATE_WORDS <= len(words):
+        (count,) = _COUNT.unpack(words[end + 1 : end + _STATE_WORDS].tobytes())
+    elif end > len(words):
+        count = counts[-1]
+    else:
+        return reader.truncated(f"state {state} of {states} of an FST is not there")
+    return reader.truncated(f"state {state} of an FST cannot have {count} arcs")
 
 
 def _word_positions(offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from nnet3.base.kaldi_io.fst import Fst
 from nnet3.base.kaldi_io.fst_header import CONST, FstHeader, read_fst_header, write_fst_header
 from nnet3.base.kaldi_io.fst_properties import EXPANDED
+from nnet3.base.kaldi_io.fst_records import RECORD_WORDS, record_starts
 from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.writer import Writer
 
@@ -19,9 +20,7 @@ _STATE = np.dtype([("final", "<f4"), ("first", "<u4"), ("arcs", "<u4"), ("iepsil
 _ARC = np.dtype([("ilabel", "<i4"), ("olabel", "<i4"), ("cost", "<f4"), ("dst", "<i4")])
 _BLOCK = 1 << 18  # records
 _ADD_ON_MAGIC = 446681434
-_RECORD_WORDS = 3  # of 4 bytes, of a record without intervals
-_LONGEST_STRIDE = 64
-_BLOCK_WORDS = 1 << 20
+_INTERVAL_WORDS = 2  # of 4 bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,69 +110,27 @@ def _number(reader: Reader, dtype: str, what: str) -> int:
 def _read_intervals(reader: Reader, states: int) -> tuple[Integers, Integers, Integers]:
     """Reads for each state the number of intervals (int64), the intervals, and the number of labels in them (int32)."""
     what = f"the labels that {states} states reach"
-    if states < 0 or 4 * _RECORD_WORDS * states > reader.left:
+    if states < 0 or 4 * RECORD_WORDS * states > reader.left:
         raise reader.truncated(f"{what} are not there")
     start = reader.position
     words = reader.raw_array(reader.left // 4, "<i4", what)
-    at = _record_starts(words, states)
+    at = record_starts(words, states, _INTERVAL_WORDS)
     reader.position = start
-    if at.max(initial=0) + _RECORD_WORDS > len(words):
+    if at.max(initial=0) + RECORD_WORDS > len(words):
         raise reader.truncated(f"{what} are not there")
     counts = words[at].astype(np.int64)
-    ends = at + _RECORD_WORDS + 2 * counts
+    ends = at + RECORD_WORDS + _INTERVAL_WORDS * counts
     if counts.min(initial=0) < 0 or (words[at + 1] != 0).any() or ends.max(initial=0) > len(words):
         raise reader.truncated(f"{what} are not there")
     offsets = np.append(0, np.cumsum(counts))
-    positions = np.repeat(at + 2 - 2 * offsets[:-1], counts) + 2 * np.arange(offsets[-1])
-    begin, end = words[positions].astype(np.int32), words[positions + 1].astype(np.int32)
+    is_interval = np.ones(int(ends[-1]) if states else 0, bool)
+    for other in (at, at + 1, ends - 1):
+        is_interval[other] = False
+    intervals = words[: len(is_interval)][is_interval].reshape(-1, _INTERVAL_WORDS)
+    begin, end = np.ascontiguousarray(intervals.T)
     labels_before = np.append(0, np.cumsum(end.astype(np.int64) - begin))
-    points = labels_before[offsets[1:]] - labels_before[offsets[:-1]]
+    points = np.diff(labels_before[offsets])
     if begin.min(initial=0) < 0 or (end < begin).any() or not np.array_equal(points, words[ends - 1]):
         raise reader.error(f"{what} are not intervals of labels")
-    reader.position = start + 4 * int(ends[-1] if states else 0)
+    reader.position = start + 4 * len(is_interval)
     return offsets, begin, end
-
-
-def _record_starts(words: Integers, records: int) -> Integers:
-    """Returns the positions (records,) where records begin; the end behind damage.
-
-    Each record tells where the next begins. Blocks of words come one after the other, which takes little memory.
-    """
-    found: list[Integers] = [np.zeros(0, np.int64)]
-    position, left = 0, records
-    while left > 0 and position < len(words):
-        starts = _starts_in_block(words[position : position + _BLOCK_WORDS + 1])[:left]
-        if not len(starts):
-            break
-        found.append(position + starts)
-        left -= len(starts)
-        position = int(found[-1][-1] + _RECORD_WORDS + 2 * words[found[-1][-1]].astype(np.int64))
-    return np.concatenate([*found, np.full(left, len(words), np.int64)])
-
-
-def _starts_in_block(words: Integers) -> Integers:
-    """Returns the positions where records begin, the first one at 0, except at the last word; none without a record at
-    0.
-
-    A record can begin where a count of 64 bits has no upper half. The steps from all such positions to the next record
-    are squared: they lead to the second record, to the fourth, and so on. A long chain is then a few long steps, and
-    short steps between.
-    """
-    begins = np.flatnonzero((words[1:] == 0) & (words[:-1] >= 0))
-    size, last = len(words), len(begins)
-    number = np.full(size + 1, last)  # of the beginning at each position; the last one is of no record
-    number[begins] = np.arange(last)
-    follow = np.append(number[np.minimum(begins + _RECORD_WORDS + 2 * words[begins].astype(np.int64), size)], last)
-    far, stride = follow, 1
-    while stride < _LONGEST_STRIDE:
-        far, stride = far[far], 2 * stride
-    column, columns = int(number[0]), []
-    while column != last:
-        columns.append(column)
-        column = int(far[column])
-    table = np.empty((stride, len(columns)), np.int64)
-    table[0] = columns
-    for row in range(1, stride):
-        table[row] = follow[table[row - 1]]
-    in_order = table.T.reshape(-1)
-    return begins[in_order[in_order != last]]

@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from nnet3.base.kaldi_io.files import map_file
 from nnet3.base.kaldi_io.fst import Fst
 from nnet3.base.kaldi_io.fst_binary import read_compact, read_vector
 from nnet3.base.kaldi_io.fst_const import LabelReach, read_const, read_lookahead
 from nnet3.base.kaldi_io.fst_header import COMPACT, CONST, LOOKAHEAD, NGRAM, VECTOR, FstHeader, read_fst_header
-from nnet3.base.kaldi_io.fst_ngram import read_ngram
+from nnet3.base.kaldi_io.fst_ngram import Ngrams, read_ngram
 from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.symbols import SymbolTable
 from nnet3.errors import ModelFormatError
 
-_READERS = {VECTOR: read_vector, COMPACT: read_compact, CONST: read_const, NGRAM: read_ngram}
+_READERS: Mapping[str, Callable[[Reader, FstHeader], Fst | Ngrams]] = {
+    VECTOR: read_vector,
+    COMPACT: read_compact,
+    CONST: read_const,
+    NGRAM: read_ngram,
+}
 
 
 @dataclass(frozen=True, eq=False)
 class GraphFile:
-    """An FST, the labels reached by its states (of type `olabel_lookahead`), and the symbol tables of the file."""
+    """An FST or an n-gram model, the labels reached by its states (of type `olabel_lookahead`), and the symbol tables
+    of the file.
+    """
 
-    fst: Fst
+    content: Fst | Ngrams
     reach: LabelReach | None
     input_symbols: SymbolTable | None
     output_symbols: SymbolTable | None
+
+    @cached_property
+    def fst(self) -> Fst:
+        """The FST, or that for which the n-gram model stands."""
+        return self.content.fst() if isinstance(self.content, Ngrams) else self.content
 
 
 def load_graph(path: str | os.PathLike[str]) -> GraphFile:

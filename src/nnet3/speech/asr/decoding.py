@@ -24,7 +24,7 @@ from nnet3.speech.asr.model_folder import GraphFiles
 from nnet3.speech.asr.model_rescoring import Rescoring
 from nnet3.speech.asr.vosk_json import SpokenText, TextAlternative, TimedWord
 from nnet3.speech.language_models.graph_words import check_words
-from nnet3.speech.language_models.language_model import BackoffModel, phrase_model
+from nnet3.speech.language_models.language_model import model_of_graph, phrase_model
 from nnet3.speech.lattices.bayes_risk import HeardWord, least_risk_words
 from nnet3.speech.lattices.growing_lattice import GrowingLattice
 from nnet3.speech.lattices.label_lattice import LabelLattice
@@ -61,7 +61,7 @@ class DecodingGraph:
             return cls(SearchGraph(graph.fst, columns, takes_over=True), _words(files, graph), boundaries, phones)
         grammar = load_graph(files.files["Gr.fst"])
         ahead = load_lookahead(files.files["HCLr.fst"], files.files["disambig_tid.int"])
-        search = LookaheadSearch(ahead, BackoffModel(grammar.fst), columns)
+        search = LookaheadSearch(ahead, model_of_graph(grammar), columns)
         return cls(search, _words(files, grammar), boundaries, phones)
 
     @property

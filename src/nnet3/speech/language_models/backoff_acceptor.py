@@ -41,8 +41,9 @@ class BackoffAcceptor(WordAcceptor):
         cost = np.where(has_arc, np.append(model.cost, np.float32(0))[arc], np.float32(np.inf))
         for back_off in reversed(back_offs):
             cost = back_off + cost
-        dst = (np.append(model.dst, 0)[arc] - model.start) % self._count
-        return WordArcs(np.where(has_arc, dst, NO_ARC), cost)
+        dst = np.full(len(arc), NO_ARC)
+        dst[has_arc] = (model.dst(found[has_arc]) - model.start) % self._count
+        return WordArcs(dst, cost)
 
     def final_costs(self, states: Integers) -> Singles:
         return np.array([self.final_cost(state) for state in states.tolist()], np.float32)

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from nnet3.base.kaldi_io.fst import Fst
+from nnet3.base.kaldi_io.fst_ngram import Ngrams
+from nnet3.base.kaldi_io.graph_file import GraphFile
 from nnet3.errors import ArgumentError, ModelFormatError
 from nnet3.speech.arrays.aliases import Integers
 
@@ -23,7 +25,7 @@ class BackoffModel:
 
     final: (states,) float32, infinite where no path ends. shorter: (states,), the state behind the back-off, -1 without
     one; back_off_cost: (states,) float32. Arcs of words are sorted by state and word: key: (arcs + 1,) int64, state and
-    word as one number, a larger one at the end; first_arc: (states + 1,); dst, cost: (arcs,).
+    word as one number, a larger one at the end; first_arc: (states + 1,); cost: (arcs,).
     """
 
     def __init__(self, fst: Fst):
@@ -34,10 +36,10 @@ class BackoffModel:
         key = fst.src[is_word].astype(np.int64) << 32 | fst.ilabel[is_word]
         order = slice(None) if (np.diff(key) > 0).all() else np.argsort(key)
         self.key = np.append(key[order], _LAST_KEY)
-        self.dst, self.cost = fst.dst[is_word][order].astype(np.int64), fst.cost[is_word][order]
+        self._dst, self.cost = fst.dst[is_word][order].astype(np.int64), fst.cost[is_word][order]
         if (self.key[1:] == self.key[:-1]).any():
             raise ModelFormatError("a state of the language model has two arcs for a word")
-        self.first_arc = np.searchsorted(self.key, np.arange(fst.num_states + 1) << 32)
+        self.first_arc: Integers = np.searchsorted(self.key, np.arange(fst.num_states + 1) << 32)
         back_off = np.flatnonzero(~is_word)
         source = fst.src[back_off]
         if (np.diff(source) == 0).any():
@@ -73,11 +75,34 @@ class BackoffModel:
         """Returns the word of each arc."""
         return self.key[arcs] & _WORD
 
+    def dst(self, arcs: Integers) -> Integers:
+        """Returns the state behind each arc."""
+        return self._dst[arcs]
+
     def find(self, states: Integers, words: Integers) -> Integers:
         """Returns the number of each state's arc for its word; -1 where no arc has the word."""
         key = states << 32 | words
         at = np.searchsorted(self.key, key)
         return np.where(self.key[at] == key, at, -1)
+
+
+class NgramModel(BackoffModel):
+    """The model of a file of n-grams, as it lies there: the states behind words are found when a search asks."""
+
+    def __init__(self, ngrams: Ngrams):
+        self.start, self.final = ngrams.start, ngrams.final
+        self.key, self.cost, self.first_arc = ngrams.key, ngrams.cost, ngrams.first_arc
+        self.shorter, self.back_off_cost = ngrams.histories.shorter, ngrams.back_off
+        self._histories = ngrams.histories
+
+    def dst(self, arcs: Integers) -> Integers:
+        key = self.key[arcs]
+        return self._histories.with_word(key >> 32, key & _WORD)
+
+
+def model_of_graph(graph: GraphFile) -> BackoffModel:
+    """Returns the model in a file. Raises ModelFormatError for a graph that is no back-off model."""
+    return NgramModel(graph.content) if isinstance(graph.content, Ngrams) else BackoffModel(graph.content)
 
 
 def phrase_model(phrases: Iterable[Sequence[int]]) -> BackoffModel:

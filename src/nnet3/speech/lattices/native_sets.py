@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,13 +25,14 @@ def native_sets(functions: ctypes.CDLL, lattice: LabelLattice, most: float, memo
     given, status = _Given(lattice, memory), np.zeros(1, np.int64)
     sets = functions.nnet3_determinize(given.address, most, given.memory.ctypes.data, status.ctypes.data)
     given.settle(memory, int(status[0]))
-    sizes = np.zeros(5, np.int64)
-    functions.nnet3_sets_sizes(sets, sizes.ctypes.data)
-    count, arcs, of_arcs, ends, of_ends = sizes.tolist()
-    levels, end, (src, dst, label) = np.empty(count, np.int64), np.empty(ends, np.int64), np.empty((3, arcs), np.int64)
-    weights, of_end = _Weights.empty(arcs, of_arcs), _Weights.empty(ends, of_ends)
-    columns = _addresses([levels, src, dst, label, *weights.columns(), end, *of_end.columns()])
-    functions.nnet3_sets_end(sets, columns.ctypes.data)
+    with _ending(functions.nnet3_sets_end, sets) as columns:
+        sizes = np.zeros(5, np.int64)
+        functions.nnet3_sets_sizes(sets, sizes.ctypes.data)
+        count, arcs, of_arcs, ends, of_ends = sizes.tolist()
+        levels, end = np.empty(count, np.int64), np.empty(ends, np.int64)
+        src, dst, label = np.empty((3, arcs), np.int64)
+        weights, of_end = _Weights.empty(arcs, of_arcs), _Weights.empty(ends, of_ends)
+        columns += [levels, src, dst, label, *weights.columns(), end, *of_end.columns()]
     label = label.astype(lattice.label.dtype, copy=False)
     return LabelSets(levels, LabelledArcs(src, dst, label, *weights), SetEnds(end, *of_end))
 
@@ -40,13 +42,24 @@ def native_leaps(functions: ctypes.CDLL, lattice: LabelLattice, memory: Memory) 
     given, status = _Given(lattice, memory), np.zeros(1, np.int64)
     leaps = functions.nnet3_leaps(given.address, given.memory.ctypes.data, status.ctypes.data)
     given.settle(memory, int(status[0]))
-    sizes = np.zeros(2, np.int64)
-    functions.nnet3_leaps_sizes(leaps, sizes.ctypes.data)
-    count, of_ids = sizes.tolist()
-    (entry, state), weights = np.empty((2, count), np.int64), _Weights.empty(count, of_ids)
-    columns = _addresses([entry, state, *weights.columns()])
-    functions.nnet3_leaps_end(leaps, columns.ctypes.data)
+    with _ending(functions.nnet3_leaps_end, leaps) as columns:
+        sizes = np.zeros(2, np.int64)
+        functions.nnet3_leaps_sizes(leaps, sizes.ctypes.data)
+        count, of_ids = sizes.tolist()
+        (entry, state), weights = np.empty((2, count), np.int64), _Weights.empty(count, of_ids)
+        columns += [entry, state, *weights.columns()]
     return Leaps(np.searchsorted(entry, np.arange(lattice.num_states + 1)), state, *weights)
+
+
+@contextmanager
+def _ending(end: Callable[[int, int], None], made: int) -> Iterator[list[npt.NDArray[Any]]]:
+    """Takes the columns into which `end` copies what C made; without memory for all of them it is only freed."""
+    columns, addresses = list[npt.NDArray[Any]](), None
+    try:
+        yield columns
+        addresses = _addresses(columns)
+    finally:
+        end(made, 0 if addresses is None else addresses.ctypes.data)
 
 
 class _Weights(NamedTuple):

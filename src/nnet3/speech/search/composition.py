@@ -205,7 +205,7 @@ class Composition(GrowingGraph):
         at = model.find(states.history[of[spoken]].astype(np.int64), word[spoken])
         arc, of, at = arc[spoken[at >= 0]], of[spoken[at >= 0]], at[at >= 0]
         none = np.zeros(len(arc), np.int32)
-        target = _States(fst.dst[arc], model.dst[at], none > 0, none.astype(np.float32), none)
+        target = _States(fst.dst[arc], model.dst(at), none > 0, none.astype(np.float32), none)
         cost = fst.cost[arc] + (model.cost[at] - states.ahead[of])
         return _Arcs(of, self._ilabel[arc], fst.olabel[arc], cost, target, arc)
 
@@ -226,7 +226,7 @@ class Composition(GrowingGraph):
         word = np.zeros(len(arc), np.int32)
         pushed = np.flatnonzero(only >= 0)
         only = only[pushed]
-        word[pushed], history[pushed] = model.word(only), model.dst[only]
+        word[pushed], history[pushed] = model.word(only), model.dst(only)
         change[pushed] += model.cost[only]
         kept = np.floor(ahead / _STEP + np.float32(0.5)) * _STEP
         target = _States(fst.dst[arc], history, is_past, kept, word)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.base.kaldi_io.fst_const import LabelReach
+from nnet3.base.native.library import library
 from nnet3.speech.arrays.aliases import Doubles, Integers
 from nnet3.speech.arrays.arcs import arcs_leaving
 from nnet3.speech.language_models.language_model import BackoffModel
@@ -15,6 +16,7 @@ from nnet3.speech.language_models.language_model import BackoffModel
 Costs = npt.NDArray[np.float32]
 _NONE = -1
 _LONG_GROUP = 64
+_KINDS = *3 * (np.int64,), np.int32, np.int32, np.int64, np.int64  # as C takes intervals and arcs
 
 
 class Ahead(NamedTuple):
@@ -79,7 +81,20 @@ class WordsAhead:
         return Ahead((count > 0) | ends, cost, only)
 
     def _by_intervals(self, states: Integers, histories: Integers) -> _Found:
-        """Looks for the words of each interval."""
+        """Looks for the words of each interval, in C (words.c) where it can be compiled."""
+        functions = library()
+        if functions is None:
+            return self._by_intervals_with_numpy(states, histories)
+        reach, model, count = self._reached.reach, self._model, len(states)
+        found = _Found(np.empty(count, np.int64), np.empty(count), np.empty(count, np.int64))
+        given = states, histories, reach.offsets, reach.begin, reach.end, model.first_arc, model.key
+        columns = [np.ascontiguousarray(each, kind) for each, kind in zip(given, _KINDS, strict=True)]
+        columns += [self._mass, self._mass_before, *found]
+        functions.nnet3_words_of_intervals(count, *(column.ctypes.data for column in columns))
+        return found
+
+    def _by_intervals_with_numpy(self, states: Integers, histories: Integers) -> _Found:
+        """Does the same, to the last bit."""
         reach = self._reached.reach
         order = np.argsort(histories, kind="stable")  # what is looked for then lies close together
         interval, position = arcs_leaving(reach.offsets, states[order])
