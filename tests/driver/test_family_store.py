@@ -18,7 +18,16 @@ from nnet3.engine.families.family import ProgramFamily
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.model.requests.request_series import RequestSeries
 from tests.effort import at_night
-from tests.families.networks import BLSTM, POOLING, TDNN, compiled, request_for, same_program, same_program_or_results
+from tests.families.networks import (
+    BLSTM,
+    FAILING,
+    POOLING,
+    TDNN,
+    compiled,
+    request_for,
+    same_program,
+    same_program_or_results,
+)
 
 RNN = """
     input-node name=input dim=3
@@ -79,6 +88,17 @@ def test_members_far_beyond_what_was_compiled(config: str, step: int, alone: int
         assert same_program(cache.compile(nnet, request), compiled(nnet, request))
     assert cache.counts.compiled == alone
     assert cache.counts.continued == len(_PERIODS) - alone
+
+
+@pytest.mark.parametrize("frames", [(20, 30, 64), (24, 26, 90)])
+def test_rows_that_overlap_in_long_programs_alone(frames: tuple[int, ...]) -> None:
+    """A derivative is added to rows 12 frames before, of the matrix that it lies in: in 17 frames they are apart."""
+    nnet, cache = nnet3.Nnet.from_config(FAILING, seed=1), nnet3.ComputationCache()
+    for length in frames:
+        request = request_for(nnet, length, 3, margin=4, train=True, by_time=False)
+        assert same_program(cache.compile(nnet, request), compiled(nnet, request))
+    assert cache.counts.continued == 1
+    assert not cache.refusals
 
 
 def test_long_recurrences_are_not_compiled_for_their_length() -> None:

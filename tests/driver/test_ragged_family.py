@@ -28,7 +28,7 @@ from nnet3.errors import ComputationCheckError, RequestError
 from nnet3.model.requests import nnet_source
 from tests.driver.ragged_requests import LENGTHS, compare, ragged_request
 from tests.effort import EFFORT, at_night, draws, nightly
-from tests.families.networks import BLSTM, POOLING, TDNN
+from tests.families.networks import BLSTM, FAILING, POOLING, TDNN
 from tests.random_networks import random_network
 from tests.seeds import shifted
 
@@ -115,12 +115,6 @@ WIDE = """
     component name=a type=AffineComponent input-dim=3 output-dim=3
     component-node name=a component=a input=input
     output-node name=output input=Sum(Offset(a, -9), Offset(a, 9))
-"""
-FAILING = """
-    input-node name=input dim=3
-    component name=a type=AffineComponent input-dim=3 output-dim=3
-    component-node name=a component=a input=Failover(Offset(input, 4), input)
-    output-node name=output input=Sum(a, IfDefined(Offset(a, -12)))
 """
 
 

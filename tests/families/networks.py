@@ -39,6 +39,12 @@ TDNN = """
     component-node name=o component=o input=n
     output-node name=output input=o
 """
+FAILING = """
+    input-node name=input dim=3
+    component name=a type=AffineComponent input-dim=3 output-dim=3
+    component-node name=a component=a input=Failover(Offset(input, 4), input)
+    output-node name=output input=Sum(a, IfDefined(Offset(a, -12)))
+"""
 POOLING = """
     input-node name=input dim=3
     component name=e type=StatisticsExtractionComponent input-dim=3 input-period=1 output-period=5

@@ -22,7 +22,7 @@ _MARK_BITS, _ODD = 22, np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, eq=False)
-class Ngrams:
+class NgramFst:
     """A model whose states are histories; state 0 is the empty history. Where words lead to is found when it is asked.
 
     final: (states,) float32, infinite where no path ends. back_off: (states,) float32, the cost of going on with a
@@ -54,7 +54,7 @@ class Ngrams:
         return Fst(self.start, self.final, offsets, label, label, cost, dst)
 
 
-def read_ngram(reader: Reader, header: FstHeader) -> Ngrams:
+def read_ngram(reader: Reader, header: FstHeader) -> NgramFst:
     """Reads a model; words lead to the longest known suffix of the history and the word."""
     states, ngrams, finals = reader.raw_array(3, "<u8", _WHAT).tolist()
     if max(states, ngrams, finals) >= _MOST or states != header.states or states == 0:
@@ -79,7 +79,7 @@ def read_ngram(reader: Reader, header: FstHeader) -> Ngrams:
     if (key[1:] <= key[:-1]).any():
         raise reader.error(f"the words behind a history of {_WHAT} are not sorted")
     histories = Histories(reader, children_of_state, oldest_word)
-    found = Ngrams(header.start, final, back_off, key, ngrams_of_state, cost, histories)
+    found = NgramFst(header.start, final, back_off, key, ngrams_of_state, cost, histories)
     costs_are_good = np.isfinite(cost).all() and np.isfinite(back_off).all() and (final > -np.inf).all()
     if not (costs_are_good and 0 <= header.start < states):
         found.fst()  # says what is wrong

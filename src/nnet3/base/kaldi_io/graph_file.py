@@ -12,12 +12,12 @@ from nnet3.base.kaldi_io.fst import Fst
 from nnet3.base.kaldi_io.fst_binary import read_compact, read_vector
 from nnet3.base.kaldi_io.fst_const import LabelReach, read_const, read_lookahead
 from nnet3.base.kaldi_io.fst_header import COMPACT, CONST, LOOKAHEAD, NGRAM, VECTOR, FstHeader, read_fst_header
-from nnet3.base.kaldi_io.fst_ngram import Ngrams, read_ngram
+from nnet3.base.kaldi_io.fst_ngram import NgramFst, read_ngram
 from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.symbols import SymbolTable
 from nnet3.errors import ModelFormatError
 
-_READERS: Mapping[str, Callable[[Reader, FstHeader], Fst | Ngrams]] = {
+_READERS: Mapping[str, Callable[[Reader, FstHeader], Fst | NgramFst]] = {
     VECTOR: read_vector,
     COMPACT: read_compact,
     CONST: read_const,
@@ -31,7 +31,7 @@ class GraphFile:
     of the file.
     """
 
-    content: Fst | Ngrams
+    content: Fst | NgramFst
     reach: LabelReach | None
     input_symbols: SymbolTable | None
     output_symbols: SymbolTable | None
@@ -39,7 +39,7 @@ class GraphFile:
     @cached_property
     def fst(self) -> Fst:
         """The FST, or that for which the n-gram model stands."""
-        return self.content.fst() if isinstance(self.content, Ngrams) else self.content
+        return self.content.fst() if isinstance(self.content, NgramFst) else self.content
 
 
 def load_graph(path: str | os.PathLike[str]) -> GraphFile:

@@ -21,11 +21,12 @@ from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.objects import many_objects
 from nnet3.engine.lowering.continuation import frames_missing
 from nnet3.engine.lowering.structure import structure_of
-from nnet3.errors import Nnet3Error
+from nnet3.errors import ComputationCheckError, Nnet3Error
 
 _MEMBERS = 2  # say how a family goes on
 _MOST_LATER = 48  # increments by which the shortest member may be longer than the shortest of its series
 _LATER = 32  # increments by which it is longer if programs do not go on alike before
+MANY = 500  # increments, and sequences, of the largest member that is checked
 _FAR = 32  # increments from which on a recurrence is not compiled for its length first
 _MOST_RECORDS = 64
 _MOST_OF_SIGNATURE = 4  # of which families are looked for by the indexes alone
@@ -110,7 +111,9 @@ class FamilyRecord:
     def _find_family(self, series: LengthSeries) -> None:
         """Make the family, if this task is long enough and all longer members are known to go on likewise.
 
-        This is proved, or else the longest program is compared. Raises NotAffineError or errors of compiling.
+        This is proved, or else the longest program is compared. The proof is about graphs, and passes see two short
+        programs: rows that lie apart in these may overlap in a long one, so a long one is checked. Raises
+        NotAffineError, ComputationCheckError or errors of compiling.
         """
         self._prove(series)
         assert self.rows is not None
@@ -124,8 +127,10 @@ class FamilyRecord:
             return
         try:
             family = ProgramFamily([self.compile(self._member(series, self.first + j)) for j in range(_MEMBERS)])
-        except NotAffineError:
-            if self.first >= _LATER:
+            if self.is_proved:
+                check_computation(family.at(MANY, precompute_of(self._member(series, self.first))))
+        except (NotAffineError, ComputationCheckError) as error:
+            if self.first >= (_LATER if isinstance(error, NotAffineError) else _MOST_LATER):
                 raise
             self.first += _LATER
             return self._find_family(series)
@@ -197,7 +202,7 @@ class SequencesRecord:
         record.first, record.longest_k, record.is_proved = known.first, known.longest_k, known.is_proved
 
     def make(self, others: SequencesSeries) -> None:
-        """Make the families. Raises NotAffineError or errors of compiling."""
+        """Make the families. Raises NotAffineError, ComputationCheckError or errors of compiling."""
         first, known = self.record.first, self.record
         assert known.family is not None
         assert known.rows is not None
@@ -212,6 +217,7 @@ class SequencesRecord:
         family = ShapeFamily(members, (self.n, known.family))
         if self.n in few:  # the known family confirms nothing
             family.at(others.n).check(_MEMBERS, self.record.compile(self._member(others, first + _MEMBERS, others.n)))
+        check_computation(family.at(MANY).at(_MEMBERS, precompute_of(self._member(others, first, 0))))
         self.family = family
 
     def _member(self, others: SequencesSeries, k: int, n: int) -> CompileTask:

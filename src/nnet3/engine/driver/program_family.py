@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import cached_property
 
-from nnet3.engine.driver.family_store import FamilyRecord, SequencesRecord, precompute_of
+from nnet3.engine.driver.family_store import MANY, FamilyRecord, SequencesRecord, precompute_of
 from nnet3.engine.driver.task import FEWEST_SEQUENCES, CompileTask, LengthSeries, compile_task
 from nnet3.engine.families.continued import NotAffineError
 from nnet3.engine.families.family import ProgramFamily
@@ -16,7 +16,6 @@ from nnet3.engine.ir.computation import NnetComputation
 from nnet3.errors import Nnet3Error, RequestError
 
 _MOST_KEPT = 8  # families of one number of sequences
-_MANY = 500  # increments, and sequences, of the largest member that is checked
 
 
 class CompiledFamily:
@@ -54,7 +53,7 @@ class CompiledFamily:
         if self._sequences_record is not None:
             self.sequences = FEWEST_SEQUENCES
         # All numbers are affine in the parameters: what is right for few and for many is right between.
-        for increments, more in ((0, 0), (_MANY, _MANY * self.any_sequences)):
+        for increments, more in ((0, 0), (MANY, MANY * self.any_sequences)):
             check_computation(self.at(self.frames + increments * self.step, self.sequences + more))
 
     @property

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from nnet3.base.kaldi_io.fst import Fst
-from nnet3.base.kaldi_io.fst_ngram import Ngrams
+from nnet3.base.kaldi_io.fst_ngram import NgramFst
 from nnet3.base.kaldi_io.graph_file import GraphFile
 from nnet3.errors import ArgumentError, ModelFormatError
 from nnet3.speech.arrays.aliases import Integers
@@ -89,7 +89,7 @@ class BackoffModel:
 class NgramModel(BackoffModel):
     """The model of a file of n-grams, as it lies there: the states behind words are found when a search asks."""
 
-    def __init__(self, ngrams: Ngrams):
+    def __init__(self, ngrams: NgramFst):
         self.start, self.final = ngrams.start, ngrams.final
         self.key, self.cost, self.first_arc = ngrams.key, ngrams.cost, ngrams.first_arc
         self.shorter, self.back_off_cost = ngrams.histories.shorter, ngrams.back_off
@@ -102,7 +102,7 @@ class NgramModel(BackoffModel):
 
 def model_of_graph(graph: GraphFile) -> BackoffModel:
     """Returns the model in a file. Raises ModelFormatError for a graph that is no back-off model."""
-    return NgramModel(graph.content) if isinstance(graph.content, Ngrams) else BackoffModel(graph.content)
+    return NgramModel(graph.content) if isinstance(graph.content, NgramFst) else BackoffModel(graph.content)
 
 
 def phrase_model(phrases: Iterable[Sequence[int]]) -> BackoffModel:
