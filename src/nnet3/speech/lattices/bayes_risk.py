@@ -136,13 +136,17 @@ class _Recursion:
         self.first = self._best_words(lattice.cost) if words is None else word[len(lattice.label) : -1]
 
     def _probabilities(self, cost: Doubles) -> Doubles:
-        """Returns the probability of each arc among the arcs into its end, (arcs,)."""
+        """Returns the probability of each arc among the arcs into its end, (arcs,).
+
+        The exponential of complex numbers is that of the C library, as in Kaldi, on every processor: the last bit of a
+        probability decides between edits that are equally far. That of real numbers is NumPy's own on some processors.
+        """
         forward = np.full(self.num_states, -np.inf)
         forward[self.start] = 0
         for arcs in self.levels:
             np.logaddexp.at(forward, self.dst[arcs], forward[self.src[arcs]] - cost[arcs])
         with np.errstate(invalid="ignore"):
-            probability = np.exp(forward[self.src] - cost - forward[self.dst])
+            probability = np.exp((forward[self.src] - cost - forward[self.dst]).astype(complex)).real
         return np.nan_to_num(probability)
 
     def _best_words(self, cost: Doubles) -> Integers:
