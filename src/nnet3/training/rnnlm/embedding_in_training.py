@@ -91,7 +91,9 @@ class EmbeddingInTraining:
         """Adds the step of a minibatch to the matrix; of backstitch the first step goes `back`, the second `forward`.
 
         Without features the target's derivative becomes the preconditioned one, and is what the second step of
-        backstitch adds to, as in Kaldi. A step that is not finite is not taken, and its length says so.
+        backstitch adds to, as in Kaldi. A step that is not finite is not taken, and its length says so. The estimate is
+        in float64: of a narrow embedding it has nearly all directions, and the rounding of float32 would decide
+        about the weakest of them, which made 3 % of the change after four minibatches.
         """
         options = self.options
         assert options is not None
@@ -105,9 +107,8 @@ class EmbeddingInTraining:
         scale = options.learning_rate
         if options.use_natural_gradient:
             self.estimate.frozen = back
-            preconditioned, factor = self.estimate.precondition(deriv)
-            if preconditioned is not deriv:
-                deriv.copy_(preconditioned)
+            preconditioned, factor = self.estimate.precondition(deriv.double())
+            deriv.copy_(preconditioned)
             scale *= float(factor)
         length = scale * math.sqrt(float(deriv.double().square().sum()))
         limit = options.max_param_change
