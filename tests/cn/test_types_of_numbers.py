@@ -111,7 +111,7 @@ def test_nodes_without_parameters_have_the_type_of_the_network_that_has_them() -
     above = cn.Network(outputs=[cn.parameter("V", (3, 2)) @ h])
     alone, twin = cn.Network(outputs={"h": h}), cn.Network(outputs=[cn.clone(h)])
     assert {above.dtype, alone.dtype, twin.dtype, alone.copy().dtype, reread(alone).dtype} == {DOUBLE}
-    np.testing.assert_array_equal(alone.evaluate("h", X), np.tanh(X["x"]), strict=True)
+    np.testing.assert_allclose(alone.evaluate("h", X), np.tanh(X["x"]), rtol=1e-15, strict=True)
     assert cn.Network(outputs=[cn.sigmoid(h.operands[0])]).dtype == SINGLE, "inputs are of any type"
     assert cn.Network(outputs=[h], dtype=SINGLE).dtype == SINGLE
     assert alone.dtype == SINGLE
@@ -121,7 +121,7 @@ def test_a_network_without_parameters_follows_one_that_shares_its_nodes() -> Non
     h = without_parameters()
     alone, other = cn.Network(outputs={"h": h}), cn.Network(cn.squared_norm(cn.parameter("W", (2, 2)) @ h))
     other.to(DOUBLE)
-    np.testing.assert_array_equal(alone.evaluate("h", X), np.tanh(X["x"]), strict=True)
+    np.testing.assert_allclose(alone.evaluate("h", X), np.tanh(X["x"]), rtol=1e-15, strict=True)
     alone.to(SINGLE)
     assert alone.evaluate("h", X).dtype == np.float32
     assert other.dtype == DOUBLE, "the type of parameters decides"
