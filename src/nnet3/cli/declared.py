@@ -81,7 +81,7 @@ def _all_declared(options: type[Options]) -> Iterator[Option]:
 
 
 def _parts(options: type[Options]) -> dict[str, type[Options]]:
-    """The fields that hold further options."""
+    """Returns the fields that hold further options."""
     found: dict[str, Any] = {field.name: field.default_factory for field in dataclasses.fields(options)}
     return {name: part for name, part in found.items() if isinstance(part, type) and issubclass(part, Options)}
 

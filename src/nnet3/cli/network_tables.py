@@ -59,7 +59,7 @@ def _node_table(nnet: Nnet) -> list[Column]:
 
 
 def _node_row(nnet: Nnet, number: int, node: NnetNode) -> tuple[str, str, str, str, str]:
-    """Name, kind, component (if it is called otherwise), dimension, source."""
+    """Returns name, kind, component (if called otherwise), dimension and source."""
     kind, component, source = "input", "", ""
     if isinstance(node, DimRangeNode):
         kind, source = "dim-range", f"{node.source}, {node.columns}"
@@ -115,6 +115,6 @@ def _training(component: Component) -> list[str]:
 
 
 def learning_rates(nnet: Nnet) -> str:
-    """The actual rates of the updatable components, as `copy --learning-rates` takes them."""
+    """Returns the actual rates of the updatable components, as `copy --learning-rates` takes them."""
     updatable = [component.updatable for component in nnet.components.values()]
     return ":".join(f"{component.learning_rate:g}" for component in updatable if component is not None)

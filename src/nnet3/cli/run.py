@@ -66,7 +66,7 @@ def _nnet3() -> None:
 
 
 def run(arguments: list[str], program: str) -> int:
-    """Run `nnet3`, or the program of Kaldi of this name; returns the exit status."""
+    """Runs `nnet3`, or the program of Kaldi of this name; returns the exit status."""
     try:
         return _tell(arguments, program)
     except (click.exceptions.Abort, KeyboardInterrupt):  # maybe while it told of a mistake
@@ -74,7 +74,7 @@ def run(arguments: list[str], program: str) -> int:
 
 
 def _tell(arguments: list[str], program: str) -> int:
-    """Run, and tell of the user's mistake."""
+    """Runs a command; says on stderr what the user did wrong. Returns the exit status."""
     try:
         with plain_warnings():
             return _invoke(arguments, program)

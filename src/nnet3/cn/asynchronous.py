@@ -74,17 +74,17 @@ Policy: TypeAlias = Callable[[Sequence[Task], "Evaluation", Worker], Task]
 
 
 def first_come(ready: Sequence[Task], evaluation: Evaluation, worker: Worker) -> Task:
-    """First come, first served."""
+    """Returns the task that has waited longest."""
     return ready[0]
 
 
 def shortest_task(ready: Sequence[Task], evaluation: Evaluation, worker: Worker) -> Task:
-    """The least work first, by a count of multiplications."""
+    """Returns the task with the least work, by a count of multiplications."""
     return min(ready, key=lambda task: task.cost)
 
 
 def least_data_movement(ready: Sequence[Task], evaluation: Evaluation, worker: Worker) -> Task:
-    """The task whose operands need the fewest numbers computed by another worker."""
+    """Returns the task whose operands need the fewest numbers computed by another worker."""
 
     def moved(task: Task) -> int:
         makers, values = evaluation.maker, evaluation.values
@@ -362,7 +362,7 @@ class Evaluation:
         return dict(zip(unit.outputs, (found[node].to(main.device) for node in theirs(unit.outputs)), strict=True))
 
     def _differentiate(self, task: Task) -> dict[Node, Tensor]:
-        """The parts of gradients given by a unit to its operands, from the gradients of its outputs."""
+        """Returns the parts of gradients given by a unit to its operands, from the gradients of its outputs."""
         runner = self.runners[task.children[0]]
         seeds: dict[Node, float | Tensor] = {}
         for node in runner.program.question.criteria:
@@ -374,7 +374,7 @@ class Evaluation:
         return {self.ours(node, runner): part.to(main) for node, part in runner.backward(seeds).items()}
 
     def sum_of_parts(self, node: Node) -> Tensor:
-        """The gradient of a node, summed from its users' parts in the order of units: equal bits in each run."""
+        """Sums a node's gradient from its users' parts in the order of units: to equal bits in each run."""
         first, *others = (part for _, part in sorted(self.parts[node].items()))
         return sum(others, first)
 
@@ -384,7 +384,7 @@ class Evaluation:
 
 
 def _gradient_tasks(tasks: Sequence[Task], flags: Mapping[Node, bool]) -> list[Task]:
-    """The tasks of gradients: after the values of the unit and the gradients of its users."""
+    """Returns the tasks of gradients: after the values of the unit and the gradients of its users."""
     count = len(tasks)
     needed = [task for task in tasks if any(flags.get(node, False) for node in task.unit.outputs)]
     users: dict[int, list[int]] = {task.number: [] for task in tasks}

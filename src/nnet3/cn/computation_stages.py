@@ -33,7 +33,7 @@ class Stage:
 
 
 def find_stages(composites: Sequence[Composite]) -> list[Stage]:
-    """The stages of a graph, in an order with operands first.
+    """Returns the stages of a graph, in an order with operands first.
 
     Raises NetworkError for a loop with a node of whole sequences in it.
     """
@@ -71,7 +71,7 @@ def _stage_key(composite: Composite, keys: dict[Node, StageKey]) -> StageKey:
 
 
 def _check_steps(node: Node, inside: Collection[Node]) -> None:
-    """Raise NetworkError unless a node of whole sequences can be computed frame by frame of the loop that it is in."""
+    """Raises NetworkError unless a node of whole sequences can be computed frame by frame of the loop that it is in."""
     within = [operand.formula for operand in contexts_of(node) if operand in inside]
     if node.operation.steps and not within:
         return

@@ -80,7 +80,7 @@ class FrameStep:
         return {node: int(find_rows(self.computed[node], table)[0]) for node, table in self.wanted.items()}
 
     def is_as(self, other: FrameStep) -> bool:
-        """True if two steps have equal programs and hand on equal states."""
+        """Returns true if two steps have equal programs and hand on equal states."""
         return _bytes_of(self) == _bytes_of(other)
 
 

@@ -85,7 +85,7 @@ class StagesProfiler:
         self._runs.append((begin, time.perf_counter() - begin))
 
     def report(self) -> ProfileReport:
-        """The times of commands, of nodes of whole sequences, and of the rest, in which PyTorch goes back."""
+        """Returns the times of commands, of nodes of whole sequences, and of the rest, in which PyTorch goes back."""
         times = [timing for profiler in self._programs.values() for timing in profiler.report().times]
         for node, found in self._wholes.items():
             times.append(_time(describe_node(node, self._names), "Whole", node.type, self._names[node], found))
@@ -219,7 +219,7 @@ class StagesRun:
         _go_back(waiting, are_more=False)
 
     def stages(self) -> Iterator[ProgramStage | Node]:
-        """The stages computed one after another: programs, and nodes of whole sequences."""
+        """Yields the stages computed one after another: programs, and nodes of whole sequences."""
         exported, waiting = self._exported(), set(self.needed) - set(self.values)
         for stage in self.graph.stages:
             nodes = [node for node in stage.nodes if node in waiting]
@@ -292,7 +292,7 @@ class StagesRun:
             self.calls.append(call)
 
     def _layout_of_stage(self, stage: Stage, nodes: Sequence[Node]) -> SampleLayout | None:
-        """The samples of a program; None for a program without samples."""
+        """Returns the samples of a program; None for a program without samples."""
         return self.layouts.of(stage.key.axis) if any(node.shape.has_samples for node in nodes) else None
 
 

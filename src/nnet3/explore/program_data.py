@@ -91,7 +91,7 @@ def graph_data(graph: ComputationGraph, steps: Schedule) -> dict[str, Any]:
 
 
 def _programs(stages: list[tuple[str, NnetComputation]], texts: NumberedTexts) -> list[dict[str, Any]]:
-    """A record for each pass; the record of a pass without changes has neither commands nor matrices."""
+    """Returns a record for each pass; the record of a pass without changes has neither commands nor matrices."""
     records: list[dict[str, Any]] = []
     before = None
     for name, computation in stages:

@@ -149,7 +149,7 @@ class GraphBuilder:
     # ---- sequences of any length ----
 
     def set_periods(self, number: ir.Value, first: int, step: int) -> None:
-        """Make `periods` the steps, at least 0, by which a number (1,) is beyond a first one."""
+        """Makes `periods` the steps, at least 0, by which a number (1,) is beyond a first one."""
         beyond = self.op("Sub", number, self.integers(first))
         self.periods = self.op("Max", self.divided(beyond, step), self.integers(0))
 

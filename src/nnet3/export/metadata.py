@@ -146,7 +146,7 @@ def _read(path: str | os.PathLike[str], kind: type[Kind]) -> Kind:
 
 
 def _check_types(about: FileMetadata) -> None:
-    """Raise TypeError unless every value has the type of its field, and is finite."""
+    """Raises TypeError unless every value has the type of its field, and is finite."""
     for name, hint in get_type_hints(type(about)).items():
         value, kind = getattr(about, name), get_origin(hint) or hint
         kinds = (int, float) if kind is float else (kind,)

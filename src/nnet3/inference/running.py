@@ -214,12 +214,12 @@ class ChunkRunner:
             )
 
     def together(self, chunks: Sequence[OutputChunk]) -> bool:
-        """True if a program for chunks of these lengths exists, not compiled for the lengths alone."""
+        """Returns true if a program for chunks of these lengths exists, not compiled for the lengths alone."""
         with self._lock:
             return self._computer(chunks) is not None
 
     def fits(self, chunks: Sequence[OutputChunk]) -> bool:
-        """True if these chunks need no more memory together than an utterance may that is not run in pieces."""
+        """Returns true if these chunks need no more memory together than an utterance may that is not run in pieces."""
         factor = self.options.frame_subsampling_factor
         if sum(chunk.num_frames(factor) for chunk in chunks) * self.bytes_per_frame <= PIECE_BYTES:
             return True

@@ -65,7 +65,7 @@ class StreamComputer:
         compile_options: CompileOptions | None = None,
         debug: bool = False,
     ) -> None:
-        """Find the program; chunks become longer until the network's period and the subsampling factor divide them.
+        """Finds the program; chunks become longer until the network's period and the subsampling factor divide them.
 
         `num_streams`: how many may be open at a time. `device`: by default that of the parameters. Outputs become
         acoustic_scale * (output - log priors), without priors unless `use_priors` is set.
@@ -106,7 +106,7 @@ class StreamComputer:
         return self.program.right_context + self.program.frames_per_chunk - 1
 
     def prepare(self, at_once: int | None = None) -> None:
-        """Compile the programs for up to so many streams at once (default: all), so that no chunk has to wait."""
+        """Compiles the programs for up to so many streams at once (default: all), so that no chunk has to wait."""
         widths = {self._width(number) for number in range(1, (at_once or self.options.num_streams) + 1)}
         with self._lock:
             for chunk_index, width in itertools.product(range(len(self.program.chunks)), sorted(widths)):
@@ -345,7 +345,7 @@ class StreamComputer:
 
 
 def _versions(component: Component) -> dict[str, tuple[weakref.ref[Tensor], int]]:
-    """The state of a component's parameters: the tensors, and how often each tensor was written to."""
+    """Returns the state of a component's parameters: the tensors, and how often each tensor was written to."""
     parameters = component.parameters().items()
     return {name: (weakref.ref(tensor), tensor._version) for name, tensor in parameters if not tensor.is_inference()}
 

@@ -78,7 +78,7 @@ class StreamChunk:
         return StateRequest([io(name, table) for name, table in self.inputs.items()], outputs)
 
     def is_as(self, other: StreamChunk) -> bool:
-        """True if two chunks have equal requests and hand on equal states."""
+        """Returns true if two chunks have equal requests and hand on equal states."""
         mine, others = (
             [
                 [(name, table.tobytes()) for name, table in part.items()]

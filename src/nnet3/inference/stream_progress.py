@@ -91,7 +91,7 @@ class StreamProgress:
         return self.chunk_index, -1 if self.batch is None else self.batch.serial, self.column
 
     def runs_with(self, more: int) -> bool:
-        """True if the next chunk can be run when so many more frames are there."""
+        """Returns true if the next chunk can be run when so many more frames are there."""
         return self.num_frames + more >= self.program.frames_until(self.number)
 
     # ---- frames ----

@@ -214,7 +214,7 @@ class XvectorComputer:
             return _Utterance(failure=error)
 
     def _run(self, group: list[tuple[_Utterance, int]], rows: int) -> None:
-        """Give a vector to each chunk of a group, or to the chunk's utterance the reason for having no vector."""
+        """Gives a vector to each chunk of a group, or to the chunk's utterance the reason for having no vector."""
         frames = [utterance.features[torch.from_numpy(utterance.chunks[k].frames())] for utterance, k in group]
         try:
             with self._lock:

@@ -37,18 +37,18 @@ class SparseMatrix:
         return self.rows, self.cols
 
     def row_of_element(self) -> np.ndarray:
-        """The row each of `values` stands in."""
+        """Returns the row each of `values` stands in."""
         return np.repeat(np.arange(self.rows), np.diff(self.indptr))
 
     def dense(self) -> np.ndarray:
-        """(rows, cols) float32. A file may claim any number of columns: compare it with the expected number before."""
+        """Returns (rows, cols) float32. A file may claim any number of columns: check `cols` before."""
         matrix = np.zeros(self.shape, np.float32)
         matrix[self.row_of_element(), self.ids] = self.values
         return matrix
 
 
 def read_sparse(reader: TokenReader) -> SparseMatrix:
-    """The sparse matrix at the reader's position."""
+    """Returns the sparse matrix at the reader's position."""
     start = reader.position
     cols, counts, ids, values = _read_binary(reader) if reader.binary else _read_text(reader)
     indptr = np.concatenate([[0], np.cumsum(counts)])

@@ -37,7 +37,7 @@ class SymbolTable:
         return len(self.names)
 
     def __getitem__(self, label: int) -> str:
-        """The word of a label. ModelFormatError for a label without a word: the table belongs to another graph."""
+        """Returns the word of a label. Raises ModelFormatError without one: the table belongs to another graph."""
         if label not in self.names:
             raise ModelFormatError(f"the symbol table has no label {label}: does it belong to this graph?")
         return self.names[label]

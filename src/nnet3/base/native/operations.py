@@ -165,7 +165,7 @@ def size_of_panels(row: Row, width: int) -> int:
 
 
 def reads_scratch(row: Row) -> bool:
-    """True for a product with panels that another operation makes."""
+    """Returns true for a product with panels that another operation makes."""
     return row[0] == Code.PANELS and row[ADDRESSES][2] == 0
 
 

@@ -58,7 +58,7 @@ def read_own(folder: int, name: str) -> bytes | None:
 
 
 def write_own(folder: int, name: str, contents: bytes) -> None:
-    """Write a file in one step: the file is on the disk before it has its name. Raises OSError."""
+    """Writes a file in one step: the file is on the disk before it has its name. Raises OSError."""
     temporary = f".{name}.{secrets.token_hex(6)}.tmp"
     opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=folder)
     try:

@@ -136,7 +136,7 @@ class ReachableMemory:
         self._written, self._all = _sorted_stretches(written), _sorted_stretches([*written, *read])
 
     def check(self, ranges: Ranges, addresses: np.ndarray, tables: Sequence[np.ndarray], num_iterations: int) -> None:
-        """Check that operations with these addresses use reachable memory, from the first iteration to the last.
+        """Checks that operations with these addresses use reachable memory, from the first iteration to the last.
 
         Raises ExecutionError for memory out of reach.
         """
@@ -154,7 +154,7 @@ class ReachableMemory:
             )
 
     def holds(self, ranges: Ranges, addresses: np.ndarray, num_iterations: np.ndarray) -> bool:
-        """True if operations without tables use reachable memory, each in its `num_iterations`, (operations,)."""
+        """Returns true if operations without tables use reachable memory in `num_iterations` (operations,)."""
         return bool(self._holds(ranges, *ranges(addresses, (), num_iterations)).all())
 
     def _holds(self, ranges: Ranges, begin: np.ndarray, end: np.ndarray) -> np.ndarray:

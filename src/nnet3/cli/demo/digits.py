@@ -16,7 +16,7 @@ _BATCH = 64
 
 
 def digit_tasks(seed: int) -> list[DemoTask]:
-    """A TDNN and an LSTM on the same two thirds of the images, judged on the other third."""
+    """Returns a TDNN and an LSTM on the same two thirds of the images, judged on the other third."""
     try:
         from sklearn.datasets import load_digits
         from sklearn.model_selection import train_test_split

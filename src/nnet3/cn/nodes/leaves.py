@@ -175,7 +175,7 @@ def parameter(
 
 
 def constant(value: Any, name: str = "") -> ParameterNode:
-    """A matrix (or number: 1 x 1) that is never trained."""
+    """Returns a matrix (or number: 1 x 1) that is never trained."""
     matrix = np.atleast_1d(as_array(value, "constant").astype(np.float64))
     matrix = matrix[:, None] if matrix.ndim == 1 else matrix
     shape = as_shape(tuple(matrix.shape), "constant")

@@ -85,16 +85,16 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
 
     @abc.abstractmethod
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> Any:
-        """Fill y (rows, output_dim) from x (rows, input_dim); return the memo for `backward`, or None."""
+        """Fills y (rows, output_dim) from x (rows, input_dim); returns the memo for `backward`, or None."""
 
     def forward_again(self, x: Tensor, y: Tensor, memo: Any, indexes: Any = None) -> None:
-        """Fill y once more, as the `forward` did that returned this memo."""
+        """Fills y once more, as the `forward` did that returned this memo."""
         self.forward(x, y, indexes)
 
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
-        """Fill x_deriv (unless None) from y_deriv and, if `to_update` is given, update it.
+        """Fills x_deriv (unless None) from y_deriv; updates `to_update`, if given.
 
         `to_update` is a component of the same type (self, a copy or a gradient copy): its parameters move by its
         own learning rate times the (preconditioned) gradient, and its statistics are added to. x and y hold values
@@ -104,11 +104,11 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
             self.fill_deriv(x, y, y_deriv, memo, x_deriv, indexes)
 
     def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
-        """Fill x_deriv from y_deriv: all that `backward` does for a component whose backward pass updates nothing."""
+        """Fills x_deriv from y_deriv: all that `backward` does for a component whose backward pass updates nothing."""
         raise ComponentError(f"{self.type_name} has no backward pass: its class must define backward or fill_deriv")
 
     def store_stats(self, x: Tensor, y: Tensor, memo: Any) -> None:
-        """Add this minibatch's forward statistics; called after `forward` if STORES_STATS is set."""
+        """Adds this minibatch's forward statistics; called after `forward` if STORES_STATS is set."""
 
     # ---- the same for a person at a prompt ----
 
@@ -220,11 +220,11 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
         return None
 
     def as_fixed(self) -> Component | None:
-        """A new component that does the same with constants in the place of parameters; None if no type can."""
+        """Returns a new component that does the same with constants in the place of parameters; None if no type can."""
         return None
 
     def without_repeats(self) -> Component | None:
-        """A new equivalent component with a copy of the parameters for each use; None if no type can."""
+        """Returns a new equivalent component with a copy of the parameters for each use; None if no type can."""
         return None
 
     @property
@@ -233,7 +233,7 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
         return ""
 
     def in_low_precision(self, products: torch.dtype) -> Component | None:
-        """A new equivalent component for inference with products of int8 or bfloat16; None if no type can.
+        """Returns a new equivalent component for inference with products of int8 or bfloat16; None if no type can.
 
         For float32 its weights are packed for speed; None if packing gains nothing.
 
@@ -292,7 +292,7 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
                 return
 
     def native_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> Operations | None:
-        """The same in the form of the kernel protocol."""
+        """Returns the same in the form of the kernel protocol."""
         return self.native(inputs[0], output) if inputs and self.replay_state() is not None else None
 
     # ---- index rules; only components that are not simple override these ----
@@ -364,11 +364,11 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
     # ---- randomness and modes: no effect on components that have none ----
 
     def seed_random(self, seed: int, scalars: SharedNumbers | None = None) -> None:
-        """Make all later random draws of this component a function of `seed`; scalars come from `scalars`, if given."""
+        """Makes later random draws of the component a function of `seed`; scalars come from `scalars`, if given."""
         self.rng = RandomSource(seed, scalars)
 
     def set_dropout_proportion(self, proportion: float) -> None:
-        """Zero this proportion from now on; no effect on components that are no dropout."""
+        """Zeros this proportion from now on; no effect on components that are no dropout."""
 
     def set_test_mode(self, test_mode: bool) -> None:
         """Behave as in decoding (True) or in training; no effect on components that have one behaviour only."""
@@ -376,10 +376,10 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
     # ---- learning rates: no effect without parameters (UpdatableComponent overrides) ----
 
     def set_learning_rate(self, rate: float) -> None:
-        """Set the underlying learning rate; the actual one is this times the component's factor."""
+        """Sets the underlying learning rate; the actual one is this times the component's factor."""
 
     def freeze_natural_gradient(self, frozen: bool) -> None:
-        """Use natural-gradient estimates without changing them (True), or change them again (False)."""
+        """Uses natural-gradient estimates without changing them (True), or changes them again (False)."""
 
     def __repr__(self) -> str:
         return f"<{self.type_name} {self.input_dim} -> {self.output_dim}>"
@@ -416,7 +416,7 @@ class UpdatableComponent(Component):
         self.is_gradient = False
 
     def copy_header(self, other: UpdatableComponent) -> None:
-        """Take over the rates, limits and flags of another component."""
+        """Takes over the rates, limits and flags of another component."""
         for field in HEADER:
             setattr(self, field.name, getattr(other, field.name))
 
@@ -428,7 +428,7 @@ class UpdatableComponent(Component):
         self.learning_rate = rate * self.learning_rate_factor
 
     def set_actual_learning_rate(self, rate: float) -> None:
-        """Set the rate itself, whatever the factor."""
+        """Sets the rate itself, whatever the factor."""
         self.learning_rate = rate
 
     def set_as_gradient(self) -> None:
@@ -436,7 +436,7 @@ class UpdatableComponent(Component):
         self.is_gradient = True
 
     def forget_natural_gradient(self) -> None:
-        """Begin new estimates with the same settings."""
+        """Begins new estimates with the same settings."""
         for name in self.preconditioner_names:
             setattr(self, name, getattr(self, name).fresh())
 

@@ -63,7 +63,7 @@ class NormalizeComponent(Component):
     # In both passes p = |x|^2 / (d target_rms^2) is the relative mean square of a block, f = max(p, floor)^(-1/2).
 
     def _blocks(self, matrix: Tensor) -> Tensor:
-        """A matrix seen as (rows, blocks, columns of a block)."""
+        """Returns a matrix seen as (rows, blocks, columns of a block)."""
         return matrix.unflatten(1, (self.input_dim // self.block_dim, -1))
 
     def _relative_mean_square(self, blocks: Tensor) -> Tensor:
@@ -312,7 +312,7 @@ class BatchNormComponent(Component):
         self._affine = None
 
     def set_test_mode(self, test_mode: bool) -> None:
-        """Normalise by the stored statistics (True) or by those of each minibatch (False)."""
+        """Normalises by the stored statistics (True) or by those of each minibatch (False)."""
         self.test_mode = test_mode
         self._affine = None
 
@@ -325,6 +325,6 @@ class BatchNormComponent(Component):
         self._affine = None
 
     def zero_stats(self) -> None:
-        """Forget the statistics, except in test mode, which protects them."""
+        """Forgets the statistics, except in test mode, which protects them."""
         if not self.test_mode:
             super().zero_stats()

@@ -80,7 +80,7 @@ class BlockAffineComponent(UpdatableComponent):
         return self.linear_params.view(self.num_blocks, -1, self.linear_params.shape[1])
 
     def _by_block(self, matrix: Tensor) -> Tensor:
-        """(rows, dim) as (blocks, rows, dim / blocks), a view."""
+        """Returns (rows, dim) as (blocks, rows, dim / blocks), a view."""
         return matrix.unflatten(1, (self.num_blocks, -1)).transpose(0, 1)
 
 
@@ -168,7 +168,7 @@ class RepeatedAffineComponent(UpdatableComponent):
         self.bias_params.add_(y_deriv.sum(0), alpha=self.learning_rate)
 
     def _by_block(self, matrix: Tensor) -> Tensor:
-        """(rows, dim) as (rows * repeats, dim / repeats): a view if the rows are contiguous, else a copy."""
+        """Returns (rows, dim) as (rows * repeats, dim / repeats): a view if the rows are contiguous, else a copy."""
         return matrix.reshape(matrix.shape[0] * self.num_repeats, matrix.shape[1] // self.num_repeats)
 
 

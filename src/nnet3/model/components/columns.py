@@ -169,11 +169,11 @@ class _Reduction(Component):
         self.input_dim, self.output_dim = input_dim, output_dim
 
     def _groups(self, matrix: Tensor) -> Tensor:
-        """The input seen as (rows, output columns, input columns of each)."""
+        """Returns the input seen as (rows, output columns, input columns of each)."""
         return matrix.unflatten(1, (self.output_dim, -1))
 
     def _blocks(self, matrix: Tensor) -> Tensor:
-        """The input seen as (rows, blocks, output columns)."""
+        """Returns the input seen as (rows, blocks, output columns)."""
         return matrix.unflatten(1, (-1, self.output_dim))
 
 

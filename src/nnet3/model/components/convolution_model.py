@@ -45,11 +45,11 @@ class HeightPiece:
     count: int
 
     def of_target(self, matrix: Tensor, filters: int) -> Tensor:
-        """A view (count, rows, filters)."""
+        """Returns a view (count, rows, filters)."""
         return _height_view(matrix, self.target_start * filters, self.target_step * filters, self.count, filters)
 
     def of_source(self, matrix: Tensor, filters: int) -> Tensor:
-        """A view (count, rows, taps * filters)."""
+        """Returns a view (count, rows, taps * filters)."""
         columns = self.num_taps * filters
         return _height_view(matrix, self.source_start * filters, self.source_step * filters, self.count, columns)
 
@@ -219,7 +219,7 @@ class ModelKind(Kind):
 
 
 def _pieces(source: np.ndarray) -> Iterator[HeightPiece]:
-    """All pieces of a table (target heights, taps) of source heights, -1 for none."""
+    """Yields all pieces of a table (target heights, taps) of source heights, -1 for none."""
     valid = source >= 0
     goes_on = np.zeros_like(valid)  # whether a tap continues the stretch of the tap before it
     goes_on[:, 1:] = valid[:, 1:] & valid[:, :-1] & (source[:, 1:] == source[:, :-1] + 1)

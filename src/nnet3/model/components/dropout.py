@@ -32,7 +32,7 @@ class RandomComponent(Component):
         self.test_mode = test_mode
 
     def set_test_mode(self, test_mode: bool) -> None:
-        """Do without random numbers (True), as for anything but training, or with them (False)."""
+        """Does without random numbers (True), as for anything but training, or with them (False)."""
         self.test_mode = test_mode
 
     def replay_state(self) -> list[object] | None:
@@ -60,7 +60,7 @@ class DropoutBase(RandomComponent):
         self.dropout_proportion = proportion
 
     def kept(self, *shape: int, like: Tensor) -> Tensor:
-        """A mask: 1 with probability 1 - dropout_proportion, else 0."""
+        """Returns a mask: 1 with probability 1 - dropout_proportion, else 0."""
         return self.uniform(*shape, like=like).lt_(1.0 - self.dropout_proportion).to(like.dtype)
 
     def continuous_mask(self, *shape: int, like: Tensor) -> Tensor:
@@ -313,7 +313,7 @@ class GeneralDropoutComponent(DropoutBase):
         return mask.mul_(1.0 / (1.0 - self.dropout_proportion)) if self.dropout_proportion < 1.0 else mask
 
     def _specaugment_mask(self, num_rows: int) -> Tensor:
-        """Zero a random range of the columns, seen as a circle; then flip random halves of the circle to split it."""
+        """Zeros a random range of the columns, seen as a circle; then flips random halves of the circle to split it."""
         bins = torch.arange(self.block_dim)
         most_zeroed = int(self.block_dim * self.specaugment_max_proportion + 0.5)
         num_zeroed = self._integers(num_rows, most_zeroed + 1)

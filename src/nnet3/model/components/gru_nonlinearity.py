@@ -63,7 +63,7 @@ class GruComponent(UpdatableComponent):
         self.self_repair_scale = 1e-5
 
     def _activation_deriv(self, h: Tensor, z: Tensor, y_deriv: Tensor) -> Tensor:
-        """The derivative of what the tanh is of: e = (dh + dc (1 - z)) (1 - h^2)."""
+        """Returns the derivative of what the tanh is of: e = (dh + dc (1 - z)) (1 - h^2)."""
         dh, dc = y_deriv[:, : self.cell_dim], y_deriv[:, self.cell_dim :]
         return _tanh_backward((dh + dc).addcmul_(dc, z, value=-1.0), h)
 

@@ -45,7 +45,7 @@ class InferenceAffine(Component):
 
     @abc.abstractmethod
     def take_weights(self, linear: Tensor) -> None:
-        """Keep weights (output_dim, offsets * input_dim) in their form."""
+        """Keeps weights (output_dim, offsets * input_dim) in their form."""
 
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
@@ -178,7 +178,7 @@ class PackedTdnnComponent(ReadsTimeOffsets, PackedAffineComponent):
 
 
 def is_worth_packing(weights: Tensor) -> bool:
-    """True for weights that are multiplied faster when they are packed, where packing is faster at all."""
+    """Returns true for weights that are multiplied faster when they are packed, where packing is faster at all."""
     return weights.device.type == "cpu" and weights.dtype == torch.float32 and weights.numel() >= _FEWEST_WEIGHTS
 
 
@@ -200,7 +200,7 @@ class LowPrecisionAffine(InferenceAffine):
 
     @abc.abstractmethod
     def multiply(self, x: Tensor, y: Tensor, blocks: Sequence[RowBlock]) -> None:
-        """Fill y with b + sum_i W_i x(t + o_i); rows that the first block leaves out are padding."""
+        """Fills y with b + sum_i W_i x(t + o_i); rows that the first block leaves out are padding."""
 
     def forward(self, x: Tensor, y: Tensor, indexes: TimeBlocks | None = None) -> None:
         if indexes is None:

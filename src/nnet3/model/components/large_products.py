@@ -46,5 +46,5 @@ def packed(weights: Tensor) -> Panels | OneDnnWeights:
 
 
 def packing_is_faster() -> bool:
-    """True if products with packed weights are faster than those by PyTorch."""
+    """Returns true if products with packed weights are faster than those by PyTorch."""
     return fastest().packed != ""

@@ -213,7 +213,7 @@ class LstmNonlinearityComponent(UpdatableComponent):
             sums[12] += (do * c).sum(0, dtype=sums.dtype)
 
     def _values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(rows, 5, C): i, f, tanh(Cp), o, tanh(c); f_s f (rows, C); c (rows, C)."""
+        """Returns (rows, 5, C): i, f, tanh(Cp), o, tanh(c); f_s f (rows, C); c (rows, C)."""
         dim = self.cell_dim
         parts = x[:, : 5 * dim].unflatten(1, (5, dim))
         previous = parts[:, 4]
@@ -231,7 +231,7 @@ class LstmNonlinearityComponent(UpdatableComponent):
     # ---- self-repair, statistics and update ----
 
     def _is_repaired(self) -> Tensor:
-        """(5, C): where the average derivative of a value is below its threshold."""
+        """Returns (5, C): where the average derivative of a value is below its threshold."""
         return self.deriv_sum / (1.0 + self.count) < self._repair_thresholds.double()  # the count may be negative
 
     def _self_repair(self) -> Tensor | None:

@@ -172,7 +172,7 @@ class Nonlinearity(Component):
 
     @abc.abstractmethod
     def differentiate(self, y: Tensor, y_deriv: Tensor, x_deriv: Tensor) -> None:
-        """Fill x_deriv from the output and its derivative."""
+        """Fills x_deriv from the output and its derivative."""
 
     def self_repair(self, y: Tensor, x_deriv: Tensor, to_update: Nonlinearity) -> None:
         """Push dimensions that are saturated on average back, by a small change of x_deriv.
@@ -218,7 +218,7 @@ class Nonlinearity(Component):
         return self.default_upper_threshold if value is None else value
 
     def store_output_and_deriv(self, y: Tensor, deriv_sum: Tensor) -> None:
-        """Add the sums over rows of the output and of its derivative to the statistics."""
+        """Adds the sums over rows of the output and of its derivative to the statistics."""
         self.value_sum = add_to_sum(self.value_sum, y.sum(0))
         self.deriv_sum = add_to_sum(self.deriv_sum, deriv_sum)
         self.count += y.shape[0]
@@ -229,7 +229,7 @@ class Nonlinearity(Component):
 
 
 def add_to_sum(total: Tensor, term: Tensor) -> Tensor:
-    """`total` plus `term`, in place, or float64 of `term` if nothing was ever stored."""
+    """Returns `total` plus `term`, in place, or float64 of `term` if nothing was ever stored."""
     return term.double() if total.numel() == 0 else total.add_(term)
 
 

@@ -186,12 +186,12 @@ class PerElementOffsetComponent(UpdatableComponent):
         self.add_rows(self.offsets, gradients, self.preconditioner if self.use_natural_gradient else None)
 
     def _by_block(self, matrix: Tensor) -> Tensor:
-        """(rows, dim) as (rows, blocks, block_dim), a view."""
+        """Returns (rows, dim) as (rows, blocks, block_dim), a view."""
         return matrix.unflatten(1, (-1, len(self.offsets)))
 
 
 def block_dim_of(line: ConfigLine, dim: int) -> int:
-    """The key `block-dim`, which is `dim` by default and must divide it."""
+    """Returns the key `block-dim`, which is `dim` by default and must divide it."""
     block_dim = line.integer("block-dim", dim, minimum=1)
     if dim % block_dim != 0:
         raise line.error(f"'block-dim' must divide 'dim', but {dim} is no multiple of {block_dim}", "block-dim")
@@ -280,10 +280,10 @@ class ScaleAndOffsetComponent(UpdatableComponent):
             self.add_rows(tensor, rows, preconditioner if self.use_natural_gradient else None)
 
     def safe_scales(self) -> Tensor:
-        """The scales with those near zero moved to +-1e-4."""
+        """Returns the scales with those near zero moved to +-1e-4."""
         least = torch.where(self.scales < 0, -_LEAST_SCALE, _LEAST_SCALE).to(self.scales)
         return torch.where(self.scales.abs() < _LEAST_SCALE, least, self.scales)
 
     def _by_block(self, matrix: Tensor) -> Tensor:
-        """(rows, dim) as (rows, blocks, block_dim), a view."""
+        """Returns (rows, dim) as (rows, blocks, block_dim), a view."""
         return matrix.unflatten(1, (-1, len(self.scales)))

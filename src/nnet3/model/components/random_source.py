@@ -14,10 +14,10 @@ class SharedNumbers(Protocol):
     """Gives single numbers to several components in turn."""
 
     def uniform(self) -> float:
-        """One number between 0 and 1."""
+        """Returns one number between 0 and 1."""
 
     def integer(self, low: int, high: int) -> int:
-        """An integer between two bounds, both included."""
+        """Returns an integer between two bounds, both included."""
 
 
 class RandomSource:
@@ -36,11 +36,11 @@ class RandomSource:
         return self._made
 
     def uniform(self) -> float:
-        """One number in [0, 1)."""
+        """Returns one number in [0, 1)."""
         return self._generators()[0].random() if self._scalars is None else self._scalars.uniform()
 
     def integer(self, low: int, high: int) -> int:
-        """An integer between two bounds, both included."""
+        """Returns an integer between two bounds, both included."""
         if self._scalars is not None:
             return self._scalars.integer(low, high)
         return self._generators()[0].randint(low, high)

@@ -263,7 +263,7 @@ class RestrictedAttentionComponent(Component):
         return super().from_values(packed(values, AttentionSizes, "sizes"))
 
     def _steps(self) -> np.ndarray:
-        """The times of the inputs wanted, in units of time_stride from the output."""
+        """Returns the times of the inputs wanted, in units of time_stride from the output."""
         return np.arange(-self.sizes.num_left, self.sizes.num_right + 1)
 
     def wanted_inputs(self, outputs: np.ndarray) -> np.ndarray:
@@ -326,7 +326,7 @@ class RestrictedAttentionComponent(Component):
         self._scatter(result, x_deriv, windows)
 
     def _gather(self, x: Tensor, windows: AttentionWindows) -> Tensor:
-        """(windows * heads, positions, head_dim), zero where an input is missing."""
+        """Returns (windows * heads, positions, head_dim), zero where an input is missing."""
         gathered = x.reshape(-1, self.head_dim).index_select(0, windows.row_of_position)
         if len(windows.missing):
             gathered.index_fill_(0, windows.missing, 0.0)

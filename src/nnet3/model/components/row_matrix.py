@@ -34,7 +34,7 @@ class RowMatrix:
         return result, norms.double().square().sum()
 
     def left_times(self, a: Tensor) -> Tensor:
-        """A X, (rows of A, columns)."""
+        """Returns a X, (rows of A, columns)."""
         result = self.x.new_empty(len(a), self.shape[1])
         add_product(result, a, self.x)
         return result

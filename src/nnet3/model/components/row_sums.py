@@ -32,7 +32,7 @@ class RowReduction(Protocol):
         """The number of processes."""
 
     def sum_(self, tensors: Sequence[Tensor]) -> None:
-        """Replace all tensors by their sums over all processes, in place, to the same bits in every process."""
+        """Replaces all tensors by their sums over all processes, in place, to the same bits in every process."""
 
 
 @dataclass

@@ -32,7 +32,7 @@ class SpecAugmentTimeMaskIndexes:
 
 
 def _most_frames_kept(max_frames: int, proportion: float) -> int:
-    """The longest segment that is not zeroed; below 1 the settings contradict each other."""
+    """Returns the longest segment that is not zeroed; below 1 the settings contradict each other."""
     return max_frames if proportion == 0.0 else int(max_frames * (1.0 - proportion) / proportion)
 
 

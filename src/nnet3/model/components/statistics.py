@@ -30,7 +30,7 @@ class RowGroups:
     one_each: bool  # whether each group has one row
 
     def sum(self, matrix: Tensor) -> Tensor:
-        """The sum of each group's rows, (groups, columns); zero for an empty group."""
+        """Returns the sum of each group's rows, (groups, columns); zero for an empty group."""
         if self.one_each:
             return matrix.index_select(0, self.rows)
         if matrix.numel() == 0:
@@ -39,13 +39,13 @@ class RowGroups:
 
 
 def row_groups(rows: np.ndarray) -> IndexArrays:
-    """The fields of RowGroups for the groups of a table (groups, slots) of row numbers; -1 stands for nothing."""
+    """Returns the fields of RowGroups for a table (groups, slots) of row numbers; -1 stands for no row."""
     is_member = rows >= 0
     return _groups(rows[is_member], is_member.sum(axis=1))
 
 
 def transposed_groups(rows: np.ndarray, num_rows: int) -> IndexArrays:
-    """The fields of RowGroups for the transposed table: for each of `num_rows` rows, the groups that contain it."""
+    """Returns the fields of RowGroups for the transposed table: the groups of each of `num_rows` rows."""
     element = np.flatnonzero(rows >= 0)
     member = rows.reshape(-1)[element]
     group = element // rows.shape[1]
@@ -53,7 +53,7 @@ def transposed_groups(rows: np.ndarray, num_rows: int) -> IndexArrays:
 
 
 def _stable_order(numbers: np.ndarray, limit: int) -> np.ndarray:
-    """The order that sorts numbers in [0, limit), stably."""
+    """Returns the order that sorts numbers in [0, limit), stably."""
     return np.argsort(numbers.astype(np.uint16) if limit <= 2**16 else numbers, kind="stable")  # 16 bits: radix sort
 
 
@@ -231,7 +231,7 @@ class StatisticsPoolingComponent(StatisticsComponent):
         return np.any(available, axis=1) & (outputs[:, T] % self.input_period == 0), available
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> Tensor:
-        """Fill y; the memo is the counts (output rows, 1)."""
+        """Fills y; the memo is the counts (output rows, 1)."""
         first = self.num_log_count_features
         sums = indexes.inputs_of_output.sum(x)
         count = sums[:, :1].clone()

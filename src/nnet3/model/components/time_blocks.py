@@ -72,7 +72,7 @@ class TimeBlocks(NamedTuple):
 
     @classmethod
     def load(cls, arrays: Mapping[str, np.ndarray], device: torch.device | str) -> TimeBlocks:
-        """The object for the arrays of `time_blocks`."""
+        """Returns the object for the arrays of `time_blocks`."""
         tables = [arrays[name] for name in _TABLES]
         rows = [on_device(table, device) if len(table) else _no_rows(device) for table in tables]
         return cls(int(arrays["num_fresh"]), tuple(starmap(RowBlock, arrays["blocks"].tolist())), *rows)
@@ -82,7 +82,7 @@ class TimeBlocks(NamedTuple):
         return x.index_fill(0, self.input_padding, 0.0) if len(self.input_padding) else x
 
     def output_without_padding(self, y_deriv: Tensor) -> Tensor:
-        """An output derivative with zeros in its padding rows."""
+        """Returns an output derivative with zeros in its padding rows."""
         return y_deriv.index_fill(0, self.output_padding, 0.0) if len(self.output_padding) else y_deriv
 
 
@@ -117,7 +117,7 @@ def order_rows(inputs: IndexTable, outputs: IndexTable, offsets: Sequence[int]) 
 
 
 def time_blocks(inputs: IndexTable, outputs: IndexTable, offsets: Sequence[int]) -> dict[str, np.ndarray]:
-    """The blocks of rows that `order_rows` has arranged, as arrays by the names of the fields of TimeBlocks."""
+    """Returns the blocks of rows that `order_rows` has arranged, as arrays by the names of the fields of TimeBlocks."""
     grid, full_outputs = _grid(outputs)
     read = _input_times(grid, inputs, offsets)
     num_images = len(grid.images)
@@ -201,12 +201,12 @@ def _ascends(numbers: np.ndarray) -> bool:
 
 
 def _times(table: IndexTable) -> np.ndarray:
-    """The different times of the rows, sorted."""
+    """Returns the different times of the rows, sorted."""
     return distinct(table[:, T]).astype(np.int64)
 
 
 def _grid(outputs: IndexTable) -> tuple[_Grid, bool]:
-    """The grid of the output rows, and whether they fill it, without padding."""
+    """Returns the grid of the output rows, and whether they fill it, without padding."""
     regular = _images_by_times(outputs)
     if regular is not None:
         images, times = regular
@@ -275,7 +275,7 @@ def _is_regular(positions: np.ndarray) -> bool:
 
 
 def _rows(times: np.ndarray, grid: _Grid) -> IndexTable:
-    """(times x images) rows."""
+    """Returns (times x images) rows."""
     rows = np.empty((len(times), len(grid.images), 3), np.int32)
     rows[:] = grid.images
     rows[:, :, T] = times[:, np.newaxis]
@@ -283,7 +283,7 @@ def _rows(times: np.ndarray, grid: _Grid) -> IndexTable:
 
 
 def _padded(table: IndexTable, times: np.ndarray, grid: _Grid) -> IndexTable:
-    """(times x images) rows, the table's among them; the others have t = NO_TIME."""
+    """Returns (times x images) rows, the table's among them; the others have t = NO_TIME."""
     rows = _rows(times, grid)
     if len(rows) > len(_real(table)):
         rows[find_rows(table, rows) < 0, T] = NO_TIME

@@ -47,7 +47,7 @@ class RowConvolution:
     result: tuple[int, int]  # rows and heights of the result
 
     def forward(self, x: Tensor, y: Tensor, weights: Tensor, bias: Tensor, model: ConvolutionModel) -> None:
-        """Fill y from x."""
+        """Fills y from x."""
         picture = _picture(x, model.height_in)
         kernel = self._kernel(weights, model)
         result = conv2d(picture, kernel, bias, self.stride, self.padding, self.dilation)[0].permute(1, 2, 0)
@@ -55,7 +55,7 @@ class RowConvolution:
         y.unflatten(1, wanted.shape[1:]).copy_(wanted)
 
     def backward_data(self, y_deriv: Tensor, x_deriv: Tensor, weights: Tensor, model: ConvolutionModel) -> None:
-        """Fill x_deriv from y_deriv."""
+        """Fills x_deriv from y_deriv."""
         of_result = _picture(y_deriv, model.height_out)
         margins = [(first, size - first - wanted) for first, size, wanted in self._margins(of_result)]
         if any(map(any, margins)):
@@ -113,12 +113,12 @@ def row_convolution(
 
 
 def _picture(matrix: Tensor, height: int) -> Tensor:
-    """(rows, height * filters) as one picture (1, filters, rows, height)."""
+    """Returns (rows, height * filters) as one picture (1, filters, rows, height)."""
     return matrix.unflatten(1, (height, -1)).permute(2, 0, 1).unsqueeze(0)
 
 
 def _constant_step(values: list[int]) -> int | None:
-    """The step of rising values, 1 for a single one, None if there are several steps."""
+    """Returns the step of rising values, 1 for a single one, None if there are several steps."""
     steps = np.unique(np.diff(values))
     if len(steps) == 0:
         return 1
@@ -236,7 +236,7 @@ class TimeHeightConvolutionComponent(TwoPreconditioners, UpdatableComponent):
         return ConvolutionIndexes(blocks, row_convolution(self.model, blocks, *arrays["sizes"].tolist()))
 
     def _filters(self, taps: TimeTaps) -> Tensor:
-        """The weights of one time offset: (Fout, taps * Fin), a view."""
+        """Returns the weights of one time offset: (Fout, taps * Fin), a view."""
         filters_in = self.model.num_filters_in
         return self.linear_params[:, taps.first_column * filters_in : (taps.first_column + taps.num_taps) * filters_in]
 
@@ -321,7 +321,7 @@ def _add_product(target: Tensor, source: Tensor, weights: Tensor) -> None:
 
 
 def _unit_filters(line: ConfigLine, model: ConvolutionModel) -> Tensor:
-    """The identity at offset (0, 0), zero elsewhere."""
+    """Returns the identity at offset (0, 0), zero elsewhere."""
     if model.num_filters_in != model.num_filters_out:
         raise line.error("'init-unit' needs num-filters-in = num-filters-out", "init-unit")
     if (0, 0) not in model.offsets:

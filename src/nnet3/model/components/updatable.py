@@ -112,7 +112,7 @@ class NaturalGradientPair(TwoPreconditioners, OrthonormalComponent):
     natural_gradient_shown: ClassVar[Shown] = ("rank_in", "rank_out", "num_samples_history", "update_period", "alpha")
 
     def set_natural_gradient(self) -> None:
-        """Make new preconditioners with the default ranks for the dimensions."""
+        """Makes new preconditioners with the default ranks for the dimensions."""
         self.preconditioner_in, self.preconditioner_out = preconditioners(self.input_dim, self.output_dim)
 
 

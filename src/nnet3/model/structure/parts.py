@@ -47,7 +47,7 @@ class NetworkParts:
         return taking.descriptor if isinstance(taking, DescriptorNode) else None
 
     def visible_name(self, number: int) -> str:
-        """The name of a node; for a hidden input, the name of the component node."""
+        """Returns the name of a node; for a hidden input, the name of the component node."""
         return self.nodes[number + self.nodes[number].is_hidden].name
 
     def sources(self, number: int) -> list[int]:

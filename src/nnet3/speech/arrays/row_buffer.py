@@ -32,11 +32,11 @@ class RowBuffer:
         self._used = needed
 
     def take(self, numbers: Integers) -> npt.NDArray[Any]:
-        """The rows of these numbers."""
+        """Returns the rows of these numbers."""
         return self._rows[numbers - self.start]
 
     def row(self, number: int) -> npt.NDArray[Any]:
-        """The row of a number, (columns,), which may be written to."""
+        """Returns the row of a number, (columns,), which may be written to."""
         return self._rows[number - self.start]
 
     def forget(self, first: int) -> None:

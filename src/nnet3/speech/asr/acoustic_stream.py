@@ -156,7 +156,7 @@ class AcousticStream:
         return rows
 
     def _has_chunk(self, last: bool) -> bool:
-        """True if the network now computes a new chunk."""
+        """Returns true if the network now computes a new chunk."""
         program, before = self._computer.program, self._num_chunks
         while self._num_frames >= program.frames_until(self._num_chunks):
             self._num_chunks += 1

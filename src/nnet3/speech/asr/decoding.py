@@ -194,7 +194,7 @@ class DecodedSegment:
         return least_risk_words(timed_lattice(self.labelled, self.graph.boundaries, self.graph_scale))
 
     def alternatives(self, number: int) -> list[Alternative]:
-        """The best paths."""
+        """Returns the best paths."""
         return n_best(self.lattice, number, self.graph_scale, self.graph.boundaries)
 
     def text(self, seconds_per_row: float, begin: float = 0.0, alternatives: int = 0) -> SpokenText:

@@ -105,7 +105,7 @@ class OnlineStream:
             self.hearing.accept(compute_scores([self._acoustic.feed(piece)])[self._acoustic])
 
     def has_paused(self) -> bool:
-        """True if a rule for endpoints says that the segment is over."""
+        """Returns true if a rule for endpoints says that the segment is over."""
         search, decoder = self.hearing.search, self._decoder
         if decoder.endpoints is None:
             return False

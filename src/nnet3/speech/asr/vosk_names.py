@@ -67,19 +67,19 @@ class VoskNames(ABC):
     # ---- Vosk's names ----
 
     def AcceptWaveform(self, data: Audio) -> int:
-        """`accept`: 1 if the speaker has paused, else 0."""
+        """Returns `accept`: 1 if the speaker has paused, else 0."""
         return int(self.accept(data))
 
     def Result(self) -> str:
-        """`result` as JSON."""
+        """Returns `result` as JSON."""
         return self._told(self.result())
 
     def FinalResult(self) -> str:
-        """`finish` as JSON."""
+        """Returns `finish` as JSON."""
         return self._told(self.finish())
 
     def PartialResult(self) -> str:
-        """`partial` as JSON; between segments that of an empty result."""
+        """Returns `partial` as JSON; between segments that of an empty result."""
         spoken = self.partial()
         return partial_json(spoken.words, self.with_partial_words) if self.is_within_segment else self._told(spoken)
 

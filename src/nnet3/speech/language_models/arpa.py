@@ -141,7 +141,7 @@ def arpa_fst(model: ArpaModel, labels: Mapping[str, int], back_off_label: int = 
     arcs = []
 
     def longest(ngram: Ngram) -> tuple[int, float]:
-        """The state of the n-gram's longest known suffix, and the cost of backing off to it."""
+        """Returns the state of the n-gram's longest known suffix, and the cost of backing off to it."""
         cost = 0.0
         while ngram not in number:
             cost -= model.back_off.get(ngram, 0.0)

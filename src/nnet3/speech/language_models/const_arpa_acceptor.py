@@ -31,7 +31,7 @@ class ConstArpaAcceptor(WordAcceptor):
         self._enter(np.array([model.find(start)[0] + 1 if exists else _START]), start)
 
     def __len__(self) -> int:
-        """The number of states made."""
+        """Returns the number of states made."""
         return len(self._histories)
 
     # ---- many at once ----

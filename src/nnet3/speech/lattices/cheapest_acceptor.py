@@ -28,7 +28,7 @@ class CheapestAcceptor(WordAcceptor):
         self._arc_of = cache(self._made_arc)
 
     def __len__(self) -> int:
-        """The number of states made."""
+        """Returns the number of states made."""
         return len(self._states)
 
     def arcs(self, states: Integers, words: Integers) -> WordArcs:

@@ -75,7 +75,7 @@ class LatticePath:
 
 
 def _sum(costs: Singles, last: np.float32) -> float:
-    """The sum in float32, value by value, as Kaldi adds."""
+    """Returns the sum in float32, value by value, as Kaldi adds."""
     return float(np.add.accumulate(np.append(costs, last), dtype=np.float32)[-1])
 
 

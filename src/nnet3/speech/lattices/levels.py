@@ -47,7 +47,7 @@ class Levels(abc.ABC):
         return np.searchsorted(self.src, np.arange(self.num_states + 1))
 
     def arcs_by_source(self) -> Iterator[slice]:
-        """The arcs out of each level, from the first level to the last."""
+        """Yields the arcs out of each level, from the first level to the last."""
         level = self.level[self.src]
         edges = np.append(np.flatnonzero(np.diff(level, prepend=-1)), len(level))
         return (slice(first, last) for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))

@@ -26,7 +26,7 @@ def rescored(lattice: Lattice, acceptor: WordAcceptor, scale: float) -> Lattice:
 
 
 def rescored_by_fst(lattice: Lattice, fst: WordFst, scale: float) -> Lattice:
-    """`rescored` by an FST of words, of which words take the cheapest way, by arcs without words or not."""
+    """Returns `rescored` by an FST of words, of which words take the cheapest way, by arcs without words or not."""
     return _with(lattice, scale, lambda scaled: composed_with_fst(scaled, fst))
 
 

@@ -51,7 +51,7 @@ class TokenRows:
         self.append(row)
 
     def __len__(self) -> int:
-        """The number of the last row: the number of rows of scores taken before it."""
+        """Returns the number of the last row: the number of rows of scores taken before it."""
         return self.first + len(self._rows) - 1
 
     @property

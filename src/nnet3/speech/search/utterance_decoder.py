@@ -38,7 +38,7 @@ class DecodedUtterance:
     notices: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
-        """The number of rows."""
+        """Returns the number of rows."""
         return len(self.transition_ids)
 
 

@@ -228,12 +228,12 @@ class _Run:
         return before, after, mean.index_add_(0, self.end_piece, share * before[self.end_node])
 
     def _entering(self) -> Sequence[tuple[slice, Tensor]]:
-        """The nodes of each level but the first, and the arcs into them."""
+        """Returns the nodes of each level but the first, and the arcs into them."""
         arcs = [self.order[part] for part in _slices(self.levels.entering)]
         return list(zip(_slices(self.levels.first_node), arcs, strict=True))[1:]
 
     def _leaving(self) -> Sequence[tuple[slice, slice]]:
-        """The nodes of each level but the last, from there back, and the arcs out of them."""
+        """Returns the nodes of each level but the last, from there back, and the arcs out of them."""
         return list(zip(_slices(self.levels.first_node), _slices(self.levels.leaving), strict=True))[-2::-1]
 
 

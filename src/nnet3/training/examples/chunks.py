@@ -157,7 +157,7 @@ def _splits(num_frames: tuple[int, ...], overlap: float, longest: int) -> list[t
 
 
 def _gaps(num_frames: int, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The gaps before the chunks of `num_frames` frames, (chunks,); negative where chunks overlap."""
+    """Returns the gaps before the chunks of `num_frames` frames, (chunks,); negative where chunks overlap."""
     free = num_frames - int(counts.sum())
     if free >= 0:
         num_gaps = len(counts) + 1

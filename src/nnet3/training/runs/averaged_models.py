@@ -157,7 +157,7 @@ class AveragedModels:
 
     @torch.no_grad()
     def _average(self, shares: Sequence[float]) -> None:
-        """Replace parameters and statistics of all models by the sum of all models, weighted by `shares`."""
+        """Replaces parameters and statistics of all models by the sum of all models, weighted by `shares`."""
         whole = self._nnet.flat_parameters()
         found = statistics(self._nnet)
         values = self._whole([statistic.copy() for statistic in found.values()])

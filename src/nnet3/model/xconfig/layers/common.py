@@ -48,7 +48,7 @@ OPERATION_WORDS = {
 
 
 def operations_of(layer_type: str) -> list[str]:
-    """The operations named by the words of a type such as relu-batchnorm-layer, in the order of application."""
+    """Returns the operations named by the words of a type such as relu-batchnorm-layer, in the order of application."""
     return layer_type.removesuffix("-layer").split("-")
 
 

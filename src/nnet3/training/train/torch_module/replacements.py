@@ -33,7 +33,7 @@ class Replacement:
     leaves: tuple[tuple[str, int], ...]
 
     def check(self, name: str, component: Component) -> None:
-        """Raise NetworkError if the module cannot stand for the component."""
+        """Raises NetworkError if the module cannot stand for the component."""
         is_own = isinstance(self.module, ComponentModule) and self.module.component is component
         if not is_own and not component.properties & Properties.SIMPLE:
             raise NetworkError(
