@@ -118,7 +118,7 @@ def option_names(command: click.Command) -> set[str]:
 
 
 def _with_dashes(word: str) -> str:
-    """Kaldi reads `--Use_GPU=no` as `--use-gpu=no`."""
+    """Returns `--use-gpu=no` for `--Use_GPU=no`, as Kaldi reads it."""
     if not word.startswith("--"):
         return word
     name, equals, value = word.partition("=")

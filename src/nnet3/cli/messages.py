@@ -20,7 +20,7 @@ _LOGGER = logging.getLogger("nnet3")
 
 
 def say(message: str, prefix: str = "nnet3: ") -> None:
-    """One message. It may quote a file, and contents of files must not steer the terminal.
+    """Prints a message. It may quote a file, and contents of files must not steer the terminal.
 
     A message that cannot be written is lost: nothing depends on it.
     """

@@ -23,7 +23,7 @@ class ReadConsole(Console):
 
 
 def print_network(nnet: Nnet, console: Console | None = None) -> None:
-    """Summary, nodes and components, as wide as the terminal (one line each elsewhere).
+    """Prints summary, nodes and components, as wide as the terminal (one line each elsewhere).
 
     The summary is in Kaldi's lines, which scripts look for: `nnet3 info final.raw | grep left-context:`.
     """
@@ -42,7 +42,7 @@ def print_network(nnet: Nnet, console: Console | None = None) -> None:
 
 
 def _context(nnet: Nnet) -> dict[str, int]:
-    """Left and right context; without them for a network, warned of before, that can compute nothing."""
+    """Returns left and right context; nothing for a network, warned of before, that can compute nothing."""
     try:
         return {"left-context": nnet.left_context, "right-context": nnet.right_context}
     except NetworkError:

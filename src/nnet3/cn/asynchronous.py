@@ -155,7 +155,7 @@ class AsynchronousEvaluator:
         self._find_workers()
 
     def _find_workers(self) -> None:
-        """Workers with networks like the present network, made anew only after its move to another device."""
+        """Makes workers with networks like the present network, anew only after its move to another device."""
         network = self.network
         devices = [network.device if device is None else device for device in self._devices]
         if [worker.device for worker in self._workers] != devices:
@@ -298,7 +298,7 @@ class Evaluation:
             self._signal_complete(task, found, Dispatched(worker.number, names, *times, task.is_gradient))
 
     def _next_task(self, worker: Worker) -> Task | None:
-        """ScheduleComputation: a ready task by the policy; waits for one, None when no more will come."""
+        """ScheduleComputation: returns the ready task that the policy takes, or waits; None when no more will come."""
         with self.changed:
             while self.error is None and not self.ready and self.num_running:
                 self.changed.wait()
@@ -310,7 +310,7 @@ class Evaluation:
             return task
 
     def _signal_complete(self, task: Task, found: Mapping[Node, Tensor], line: Dispatched) -> None:
-        """SignalComplete: parents all of whose children are finished become ready."""
+        """SignalComplete: makes parents ready whose children are all finished."""
         with self.changed:
             if task.is_gradient:
                 for node, gradient in found.items():

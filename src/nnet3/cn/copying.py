@@ -142,7 +142,7 @@ def copy_network(network: N) -> N:
 
 
 def replace_nodes(network: N, replace: Mapping[Node | str, Node]) -> N:
-    """See `Network.replace`."""
+    """Returns a network with replaced nodes; see `Network.replace`."""
     check_kind(replace, Mapping, "what is replaced", "a mapping from nodes or names to nodes")
     others = {network.find(old): as_node(new, f"what takes the place of {old!r}") for old, new in replace.items()}
     ours = set(network.nodes)

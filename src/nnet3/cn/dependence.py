@@ -87,7 +87,7 @@ class Stamps:
         return self._given[node][1] if node in self._given else self._layouts.get(node)
 
     def give(self, node: Node, value: Tensor, layout: SampleLayout | None) -> None:
-        """The value of an input, and the samples of its rows."""
+        """Takes the value of an input, and the samples of its rows."""
         self._given[node] = value, layout
 
     def _compare(self) -> None:
@@ -109,14 +109,14 @@ class Stamps:
                 self._changed[node] = self._now
 
     def keep(self, values: Mapping[Node, Tensor]) -> None:
-        """Computed values, valid until a node below changes."""
+        """Keeps computed values, valid until a node below changes."""
         self._compare()
         self._now += 1
         for node, value in values.items():
             self._values[node], self._computed[node] = value, self._now
 
     def forget(self) -> None:
-        """All values."""
+        """Forgets all values."""
         self._given.clear()
         self._values.clear()
         self._computed.clear()
@@ -132,7 +132,7 @@ class Stamps:
         return self._changed.get(node)
 
     def valid(self) -> set[Node]:
-        """Computed nodes with a value newer than all dependences."""
+        """Returns computed nodes with a value newer than all dependences."""
         self._compare()
         newest: dict[Node, int] = {}
         found: set[Node] = set()

@@ -238,7 +238,7 @@ class NetworkInTraining(Trainable[Batch]):
             estimate.frozen = frozen
 
     def scale_statistics(self, scale: float) -> None:
-        """Nothing is done: the statistics of test mode are those of all minibatches."""
+        """Does nothing: the statistics of test mode are those of all minibatches."""
 
     def constrain(self, seed: int) -> None:
         return

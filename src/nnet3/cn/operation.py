@@ -226,7 +226,7 @@ class Operation(abc.ABC):
     # ---- the two functions of the chapter ----
 
     def evaluate(self, inputs: Matrices, output: Tensor) -> Any:
-        """Overwrite `output`; the result is the memo that `compute_partial_gradient` is given."""
+        """Overwrites `output`; returns the memo that `compute_partial_gradient` is given."""
         raise NetworkError(f"{self.type} has no value: {type(self).__name__} must define evaluate(inputs, output)")
 
     def compute_partial_gradient(
@@ -250,13 +250,13 @@ class Operation(abc.ABC):
     is_native: ClassVar[bool] = False  # whether there are some
 
     def native_value(self, inputs: Matrices, output: Tensor) -> Operations | None:
-        """Native code for `evaluate`."""
+        """Returns native code for `evaluate`."""
         return None
 
     def native_gradient(
         self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, dx: Tensor, accumulate: bool
     ) -> Operations | None:
-        """Native code for `compute_partial_gradient`."""
+        """Returns native code for `compute_partial_gradient`."""
         return None
 
     # ---- the kernel protocol ----

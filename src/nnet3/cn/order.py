@@ -34,7 +34,7 @@ def forward_order(
     roots: Iterable[Vertex],
     children: Callable[[Vertex], Sequence[Vertex]] = operands_of,  # type: ignore[assignment]
 ) -> list[Vertex]:
-    """Algorithm 1.2: the roots and all needed nodes, children before their parents, in depth-first order.
+    """Algorithm 1.2: returns the roots and all needed nodes, children before parents, in depth-first order.
 
     Raises NetworkError if the graph has a loop; see `forward_order_with_loops`.
     """
@@ -78,7 +78,7 @@ def parents_of(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
 
 
 def forward_order_with_loops(roots: Iterable[Node]) -> list[Composite]:
-    """Algorithm 1.6: strongly connected components in forward order; within a loop, delays are leaves."""
+    """Algorithm 1.6: returns strongly connected components in forward order; within a loop, delays are leaves."""
     roots = list(roots)
     nodes = all_nodes(roots)
     number = {node: i for i, node in enumerate(nodes)}

@@ -171,7 +171,7 @@ class CnSource:
         self._sum_of(number, node, name, fused.terms, before)
 
     def _sum_of(self, number: int, node: Node, name: str, terms: Sequence[SumTerm], before: int = -1) -> None:
-        """A node that adds up terms, and the value of the node `before` the loop, if any."""
+        """Adds a node for a sum of terms, and of the value of the node `before` the loop, if any."""
         operands = [operand for term in terms for operand in term.operands]
         numbers, shapes = [self.number[operand] for operand in operands], [operand.shape for operand in operands]
         is_below = self._flags.get(node, False)

@@ -73,7 +73,7 @@ class SparseColumns:
         return self.shape[0]
 
     def __getitem__(self, key: tuple[slice, Any]) -> SparseColumns:
-        """Some columns: `matrix[:, columns]`."""
+        """Returns some columns: `matrix[:, columns]`."""
         chosen = np.arange(self.shape[1])[key[1]]
         starts, ends = np.searchsorted(self.column, chosen), np.searchsorted(self.column, chosen, "right")
         positions = np.repeat(ends - np.cumsum(ends - starts), ends - starts) + np.arange((ends - starts).sum())

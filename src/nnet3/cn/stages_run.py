@@ -65,21 +65,21 @@ class StagesProfiler:
 
     @contextmanager
     def program(self, runner: Runner) -> Iterator[None]:
-        """Observe one run of a program, or of the program's backward part."""
+        """Observes one run of a program, or of the program's backward part."""
         profiler = self._programs.setdefault(runner, Profiler(runner.computer.computation))
         with runner.computer.observed(profiler):
             yield
 
     @contextmanager
     def whole(self, node: Node) -> Iterator[None]:
-        """Time a node that PyTorch computes."""
+        """Times a node that PyTorch computes."""
         begin = time.perf_counter()
         yield
         self._wholes.setdefault(node, []).append((begin, time.perf_counter() - begin))
 
     @contextmanager
     def run(self) -> Iterator[None]:
-        """Time one run of all stages."""
+        """Times one run of all stages."""
         begin = time.perf_counter()
         yield
         self._runs.append((begin, time.perf_counter() - begin))

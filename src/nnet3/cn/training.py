@@ -48,9 +48,9 @@ _PLAIN_BY_NAME = OptionsByName(_PLAIN.of_all, {})
 
 
 def sgd_step(network: Network, batch: Batch, learning_rate: float) -> float:
-    """W <- W - learning_rate * gradient, of the criterion's mean over the minibatch's samples (1.1, 1.2).
+    """Subtracts learning_rate times the gradient of the criterion's mean over the minibatch's samples (1.1, 1.2).
 
-    Terms without samples, such as regularization, are not divided. Returns this mean criterion, from before the step.
+    Terms without samples, such as regularization, are not divided. Returns the mean criterion from before the step.
     Raises TrainingError for a criterion or gradient that is not finite, and then changes nothing.
     """
     check_kind(network, Network, "what is trained", "a network")

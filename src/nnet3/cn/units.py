@@ -23,7 +23,7 @@ class Unit:
     children: tuple[int, ...]
 
     def cost(self, num_samples: int) -> int:
-        """Roughly the number of multiplications, or of elements where there are none."""
+        """Returns roughly the number of multiplications, or of elements where there are none."""
         return sum(node_cost(node, num_samples) for node in self.nodes)
 
 

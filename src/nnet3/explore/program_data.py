@@ -106,7 +106,7 @@ def _programs(stages: list[tuple[str, NnetComputation]], texts: NumberedTexts) -
 
 
 def _command(computation: NnetComputation, command: Command, texts: NumberedTexts) -> list[Any]:
-    """Text, kind, node, matrices; texts by number."""
+    """Returns a command's text, kind, node and matrices; texts by number."""
     named = [*command.schema.operands(command), *(access.submatrix for access in command.accesses(computation))]
     matrices = {computation.submatrices[number].matrix for number in named if number}
     words = (command.text(computation), type(command).__name__, node_of_command(computation, command))

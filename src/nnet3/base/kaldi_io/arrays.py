@@ -15,7 +15,7 @@ def converted(array: np.ndarray, dtype: DTypeLike) -> np.ndarray:
 
 
 def whole_numbers(numbers: np.ndarray) -> np.ndarray | None:
-    """Float64 as int32, or None if a number is no 32-bit integer."""
+    """Returns float64 numbers as int32, or None if one is no 32-bit integer."""
     whole = np.clip(np.rint(numbers), -(2**31), 2**31 - 1).astype(np.int32)
     return whole if np.array_equal(whole, numbers) else None
 

@@ -125,7 +125,7 @@ def parse_ragged(data: Buffer, start: int, end: int, fail: Fail) -> Ragged:
 
 
 def _blocks(data: Buffer, start: int, end: int, fail: Fail) -> Iterator[tuple[int, bytes]]:
-    """Consecutive pieces of data[start:end] with ends at white space or a `;`, with their offsets."""
+    """Yields consecutive pieces of data[start:end], cut behind white space or `;`, each after its offset."""
     while start < end:
         stop = min(end, start + _BLOCK)
         if stop < end:

@@ -77,7 +77,7 @@ def _read_binary(reader: TokenReader) -> tuple[int, np.ndarray, np.ndarray, np.n
 
 
 def _read_row_header(reader: TokenReader) -> tuple[int, int]:
-    """Dimension and number of elements of the row at the reader's position; the row is not consumed."""
+    """Returns dimension and number of elements of the row at the reader's position; the row is not consumed."""
     reader.need(_ROW.itemsize, "a sparse row")
     tag, dim_size, dim, count_size, count = _ROW_HEADER.unpack_from(reader.data, reader.position)
     if (tag, dim_size, count_size) != (b"SV ", 4, 4) or dim < 0 or count < 0:

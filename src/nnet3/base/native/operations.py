@@ -170,7 +170,7 @@ def reads_scratch(row: Row) -> bool:
 
 
 def lstm(y: Tensor, x: Tensor, params: Tensor, use_dropout: bool) -> Operations | None:
-    """The forward pass of LstmNonlinearityComponent; params (3, cells)."""
+    """Computes the forward pass of LstmNonlinearityComponent; params (3, cells)."""
     if y.numel() > _MOST_ELEMENTS or not params.is_contiguous():
         return None
     return _operation(Code.LSTM, len(y), params.shape[1], (y, x, params.view(-1)), int(use_dropout))

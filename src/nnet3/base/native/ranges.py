@@ -81,7 +81,7 @@ class Ranges:
         self._bytes = self._bytes_of(self._sizes)
 
     def resize(self, operations: np.ndarray) -> None:
-        """Become the memory of operations that differ in sizes and addresses alone."""
+        """Takes the ranges of operations that differ in sizes and addresses alone."""
         self._sizes = operations[self._number, SIZES]
         self._bytes = self._bytes_of(self._sizes)
 

@@ -285,7 +285,7 @@ _INTEGER_OF_32_BITS = Integer()
 
 
 def choice(*words: str) -> Text:
-    """Text, one of the given words."""
+    """Returns the kind of texts that are one of the given words."""
     rule = one_of(*words)
     return Text(rule, description=rule.words)
 

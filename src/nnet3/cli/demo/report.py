@@ -35,7 +35,7 @@ class TaskResult:
 
 
 def write_report(results: Sequence[TaskResult], path: Path, title: str) -> None:
-    """A row of plots for each network, as a PNG."""
+    """Writes a PNG with a row of plots for each network."""
     import matplotlib
 
     matplotlib.use("Agg")

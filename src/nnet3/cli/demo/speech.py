@@ -99,7 +99,7 @@ def _utterance(name: str, data: bytes) -> Recording:
 
 
 def mfcc(samples: np.ndarray, rate: int) -> np.ndarray:
-    """13 MFCCs every 10 ms, (frames, 13)."""
+    """Returns 13 MFCCs every 10 ms, (frames, 13)."""
     try:
         import kaldi_native_fbank
     except ImportError:

@@ -162,7 +162,7 @@ class _Bridge:
         return component(made.copy(), x, name=name)
 
     def _parameters(self, name: str, made: Component) -> dict[str, Node]:
-        """Parameter nodes, shared by the nodes that share a component."""
+        """Returns parameter nodes, shared by the nodes that share a component."""
         if name not in self.shared:
             tensors = dict(made.parameters())
             for constant_name in made.constant_names if not tensors else ():

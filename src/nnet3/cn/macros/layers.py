@@ -23,17 +23,17 @@ from nnet3.errors import ArgumentError, check_kind
 
 
 def macro_2w1b(w1: Node, i1: Node, w2: Node, i2: Node, b: Node, *, name: str = "") -> Node:
-    """W1 I1 + W2 I2 + b (1.165, 1.166)."""
+    """Returns W1 I1 + W2 I2 + b (1.165, 1.166)."""
     return plus(plus(times(w1, i1), times(w2, i2)), b, name=name)
 
 
 def macro_3w1b(w1: Node, i1: Node, w2: Node, i2: Node, w3: Node, i3: Node, b: Node, *, name: str = "") -> Node:
-    """W1 I1 + W2 I2 + W3 I3 + b (1.167, 1.168)."""
+    """Returns W1 I1 + W2 I2 + W3 I3 + b (1.167, 1.168)."""
     return plus(macro_2w1b(w1, i1, w2, i2, b), times(w3, i3), name=name)
 
 
 def affine(x: Node, dim: int, *, name: str) -> Node:
-    """W X + b with parameters `name.W` (dim x rows of X) and `name.b`."""
+    """Returns W X + b with parameters `name.W` (dim x rows of X) and `name.b`."""
     check_kind(x, Node, "the input of a layer", "a node")
     W, b = parameter(f"{name}.W", (dim, x.shape.rows)), parameter(f"{name}.b", (dim, 1))
     return plus(times(W, x), b, name=name)
@@ -48,7 +48,7 @@ def check_activation(activation: object) -> None:
 def dnn_layer(
     x: Node, dim: int, *, name: str, activation: Callable[..., Node] = sigmoid, dropout_rate: float = 0.0
 ) -> Node:
-    """activation(W X + b), with dropout if a rate is given. The value's node is called `name`."""
+    """Returns activation(W X + b), with dropout if a rate is given. The value's node is called `name`."""
     check_activation(activation)
     check_kind(dropout_rate, numbers.Real, "a rate of dropout", "a number")
     plain = affine(x, dim, name=f"{name}.affine")
@@ -66,7 +66,7 @@ def dnn(
     activation: Callable[..., Node] = sigmoid,
     dropout_rate: float = 0.0,
 ) -> Node:
-    """Hidden layers `name.1`, `name.2`, ... of the given sizes, and `name.output`: values before a softmax."""
+    """Returns `name.output`, values before a softmax, over hidden layers `name.1`, `name.2`, ... of given sizes."""
     check_kind(hidden, (list, tuple), "the hidden layers of a dnn", "a list of sizes")
     for number, dim in enumerate(hidden, 1):
         x = dnn_layer(x, dim, name=f"{name}.{number}", activation=activation, dropout_rate=dropout_rate)

@@ -66,7 +66,7 @@ class ComponentOperation(Operation):
         return Shape(self.component.output_dim, operands[0].cols)
 
     def form(self, operands: Sequence[Shape], value: Shape) -> NodeForm:
-        """A component that looks at other frames is a kernel with an INDEXED operand."""
+        """Returns a kernel with an INDEXED operand for a component that looks at other frames."""
         if self.component.identity_indexes:
             return super().form(operands, value)
         return NodeForm(

@@ -217,7 +217,7 @@ def convolution(
     dilation: tuple[int, int] | int = 1,
     name: str = "",
 ) -> Node:
-    """Convolve images with `kernels`, C_v x (window rows * window columns * C_x), and add `bias`, C_v x 1.
+    """Convolves images with `kernels`, C_v x (window rows * window columns * C_x), and add `bias`, C_v x 1.
 
     Images are columns, pixel by pixel along the rows, the C_x channels of a pixel side by side; so are the rows of
     `kernels` and the result, of (steps down) x (steps across) x C_v. `image`: (rows, columns, channels); `window`

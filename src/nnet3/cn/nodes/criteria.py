@@ -126,7 +126,7 @@ class ClassCrossEntropy(Operation):
         put_scaled(dx, log_posterior.exp().mul_(wanted.sum(1, keepdim=True)).sub_(wanted), gradient, accumulate)
 
     def _wanted(self, labels: Tensor, like: Tensor) -> Tensor:
-        """q, (samples, classes)."""
+        """Returns q, (samples, classes)."""
         labels = labels[:, None]
         is_wanted = (labels >= 0).to(like.dtype)
         wanted = torch.zeros_like(like).scatter_(1, labels.clamp(min=0), is_wanted)

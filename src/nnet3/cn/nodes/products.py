@@ -184,7 +184,7 @@ class Cos(Operation):
 
 
 def inverse_norms(matrix: Tensor) -> Tensor:
-    """1 / |x| of each row x; 0 for a row of zeros, whose cosine and gradient are 0 with every row."""
+    """Returns 1 / |x| of each row x; 0 for a row of zeros, whose cosine and gradient are 0 with every row."""
     norms = torch.linalg.vector_norm(matrix, dim=1, keepdim=True)
     return torch.where(norms == 0, 0.0, 1 / norms)
 

@@ -91,7 +91,7 @@ class StatisticNode(StoredNode):
         self._mean_of_squares = (samples * samples).sum(0) / self._count + old * self._mean_of_squares
 
     def finish(self) -> None:
-        """The end of the data set is reached: the value is there, and is not computed again."""
+        """Computes the value at the end of the data set; later data sets do not change it."""
         if self._count == 0:
             raise NetworkError(f"the data set for the statistic '{self.formula}' has no samples")
         self.memory.copy_(self.operation.finish(self._mean, self._mean_of_squares)[None, :])

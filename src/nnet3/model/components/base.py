@@ -371,7 +371,7 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
         """Zeros this proportion from now on; no effect on components that are no dropout."""
 
     def set_test_mode(self, test_mode: bool) -> None:
-        """Behave as in decoding (True) or in training; no effect on components that have one behaviour only."""
+        """Makes the component behave as in decoding (True) or in training; components with one behaviour ignore it."""
 
     # ---- learning rates: no effect without parameters (UpdatableComponent overrides) ----
 
@@ -457,6 +457,6 @@ class UpdatableComponent(Component):
         target.add_(rows.sum(0), alpha=rate)
 
     def dot(self, other: Component) -> float:
-        """Sum of products of all parameters with those of a component of the same type and size."""
+        """Sums the products of all parameters with those of a component of the same type and size."""
         theirs = other.parameters()
         return sum(float((mine.double() * theirs[name].double()).sum()) for name, mine in self.parameters().items())

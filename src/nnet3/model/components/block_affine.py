@@ -76,7 +76,7 @@ class BlockAffineComponent(UpdatableComponent):
             to_update.bias_params.add_(y_deriv.sum(0), alpha=rate)
 
     def _blocks_of_params(self) -> Tensor:
-        """W as (blocks, output part, input part)."""
+        """Returns W as (blocks, output part, input part)."""
         return self.linear_params.view(self.num_blocks, -1, self.linear_params.shape[1])
 
     def _by_block(self, matrix: Tensor) -> Tensor:
@@ -85,7 +85,7 @@ class BlockAffineComponent(UpdatableComponent):
 
 
 def divisor(line: ConfigLine, key: str) -> int:
-    """A number of blocks, which must divide `input-dim` and `output-dim`."""
+    """Returns a number of blocks, which must divide `input-dim` and `output-dim`."""
     blocks = line.integer(key, minimum=1)
     for dim_key in ("input-dim", "output-dim"):
         dim = line.integer(dim_key, minimum=1)

@@ -94,7 +94,7 @@ def _patch_dim(values: Values) -> int:
 
 
 def _initial_parameters(line: ConfigLine, rng: RandomSource, patch_dim: int) -> tuple[Tensor, Tensor]:
-    """W and b from the file that `matrix` names (W with b as last column), or random."""
+    """Returns W and b, random or from the file named by the key `matrix` (W with b as last column)."""
     if line.has("matrix"):
         matrix = load_matrix_key(line, "matrix")
         if matrix.shape[1] != patch_dim + 1:

@@ -198,7 +198,7 @@ class ConvolutionModel:
         return None
 
     def _served(self, height_offsets: Iterable[int]) -> list[tuple[int, int]]:
-        """First and last output height with an input in range, for each offset with such heights."""
+        """Returns first and last output height with an input in range, for each offset with such heights."""
         step = self.height_subsample_out
         ranges = []
         for offset in height_offsets:
@@ -257,7 +257,7 @@ def _increasing(line: ConfigLine, key: str) -> list[int]:
 
 
 def _parse_offsets(line: ConfigLine) -> list[tuple[int, int]]:
-    """`time,height;time,height;...`, sorted."""
+    """Parses `time,height;time,height;...`; returns pairs in order."""
     pairs = []
     for text in line.string("offsets").split(";"):
         match = _OFFSET_PAIR.fullmatch(text)

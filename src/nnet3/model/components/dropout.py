@@ -69,7 +69,7 @@ class DropoutBase(RandomComponent):
         return self.uniform(*shape, like=like).mul_(4.0 * p).add_(1.0 - 2.0 * p).to(like.dtype)
 
     def uniform(self, *shape: int, like: Tensor) -> Tensor:
-        """Uniform float32 numbers on the device of `like`: fewer bits would make the proportion inexact."""
+        """Draws uniform float32 numbers on the device of `like`: fewer bits would make the proportion inexact."""
         return self.rng.uniform_tensor(*shape, like=like.new_empty(0, dtype=torch.float32))
 
 
@@ -329,6 +329,6 @@ class GeneralDropoutComponent(DropoutBase):
         return mask
 
     def _integers(self, num_rows: int, bound: int) -> Tensor:
-        """Random integers in [0, bound), (num_rows, 1)."""
+        """Draws integers in [0, bound), (num_rows, 1)."""
         draw = self.rng.uniform_tensor(num_rows, 1, like=torch.empty((), dtype=torch.float64))
         return (draw * bound).long()

@@ -94,7 +94,7 @@ class GruComponent(UpdatableComponent):
 
 
 def statistics_info(component: GruComponent) -> str:
-    """Self-repair, statistics and alpha."""
+    """Returns the part of the info line about self-repair, statistics and alpha."""
     text = f", self-repair-threshold={format_number(component.self_repair_threshold)}"
     text += f", self-repair-scale={format_number(component.self_repair_scale)}"
     count = component.count

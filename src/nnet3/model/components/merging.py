@@ -27,7 +27,7 @@ _TAKES_SCALE = AffineComponent | LinearComponent | TdnnComponent | TimeHeightCon
 
 
 def merge_dropout(first: Component, second: Component) -> Component | None:
-    """Dropout in test mode is a scale."""
+    """Turns dropout in test mode into a scale."""
     scale = first.test_mode_scale
     if scale is None or not isinstance(second, _TAKES_SCALE):
         return None

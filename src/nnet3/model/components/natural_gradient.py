@@ -42,7 +42,7 @@ class Directions:
     norm: Tensor  # tr(X X^T), a float64 scalar
 
     def matrix(self) -> tuple[Tensor, Tensor, Tensor]:
-        """X_hat but for the column that belongs to the ones, that column (rows,), and tr(X_hat X_hat^T)."""
+        """Returns X_hat without the column of the ones, this column (rows,), and tr(X_hat X_hat^T)."""
         x, columns = self.x.dense(), self.x.shape[1]
         ones = x.new_ones(len(x))
         if self.w.shape[1] == 0:
@@ -56,7 +56,7 @@ class Directions:
         return x_hat, ones, norm_hat
 
     def precise_norm(self) -> Tensor | None:
-        """tr(X_hat X_hat^T) without X_hat; None where it is so much smaller than tr(X X^T) that it would be inexact."""
+        """Returns tr(X_hat X_hat^T), X_hat not made; None where inexact: far smaller than tr(X X^T)."""
         gram = (self.projection.t() @ self.projection).double()
         change = (gram * (self.w.t() @ self.w).double()).sum() - 2 * gram.trace()
         norm = self.norm + change
@@ -199,7 +199,7 @@ class OnlineNaturalGradient:
         sum_later_((j, norm_and_rows), lambda: self._move(j, *norm_and_rows.tolist()))
 
     def _move(self, j: Tensor, norm: float, rows: float) -> None:
-        """The rest of `_update`, given sums over all rows: J = H^T X, tr(X X^T) and the number of rows."""
+        """Does the rest of `_update`, given sums over all rows: J = H^T X, tr(X X^T) and the number of rows."""
         self._waits = False
         if rows == 0:
             return
@@ -246,7 +246,7 @@ class OnlineNaturalGradient:
         take_those_of_first_later_((c, u), turn)
 
     def _forgetting(self, rows: float) -> float:
-        """eta, the weight of this minibatch in the estimate (docs/formulas.md, forgetting)."""
+        """Returns eta, the weight of this minibatch in the estimate (docs/formulas.md, forgetting)."""
         if self.num_minibatches_history > 0:
             return 1 / self.num_minibatches_history
         return min(0.9, 1 - math.exp(-rows / self.num_samples_history))

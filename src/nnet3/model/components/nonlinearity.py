@@ -175,7 +175,7 @@ class Nonlinearity(Component):
         """Fills x_deriv from the output and its derivative."""
 
     def self_repair(self, y: Tensor, x_deriv: Tensor, to_update: Nonlinearity) -> None:
-        """Push dimensions that are saturated on average back, by a small change of x_deriv.
+        """Pushes dimensions that are saturated on average back, by a small change of x_deriv.
 
         The formulas are in docs/formulas.md, self-repair. Called only if `self_repair_happens`.
         """

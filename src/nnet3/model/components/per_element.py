@@ -118,7 +118,7 @@ class NaturalGradientPerElementScaleComponent(OnePreconditioner, PerElementScale
 def initial_vector(
     line: ConfigLine, rng: RandomSource, dim: int, mean: float, prefix: str = "param", stddev: float = 0.0
 ) -> Tensor:
-    """Normal numbers (dim,) by the keys PREFIX-mean and PREFIX-stddev, which have these defaults."""
+    """Draws normal numbers (dim,) by the keys PREFIX-mean and PREFIX-stddev, which have these defaults."""
     mean = line.number(f"{prefix}-mean", mean)
     return rng.normal_tensor(dim) * line.number(f"{prefix}-stddev", stddev, minimum=0.0) + mean
 

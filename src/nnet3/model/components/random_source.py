@@ -46,11 +46,11 @@ class RandomSource:
         return self._generators()[0].randint(low, high)
 
     def uniform_tensor(self, *shape: int, like: Tensor) -> Tensor:
-        """Uniform numbers in [0, 1) with the dtype and on the device of `like`."""
+        """Draws uniform numbers in [0, 1) with the dtype and on the device of `like`."""
         return torch.rand(*shape, generator=self._generators()[1], dtype=torch.float32).to(like)
 
     def normal_tensor(self, *shape: int) -> Tensor:
-        """Standard normal float32 numbers on the CPU."""
+        """Draws standard normal float32 numbers on the CPU."""
         return torch.randn(*shape, generator=self._generators()[1])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RandomSource:

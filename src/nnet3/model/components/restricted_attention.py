@@ -333,7 +333,7 @@ class RestrictedAttentionComponent(Component):
         return gathered.unflatten(0, (-1, windows.num_positions))
 
     def _scatter(self, derivs: Tensor, x_deriv: Tensor, windows: AttentionWindows) -> None:
-        """The sum over all positions where an input was gathered."""
+        """Sums the derivatives of an input over all positions at which it was gathered."""
         derivs = derivs.flatten(0, 1)
         target = (
             x_deriv if x_deriv.is_contiguous() else torch.empty_like(x_deriv, memory_format=torch.contiguous_format)

@@ -23,7 +23,7 @@ class RowMatrix:
         return self.x
 
     def times(self, w: Tensor) -> tuple[Tensor, Tensor]:
-        """X W, (rows, columns of W), and tr(X X^T), a float64 scalar; X comes from memory once for both."""
+        """Returns X W, (rows, columns of W), and tr(X X^T), a float64 scalar; X is read from memory once for both."""
         result, norms = self.x.new_empty(len(self.x), w.shape[1]), self.x.new_empty(len(self.x))
         rows = max(1, len(self.x))
         if self.x.is_cpu:
@@ -44,7 +44,7 @@ class RowMatrix:
         add_product(target, g.t(), self.x, target, alpha)
 
     def sum_of_squares(self) -> Tensor:
-        """tr(X X^T), a float64 scalar."""
+        """Returns tr(X X^T), a float64 scalar."""
         return _squared_norms(self.x).sum()
 
 

@@ -92,7 +92,7 @@ class ComponentState:
         return {name: v.clone() if isinstance(v, Tensor) and _is_part(v) else v for name, v in state}
 
     def shared_copy(self) -> Self:
-        """Another component on the same tensors, with modes of its own."""
+        """Returns a component on the same tensors, with separate modes."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         return twin
@@ -124,7 +124,7 @@ class ComponentState:
         return self
 
     def set_as_gradient(self) -> None:
-        """Learning rate 1 and plain gradients from now on."""
+        """Sets the learning rate to 1, and collects plain gradients from now on."""
 
 
 def _is_part(tensor: Tensor) -> bool:

@@ -78,7 +78,7 @@ class TimeBlocks(NamedTuple):
         return cls(int(arrays["num_fresh"]), tuple(starmap(RowBlock, arrays["blocks"].tolist())), *rows)
 
     def input_without_padding(self, x: Tensor) -> Tensor:
-        """x with zeros in its padding rows."""
+        """Returns x with zeros in its padding rows."""
         return x.index_fill(0, self.input_padding, 0.0) if len(self.input_padding) else x
 
     def output_without_padding(self, y_deriv: Tensor) -> Tensor:
@@ -106,7 +106,7 @@ class _Grid:
 
 
 def order_rows(inputs: IndexTable, outputs: IndexTable, offsets: Sequence[int]) -> tuple[IndexTable, IndexTable]:
-    """Input and output indexes in block order, padding included; `offsets` are those at which outputs read inputs."""
+    """Returns input and output indexes in block order, with padding; outputs read inputs at `offsets`."""
     grid, full_outputs = _grid(outputs)
     read = _input_times(grid, inputs, offsets)
     times = read.times[read.order]
@@ -156,7 +156,7 @@ def _real(table: IndexTable) -> IndexTable:
 
 
 def _images_by_times(table: IndexTable) -> tuple[IndexTable, np.ndarray] | None:
-    """Sorted images (with t = 0) and times of a table of all images at all times, without padding; None for any other.
+    """Returns images (with t = 0) and times, sorted, of a table of all images at all times; None for any other.
 
     Only two orders are seen: time after time, with equal images at all times, or image after image. The check
     costs a few comparisons of columns, where sorting out a table in any order costs sorting it.

@@ -126,7 +126,7 @@ def _constant_step(values: list[int]) -> int | None:
 
 
 def _axis(num_in: int, num_out: int, offsets: list[int], step: int, stride: int) -> tuple[int, int, int]:
-    """Padding on both sides, where the wanted output begins in the result, and the length of the result."""
+    """Returns the padding on both sides, where the wanted output begins in the result, and the result's length."""
     padding = max(0, -offsets[0], (num_out - 1) * stride + offsets[-1] - (num_in - 1))
     padding += -(offsets[0] + padding) % stride
     length = (num_in + 2 * padding - step * (len(offsets) - 1) - 1) // stride + 1
@@ -282,7 +282,7 @@ class TimeHeightConvolutionComponent(TwoPreconditioners, UpdatableComponent):
                 _add_product(piece.of_target(target, filters_in), piece.of_source(source, filters_out), part)
 
     def _gradient(self, x: Tensor, y_deriv: Tensor, indexes: TimeBlocks) -> Tensor:
-        """[dW db], (Fout, columns of W + 1)."""
+        """Returns [dW db], (Fout, columns of W + 1)."""
         filters_in, filters_out = self.model.num_filters_in, self.model.num_filters_out
         gradient = x.new_zeros(filters_out, self.model.num_columns + 1)
         for block in indexes.blocks:

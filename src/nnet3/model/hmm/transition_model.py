@@ -148,11 +148,11 @@ class TransitionModel:
         return self._look_up(self._hmm_state, transition_id)
 
     def is_self_loop(self, transition_id: ArrayLike) -> Any:
-        """True for a transition from a state to itself."""
+        """Returns true for a transition from a state to itself."""
         return self._look_up(self._is_self_loop, transition_id)
 
     def is_final(self, transition_id: ArrayLike) -> Any:
-        """True for a transition that ends the phone."""
+        """Returns true for a transition that ends the phone."""
         return self._look_up(self._is_final, transition_id)
 
     def log_prob(self, transition_id: ArrayLike) -> Any:

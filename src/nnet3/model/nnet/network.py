@@ -168,7 +168,7 @@ class Nnet(RunsUtterances, ComponentOperations):
         return self.components[node.component]
 
     def node_dim(self, name: str) -> int:
-        """Number of columns of the node's value. Raises NetworkError for an unknown node."""
+        """Returns the number of columns of the node's value. Raises NetworkError for an unknown node."""
         return self._parts.dim(self.node(name).name)
 
     @property

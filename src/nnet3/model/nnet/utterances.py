@@ -22,7 +22,7 @@ class RunsUtterances:
         use_priors: bool = False,
         **options: int,
     ) -> Tensor:
-        """Output `output` for features (T, dim): a tensor (ceil(T / frame_subsampling_factor), outputs).
+        """Returns output `output` for features (T, dim): a tensor (ceil(T / frame_subsampling_factor), outputs).
 
         A network with an input `ivector` is given either `ivector` (dim,) or `online_ivectors` (rows, dim), one row
         for every `online_ivector_period` (10) frames. Matrices are tensors or arrays of any float or integer dtype;

@@ -48,7 +48,7 @@ class NnetSource(NodeRules):
         return component.precompute_indexes(inputs, outputs, need_backprop=need_backprop)
 
     def hint(self, node: int, indexes: IndexTable) -> str:
-        """Advice in terms of descriptors."""
+        """Returns advice in terms of descriptors."""
         if not isinstance(self.parts.nodes[node], ComponentNode):
             return "IfDefined or Failover lets it begin"
         if self._could_be(node, indexes).all():

@@ -63,7 +63,7 @@ class ComputationRequest:
         return replace(self, inputs=inputs, outputs=outputs)
 
     def key(self) -> tuple[object, ...]:
-        """Equal for equal requests: the key in a cache of computations."""
+        """Returns the key in a cache of computations: equal for equal requests."""
         ios = tuple(io.key() for io in self.inputs), tuple(io.key() for io in self.outputs)
         return (*ios, self.need_model_derivative, self.store_component_stats)
 

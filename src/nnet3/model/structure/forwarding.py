@@ -104,7 +104,7 @@ class ForwardingDescriptor(Written):
 
     @abc.abstractmethod
     def map_to_input(self, indexes: np.ndarray, node_number: Mapping[str, int]) -> tuple[np.ndarray, np.ndarray]:
-        """Node numbers (rows,) and indexes (rows, 3) to which the given indexes refer."""
+        """Returns node numbers (rows,) and indexes (rows, 3) to which the given indexes refer."""
 
     @abc.abstractmethod
     def preimage(self, times_of: Callable[[str], Interval]) -> Interval:
@@ -122,7 +122,7 @@ class ForwardingDescriptor(Written):
         """Returns the descriptor with nodes renamed."""
 
     def moved(self, t_offset: int, x_offset: int) -> ForwardingDescriptor:
-        """Offset(self, t_offset, x_offset), with neighbouring offsets made one."""
+        """Returns Offset(self, t_offset, x_offset), with neighbouring offsets made one."""
         return Offset(self, t_offset, x_offset) if t_offset or x_offset else self
 
 

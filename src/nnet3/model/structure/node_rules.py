@@ -59,7 +59,7 @@ class NodeRules:
         return self.parts.sources(node)
 
     def slots(self, node: int, indexes: IndexTable) -> tuple[np.ndarray, IndexTable]:
-        """Node numbers (rows, slots) and indexes (rows, slots, 3) that indexes (rows, 3) of a node may need."""
+        """Returns node numbers (rows, slots) and indexes (rows, slots, 3) that indexes (rows, 3) of a node may need."""
         own = self.parts.nodes[node]
         if isinstance(own, DescriptorNode):
             return own.descriptor.get_dependencies(indexes, self.parts.node_number)

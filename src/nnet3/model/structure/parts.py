@@ -27,7 +27,7 @@ class NetworkParts:
         return self.components[node.component]
 
     def dim(self, name: str) -> int:
-        """Number of columns of a node's value. Raises ConfigError where a descriptor's terms differ."""
+        """Returns the number of columns of a node's value. Raises ConfigError where a descriptor's terms differ."""
         node = self.nodes[self.node_number[name]]
         if isinstance(node, ComponentNode):
             return self.component(node).output_dim

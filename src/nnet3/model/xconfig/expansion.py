@@ -77,7 +77,7 @@ class Expander:
         return f"{self.layer_name}.{suffix}" if suffix else self.layer_name
 
     def component(self, suffix: str, type_name: str, settings: Settings, settings_before_type: int = 0) -> None:
-        """A component."""
+        """Adds a component."""
         self.state(ComponentStatement(self.full_name(suffix), type_name, settings, settings_before_type))
 
     def node(self, suffix: str, component: str, input: Term) -> Term:
@@ -102,11 +102,11 @@ class Expander:
         return self(suffix)
 
     def output_node(self, input: Term, objective: str = "", name: str = "") -> None:
-        """An output-node with the layer's name or another name."""
+        """Adds an output-node with the layer's name or another name."""
         self.state(OutputNodeStatement(name or self.layer_name, input, objective))
 
     def state(self, statement: Statement) -> None:
-        """Any statement, for the configs that `configs` says."""
+        """Adds a statement to the given configs."""
         self._statements.append((statement, self.configs))
 
     def output(self, output: Term, dim: int) -> None:
@@ -114,11 +114,11 @@ class Expander:
         self._output = Output(output, dim)
 
     def auxiliary(self, suffix: str, dim: int) -> None:
-        """A node for other layers besides the output."""
+        """Names a node, besides the output, that other layers may read."""
         self._auxiliary[suffix] = Output(self(suffix), dim)
 
     def matrix_file(self, path: str, values: np.ndarray) -> None:
-        """A matrix to be written to a file."""
+        """Adds a matrix to be written to a file."""
         self._matrix_files.append(MatrixFile(path, values))
 
     def expansion(self) -> Expansion:

@@ -60,7 +60,7 @@ def append(*terms: Term) -> Term:
 
 
 def add(*terms: Term) -> Term:
-    """Sum."""
+    """Returns the sum of all terms."""
     return Term("Sum", terms)
 
 

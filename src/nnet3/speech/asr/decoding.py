@@ -91,7 +91,7 @@ class DecodingGraph:
         return replace(self, search=self.search.with_model(model)), unknown
 
     def start(self, options: DecodingOptions) -> Segment:
-        """Returns the search of a new segment, which takes rows of scores one after the other."""
+        """Returns the search of a new segment, for rows of scores."""
         return Segment(self, options)
 
 
@@ -138,7 +138,7 @@ class Segment:
     def trace(
         self, first: int = 0, use_final: bool = False
     ) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]] | None:
-        """Returns the best path so far from row `first` on, (rows,) each: transition-ids and their source states."""
+        """Returns the best path so far from row `first` on: transition-ids and source states, (rows,) each."""
         return self.search.newest(first, use_final)
 
     @property
@@ -184,7 +184,7 @@ class DecodedSegment:
         return self.labelled.lattice()
 
     def rescored(self, rescoring: Rescoring) -> DecodedSegment | None:
-        """Returns the lattice with words weighed by other language models; None if they know no path."""
+        """Returns the lattice with costs of other language models; None if the models accept no path."""
         lattice = rescoring.of(self.lattice)
         return replace(self, labelled=label_lattice(lattice)) if lattice.fst.num_states else None
 
@@ -210,7 +210,7 @@ class DecodedSegment:
 
 
 def load_lookahead(path: Path, disambiguation: Path) -> LookaheadGraph:
-    """Reads a graph for look-ahead, and its input labels that take no row. Raises ModelFormatError."""
+    """Reads a graph for look-ahead, and the input labels without a row of scores. Raises ModelFormatError."""
     graph = load_graph(path)
     if graph.reach is None:
         raise ModelFormatError("expected an FST of type olabel_lookahead", str(path))
@@ -235,7 +235,7 @@ def _integers(path: Path) -> npt.NDArray[np.integer]:
 
 
 class Alternative(NamedTuple):
-    """A path: its cost, and its words with their first rows and the rows behind them."""
+    """A path: cost, and words with first row and the row behind."""
 
     cost: float
     words: list[tuple[int, int, int]]

@@ -39,7 +39,7 @@ from nnet3.speech.features.ivectors import IvectorFiles, IvectorModel
 
 
 class _Layout(NamedTuple):
-    """The places of files. `marks`: files of which one tells the layout; `settings`: model.conf, or "" without."""
+    """The places of files. `marks`: files of which any one tells the layout; `settings`: model.conf, or ""."""
 
     name: str
     marks: Sequence[str]
@@ -219,7 +219,7 @@ class ModelFolder:
         return front
 
     def load_rescoring(self, words: SymbolTable) -> Rescoring | None:
-        """Loads the models by which results are weighed anew, None without any; `words` are those of the graph."""
+        """Loads the language models for rescoring, None without any. `words`: the graph's symbol table."""
         if self._rescoring is None:
             return None
         return Rescoring.load(self._rescoring, words, self._first_of("words.txt"))
@@ -334,7 +334,7 @@ class ModelFolder:
 
 
 def _name(said: str, default: str) -> str:
-    """Returns the name of a file without its folders, which may be elsewhere by now."""
+    """Returns a file's name without folders: the model may have moved."""
     return Path(said).name or default
 
 

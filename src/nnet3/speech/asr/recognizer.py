@@ -63,7 +63,7 @@ class Model(ModelSearch):
         self._idle: list[StreamComputer] = []
 
     def _load_rescoring(self) -> Rescoring | None:
-        """Loads what results are rescored by, if the directory has it."""
+        """Loads the models for rescoring, if the directory has them."""
         return self.folder.load_rescoring(self.graph.words)
 
     @property
@@ -276,7 +276,7 @@ class Recognizer(VoskNames):
 
     @property
     def begin_time(self) -> float:
-        """The time at which the segment begins, or that of the last result, in seconds."""
+        """The time, in seconds, at which the present segment, or the segment of the last result, begins."""
         return self._begin_time
 
     @property
@@ -365,7 +365,7 @@ class Recognizer(VoskNames):
         return replace(text, extra=self._speaker_keys(segment)) if self._speaker is not None else text
 
     def _speaker_keys(self, segment: Segment) -> dict[str, Json]:
-        """Returns the vector of the segment's speaker as Vosk's JSON has it; nothing if there is too little speech."""
+        """Returns the vector of the segment's speaker under Vosk's keys; nothing for too little speech."""
         assert self._stream is not None
         assert self._speaker is not None
         path = segment.trace(use_final=True)

@@ -21,7 +21,7 @@ _READ_BYTES = 4000
 
 
 class VoskNames(ABC):
-    """Vosk's names for what a recognizer does under plain names, the abstract ones here."""
+    """Vosk's names for methods of a recognizer; the plain names are abstract here."""
 
     alternatives: int
     endpointing: Endpointing
@@ -108,7 +108,7 @@ class VoskNames(ABC):
         self.set_speaker_model(spk_model)
 
     def SetGrammar(self, grammar: str) -> None:
-        """`set_phrases` of a JSON list; an empty one: all words. A model whose graph is fixed warns, as Vosk does."""
+        """Calls `set_phrases` with a JSON list; an empty list: all words. Warns, as in Vosk, if the graph is fixed."""
         try:
             phrases: Any = read_json(grammar)
         except (TypeError, ValueError):

@@ -166,7 +166,7 @@ def arpa_fst(model: ArpaModel, labels: Mapping[str, int], back_off_label: int = 
 
 
 def with_ends(fst: Fst, begin: int, end: int) -> Fst:
-    """Returns the FST with an arc of label `begin` before each sentence and an arc of label `end` behind it."""
+    """Returns the FST with an arc of label `begin` before each sentence, and an arc of label `end` behind."""
     ended = np.flatnonzero(fst.final < np.inf)
     final_state, start = fst.num_states + np.arange(2)
     src, dst = np.concatenate([fst.src, ended, [start]]), np.append(fst.dst, np.full(len(ended), final_state))

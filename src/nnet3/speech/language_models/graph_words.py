@@ -22,7 +22,7 @@ def write_digest(digest: Path, words: Path) -> None:
 
 
 def check_words(graph: Path, words: Path, digest: Path | None = None) -> None:
-    """Checks the digest beside a graph, if there is one, against `words`. Raises ModelFormatError for other words."""
+    """Checks the digest beside a graph, if any, against `words`. Raises ModelFormatError for other words."""
     digest = digest or graph.parent / DIGEST
     try:
         known = digest.read_text(errors="replace").split()

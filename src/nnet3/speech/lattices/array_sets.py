@@ -76,7 +76,7 @@ class _Sets:
                 memory.release(len(members.set), len(members))
 
     def _begin(self) -> None:
-        """Enters the states that no label leads to; what they have in common stays with them."""
+        """Enters the states reached without a label as the first set, ids in common left where they are."""
         leaps = self._leaps
         leap = np.arange(leaps.offsets[1])
         members = _Members(0 * leap, leaps.state[leap], leaps.graph[leap], leaps.acoustic[leap], leaps.ids[leap])

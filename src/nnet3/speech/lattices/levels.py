@@ -102,7 +102,7 @@ class Levels(abc.ABC):
 
 
 def longest_paths(states: int, src: Integers, dst: Integers) -> Integers:
-    """Returns the number of arcs of the longest path to each state, (states,). ExecutionError if there is a cycle."""
+    """Returns the number of arcs of the longest path to each state, (states,). Raises ExecutionError for a cycle."""
     depth = fst_reach.longest_paths(states, src, dst)
     if (depth < 0).any():
         raise ExecutionError("the lattice has a cycle: does the graph have one of arcs without labels and costs?")

@@ -1,4 +1,4 @@
-"""Composes lattices with word acceptors best first, so that only good paths are made (facts: rescoring.md, 3)."""
+"""Composes lattices with word acceptors, best paths first, and makes no bad paths (facts: rescoring.md, 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gives lattices the costs of other language models, and takes those of old ones away (facts: rescoring.md, 2)."""
+"""Replaces costs of language models in lattices: subtracts old models, adds new ones (facts: rescoring.md, 2)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _with(lattice: Lattice, scale: float, compose: Callable[[Lattice], Lattice])
 
 
 def best_of_words(lattice: Lattice) -> Lattice:
-    """Returns the lattice with one path for each sequence of words, the best."""
+    """Returns the lattice with the best path for each sequence of words."""
     if not lattice.fst.num_states:
         return lattice
     return determinized(label_lattice(lattice), np.inf, Memory(np.inf)).lattice()

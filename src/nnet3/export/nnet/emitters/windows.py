@@ -82,7 +82,7 @@ def statistics_pooling(about: Emission, component: Any, x: OnnxValue) -> OnnxVal
 
 @emitter("RestrictedAttentionComponent")
 def restricted_attention(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
-    """Each output row and head gathers its context, (batch, rows * heads, context, head_dim)."""
+    """Emits a gather of contexts, (batch, rows * heads, context, head_dim), for each output row and head."""
     graph, sizes = about.graph, component.sizes
     context, key_dim, value_dim = sizes.context_dim, sizes.key_dim, sizes.value_dim
 

@@ -53,7 +53,7 @@ def operations_of(layer_type: str) -> list[str]:
 
 
 def dim_of_input(layer: Layer) -> None:
-    """A `dim` that is not given, or not positive, is the input's."""
+    """Sets a `dim` that is not given, or not positive, to the input's."""
     if layer["dim"] <= 0:
         layer["dim"] = layer.input_dim
 

@@ -104,7 +104,7 @@ class RecurrentUnit:
         self.expander.component(suffix, AFFINE, values + self.layer.options("ng-affine-options") + self.l2)
 
     def per_element_scale(self, suffix: str, further: Settings = ()) -> None:
-        """A scale for each cell, around 0 unless the layer's options say otherwise."""
+        """Adds a scale for each cell, around 0 unless the layer's options say otherwise."""
         given = self.layer.options("ng-per-element-scale-options")
         text = self.layer["ng-per-element-scale-options"]
         values = settings(dim=self.C) + given
