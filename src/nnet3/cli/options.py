@@ -50,7 +50,7 @@ def click_type(kind: values.Value) -> click.ParamType[Any]:
 
 
 def integer(minimum: float | None = None, bits: int = 32) -> click.ParamType[Any]:
-    """Returns the type of an option for integers of so many bits."""
+    """Returns the type of an option for integers of `bits` bits."""
     return click_type(values.Integer(values.ANY if minimum is None else values.at_least(minimum), bits))
 
 
@@ -87,7 +87,7 @@ def number(*names: str, rule: Rule = ANY, **settings: Any) -> Decorator:
 
 
 def whole_number(*names: str, least: int | None = None, bits: int = 32, **settings: Any) -> Decorator:
-    """Returns an option for an integer of so many bits; help shows its default."""
+    """Returns an option for an integer of `bits` bits; help shows the default."""
     return click.option(*names, type=integer(least, bits), show_default=settings.pop("show_default", True), **settings)
 
 

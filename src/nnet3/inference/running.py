@@ -101,7 +101,7 @@ class ChunkRunner:
         return -(-self.options.frames_per_chunk // self._period) * self._period // self.options.frame_subsampling_factor
 
     def chunks(self, num_frames: int) -> list[OutputChunk]:
-        """Returns the chunks of an utterance of so many frames."""
+        """Returns the chunks of an utterance of `num_frames` frames."""
         options = self.options
         total = -(-num_frames // options.frame_subsampling_factor)
         if options.frames_per_chunk:
@@ -241,7 +241,7 @@ class ChunkRunner:
         return self._together[3]
 
     def _program(self, chunk: OutputChunk, sequences: int) -> NnetComputation:
-        """Returns the program for so many chunks like `chunk`."""
+        """Returns the program for `sequences` chunks like `chunk`."""
         key = sequences, chunk.left, chunk.right, chunk.num_outputs % self._period
         options = self._compile_options
         ends = [] if options is not None and options.prove else self._ends.get(key, [])  # a cache proves what it gives

@@ -106,7 +106,7 @@ class StreamComputer:
         return self.program.right_context + self.program.frames_per_chunk - 1
 
     def prepare(self, at_once: int | None = None) -> None:
-        """Compiles the programs for up to so many streams at once (default: all), so that no chunk has to wait."""
+        """Compiles the programs for up to `at_once` streams (default: all), so that no chunk has to wait."""
         widths = {self._width(number) for number in range(1, (at_once or self.options.num_streams) + 1)}
         with self._lock:
             for chunk_index, width in itertools.product(range(len(self.program.chunks)), sorted(widths)):
@@ -331,7 +331,7 @@ class StreamComputer:
             other.shrink()
 
     def _computer(self, chunk_index: int, width: int) -> NnetComputer:
-        """Returns the computer of a chunk for so many streams."""
+        """Returns the computer of a chunk for `width` streams."""
 
         def make() -> NnetComputer:
             computation = self.program.computation(self.program.chunks[chunk_index], width, self._compile_options)

@@ -66,7 +66,7 @@ class StreamChunk:
         return values.unflatten(0, (-1, width))[torch.from_numpy(rows).to(values.device)].flatten(0, 1)
 
     def request(self, sequences: int = 1) -> StateRequest:
-        """Returns the request for so many sequences; rows go by time, rows of one time by sequence."""
+        """Returns the request for `sequences` sequences; rows go by time, rows of one time by sequence."""
 
         def io(name: str, table: IndexTable) -> IoSpecification:
             rows = np.repeat(table, sequences, axis=0)

@@ -98,7 +98,7 @@ def equal_chunks(num_frames: int, options: EqualXvectorOptions, context: int) ->
 
 
 def _pieces(number: int, count: int) -> np.ndarray:
-    """Returns so many integers with the sum of a number; if the integers are not equal, the larger ones come last."""
+    """Splits a number into `count` integers, equal or the larger ones last."""
     return number // count + (np.arange(count) >= count - number % count)
 
 

@@ -139,7 +139,7 @@ class Wave(Source):
         return Fed(features, [wave, count, *state.values()], outputs)
 
     def _frames_of(self, graph: GraphBuilder, count: ir.Value) -> ir.Value:
-        """Returns the frames of so many samples."""
+        """Returns the number of frames of `count` samples."""
         more = self._shift - self._length if self.options.snip_edges else self._shift // 2
         enough = graph.op("Max", graph.op("Add", count, graph.integers(more)), graph.integers(0))
         return graph.op("Div", enough, graph.integers(self._shift))

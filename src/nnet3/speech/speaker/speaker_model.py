@@ -150,7 +150,7 @@ class SpeakerModel:
         return with_length(vectors)
 
     def compare(self, enrolled: Singles, counts: Sequence[int], tests: Singles) -> Doubles:
-        """Returns scores (n, m) of vectors (n, dim), each the mean of so many, and tests (m, dim) of the network.
+        """Returns scores (n, m) of vectors (n, dim), each a mean of counts (n,) vectors, and tests (m, dim).
 
         A score is the log-likelihood ratio of PLDA: above 0 one speaker is likelier than two. Without `plda` it is the
         cosine.

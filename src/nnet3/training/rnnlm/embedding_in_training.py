@@ -29,8 +29,8 @@ class EmbeddingUpdate:
 class EmbeddingInTraining:
     """A word embedding (words, dim), or with `features` (words, features) a feature embedding (features, dim).
 
-    `options` None: the embedding is not trained. A minibatch with sampling concerns only its active words, those that
-    it reads or samples; a target calls them by their positions among the active words.
+    `options` None: the embedding is not trained. With sampling, a minibatch concerns active words alone, read or
+    sampled; a target names words by position among the active words.
     """
 
     def __init__(self, matrix: Tensor, options: EmbeddingOptions | None, features: SparseMatrix | None = None) -> None:
@@ -88,10 +88,10 @@ class EmbeddingInTraining:
     # ---- the step ----
 
     def step(self, target: RnnlmTarget, *, back: bool = False, forward: bool = False) -> EmbeddingUpdate:
-        """Adds the step of a minibatch to the matrix; of backstitch the first step goes `back`, the second `forward`.
+        """Adds the step of a minibatch to the matrix. Backstitch's first step goes `back`, the second `forward`.
 
-        Without features the target's derivative becomes the preconditioned one, and is what the second step of
-        backstitch adds to, as in Kaldi. A step that is not finite is not taken, and its length says so.
+        Without features the preconditioned derivative overwrites the target's; the second step of backstitch adds to
+        it, as in Kaldi. A step that is not finite is left out: the returned length is not finite.
         """
         options = self.options
         assert options is not None
@@ -120,7 +120,7 @@ class EmbeddingInTraining:
         return EmbeddingUpdate(shorter, length)
 
     def _of_matrix(self, by_words: Tensor) -> Tensor:
-        """Returns the derivative by the matrix, or by its active rows, from that by the embedding of words."""
+        """Turns the derivative by word embeddings into the derivative by the matrix, or by its active rows."""
         if self.features is None:
             return by_words
         features = self.features if self.active is None else self.features.index_select(0, self.active)

@@ -39,7 +39,7 @@ class JobCounts:
 
 
 class AveragedModels:
-    """Trains in rounds of so many minibatches per model; every round has a new trainer.
+    """Trains in rounds of `size` minibatches per model; every round has a new trainer.
 
     With J models learning rates are J times as large and l2 regularisation counts 1/J, so that the average moves as far
     as one model would. After the first round, where models have little in common yet, the best model is kept instead.
