@@ -17,7 +17,7 @@ from nnet3.errors import NetworkError
 
 @dataclass(frozen=True, order=True)
 class StageKey:
-    """The time at which a node is computed: keys are in order. Nodes of a program share one key and one axis."""
+    """The time at which a node is computed; smaller keys come first. Nodes of a program have equal keys and axes."""
 
     level: int
     is_program: bool

@@ -126,7 +126,7 @@ class ProgramCall:
         return nullcontext() if self.profiler is None else self.profiler.program(self.runner)
 
     def forward(self) -> dict[Node, Tensor]:
-        """Returns the outputs. Those that have a gradient are leaves for autograd, whose `grad` is collected."""
+        """Returns the outputs; outputs with a gradient are leaves of autograd, and collect `grad`."""
         values = [value.detach() for value in self.values]
         given = dict(zip(self.given, values, strict=False))
         inputs = None
@@ -141,7 +141,7 @@ class ProgramCall:
         return found
 
     def backward(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yields the values that have a gradient, each with its gradient; none if no output has got one."""
+        """Yields each value with a gradient, and the gradient; nothing if no output has a gradient."""
         if all(value.grad is None for value in self.results.values()):
             return
         seeds = {
@@ -305,7 +305,7 @@ def _add_gradient(value: Tensor, gradient: Tensor, waiting: list[tuple[Tensor, T
 
 
 def _go_back(waiting: list[tuple[Tensor, Tensor]], *, are_more: bool) -> None:
-    """Lets autograd go back from what waits; `are_more`: from values with the same history it may go once more."""
+    """Lets autograd go back from waiting values; `are_more`: more values with the same history may follow."""
     if waiting:
         values, gradients = zip(*waiting, strict=True)
         torch.autograd.backward(values, gradients, retain_graph=are_more)

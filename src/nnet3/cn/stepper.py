@@ -34,7 +34,7 @@ class Stepper:
         stepper.keep([0, 0, 2, 1])                                # beams: which sequences go on, some of them twice
 
     Rows that later frames read are kept between steps: a step costs the same at every frame. All sequences have had
-    `frames` steps. Parameters are read anew at each step; values without samples are those of the beginning.
+    `frames` steps. Parameters are read anew at each step; values without samples stay those of the beginning.
     """
 
     def __init__(self, network: EvaluatedNetwork, nodes: Sequence[Node], inputs: Mapping[str, Any], sequences: int):
@@ -188,7 +188,7 @@ class Stepper:
             self._sequences = len(numbers)
 
     def copy(self) -> Stepper:
-        """Returns a stepper as far as this one, which goes on by itself; programs are shared."""
+        """Returns an independent stepper at the same frame; programs are shared."""
         other = copy.copy(self)
         other._state = dict(self._state)
         return other

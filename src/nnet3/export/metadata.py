@@ -98,7 +98,7 @@ class OnnxMetadata(FileMetadata):
         return f"Own lengths: outputs are those of nnet3 for {lengths}, ... {of_others}."
 
     def num_frames(self, samples: int) -> int:
-        """Returns the number of frames of `samples` samples. Raises ExportError for a file without features of audio."""
+        """Returns the number of frames of `samples` samples. Raises ExportError for a file that takes no audio."""
         if self.shift_samples < 1:
             raise ExportError("this file takes features, not samples: how many frames samples have is not in it")
         check_kind(samples, int, "a number of samples", "an integer")

@@ -72,7 +72,7 @@ class DelayNode(Node):
             self.connect(source)
 
     def connect(self, source: Node) -> Node:
-        """Says what is delayed; returns `source`, so that a loop can be closed in passing.
+        """Makes `source` the delayed node, and returns it, so that one expression closes a loop.
 
         Raises NetworkError for a connected delay, ShapeError if `source` does not fit.
         """

@@ -88,7 +88,7 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
         """Fills y (rows, output_dim) from x (rows, input_dim); returns the memo for `backward`, or None."""
 
     def forward_again(self, x: Tensor, y: Tensor, memo: Any, indexes: Any = None) -> None:
-        """Fills y once more, as the `forward` did that returned this memo."""
+        """Fills y once more, as the `forward` that returned `memo` did."""
         self.forward(x, y, indexes)
 
     def backward(
@@ -196,7 +196,7 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
 
     @property
     def rows_apart(self) -> bool:
-        """True if an output row depends on no other row of the input than its own."""
+        """True if output row i depends on no input row but row i."""
         return Properties.SIMPLE in self.properties
 
     @property
@@ -267,7 +267,7 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
         self.backward(x, output, output_deriv, memo, to_update, input_derivs[0] if input_derivs else None, indexes)
 
     def replay_state(self) -> list[object] | None:
-        """Returns all that `forward` depends on besides its tensors' contents; None if it draws numbers."""
+        """Returns all that `forward` depends on, contents of tensors left out; None if `forward` draws numbers."""
         return list(vars(self).values())
 
     # ---- native code ----
@@ -331,17 +331,17 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
         return self.wanted_inputs(outputs).astype(np.int64) - outputs[:, np.newaxis]
 
     def computable(self, outputs: np.ndarray, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns which outputs are computable (rows,) and which inputs they use (rows, slots).
+        """Returns masks of the computable outputs, (rows,), and of the inputs used by each, (rows, slots).
 
-        `available` (rows, slots): the available inputs among the wanted inputs.
+        `available`: mask of the wanted inputs that exist, (rows, slots).
         """
         return np.asarray(available.all(axis=1)), available
 
     def reorder_indexes(self, inputs: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns input and output indexes in the orders that this component wants; padding rows have t = NO_TIME.
+        """Returns input and output indexes, (n, 3) each, in the component's orders; padding rows have t = NO_TIME.
 
-        Called only if REORDERS_INDEXES is set. If `precompute_indexes` gives arrays `input_padding` and
-        `output_padding`, the numbers of these rows, all its other arrays must ignore which rows are padding.
+        Called only if REORDERS_INDEXES is set. If `precompute_indexes` returns arrays `input_padding` and
+        `output_padding`, the numbers of padding rows, its further arrays must not depend on the padding.
         """
         return inputs, outputs
 
@@ -368,7 +368,7 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
         self.rng = RandomSource(seed, scalars)
 
     def set_dropout_proportion(self, proportion: float) -> None:
-        """Zeros this proportion from now on; no effect on components that are no dropout."""
+        """Zeros this proportion of elements from now on; no effect on components without dropout."""
 
     def set_test_mode(self, test_mode: bool) -> None:
         """Makes the component behave as in decoding (True) or in training; components with one behaviour ignore it."""

@@ -221,11 +221,11 @@ class BatchNormComponent(Component):
         return of_all.to(mean.dtype), variance.to(mean.dtype)
 
     def _of_block(self, sums: Tensor) -> Tensor:
-        """Returns sums over columns (dim,) that are one in a block, (block_dim,)."""
+        """Returns sums over the blocks of (dim,), (block_dim,)."""
         return sums.unflatten(-1, (-1, self.block_dim)).sum(-2)
 
     def _columns(self, numbers: Tensor, like: Tensor) -> Tensor:
-        """Returns a number for each column, (dim,), of one for each of a block, (block_dim,)."""
+        """Repeats numbers of a block's columns, (block_dim,), for all blocks, (dim,)."""
         return numbers.to(like.dtype).repeat(self.dim // self.block_dim)
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> BatchNormMemo | None:

@@ -1,4 +1,4 @@
-"""Types that send columns elsewhere or make one of several: SumGroup, Permute; Pnorm, SumBlock, ElementwiseProduct."""
+"""Types that permute columns or combine several into one: SumGroup, Permute; Pnorm, SumBlock, ElementwiseProduct."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class ComponentFields:
 
     @classmethod
     def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
-        """Values of fields that are not simply those of config keys, such as random initial parameters, by name."""
+        """Returns values of fields without a config key, for instance random initial parameters, by name."""
         return {}
 
     @classmethod

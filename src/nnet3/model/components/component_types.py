@@ -17,7 +17,7 @@ C = TypeVar("C", bound=type[Component])
 
 
 def register(cls: C) -> C:
-    """Class decorator: make the type known under its name, from now on its `type_name`."""
+    """Class decorator: makes the type known under the class's name, which becomes the `type_name`."""
     cls.type_name = cls.__name__
     COMPONENT_TYPES[cls.type_name] = cls
     return cls

@@ -178,7 +178,7 @@ class ConvolutionModel:
         )
 
     def fault(self) -> str | None:
-        """Returns why this cannot be computed, None if it can."""
+        """Returns the reason why the model cannot be computed, None if it can."""
         if max(self.input_dim, self.output_dim) >= 2**31:
             return f"input dim {self.input_dim} and output dim {self.output_dim} must fit 32 bits"
         wide = too_wide(len(self.time_offsets), 2 * max(map(abs, self.time_offsets)) + 1)

@@ -278,7 +278,7 @@ class GeneralDropoutComponent(DropoutBase):
         return {"num_mask_rows": np.array(len(keys)), "mask_row_of_row": mask_row_of_row.reshape(-1)}
 
     def forward(self, x: Tensor, y: Tensor, indexes: GeneralDropoutIndexes | None = None) -> Tensor | None:
-        """The memo is the mask, (mask rows, block_dim), or None for the identity."""
+        """Returns the mask, (mask rows, block_dim), as the memo; None for the identity."""
         if self.test_mode or (self.dropout_proportion == 0.0 and self.specaugment_max_proportion == 0.0):
             self._multiply(x, None, y, indexes)
             return None

@@ -303,7 +303,7 @@ def _shown(value: Any) -> str:
 
 
 def assign(component: Any, fields: Sequence[Field], values: Mapping[str, Any]) -> None:
-    """Sets the values of fields that the constructor did not take; sums come after their divisors."""
+    """Sets the values of fields not taken by the constructor; sums come after their divisors."""
     sums = {field.name: field for field in fields if field.per}
     for name, value in sorted(values.items(), key=lambda item: item[0] in sums):
         if value is not None and name in sums:

@@ -1,4 +1,4 @@
-"""GruNonlinearityComponent and OutputGruNonlinearityComponent: what GRUs have besides their gates."""
+"""GruNonlinearityComponent and OutputGruNonlinearityComponent: the parts of GRUs besides the gates."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class GruComponent(UpdatableComponent):
         return self.self_repair_scale == 0.0
 
     def _store_and_repair(self, to_update: GruComponent, h: Tensor, e: Tensor) -> None:
-        """Statistics of h into `to_update`, whose own sums decide which elements of e are repaired."""
+        """Adds statistics of h to `to_update`, and repairs the elements of e that its sums find saturated."""
         if self.rng.uniform() > _REPAIR_PROBABILITY:
             return
         to_update.count += h.shape[0]

@@ -41,7 +41,7 @@ def _is_by_native_code(y: Tensor, left: Tensor, right: Tensor) -> bool:
 
 
 def packed(weights: Tensor) -> Panels | OneDnnWeights:
-    """Returns weights (columns, inner) in the order in which they are multiplied fastest."""
+    """Returns weights (columns, inner) in the fastest order for products."""
     return Panels(weights) if fastest().packed == "panels" else OneDnnWeights(weights)
 
 

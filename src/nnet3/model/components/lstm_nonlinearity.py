@@ -108,7 +108,7 @@ class LstmNonlinearityComponent(UpdatableComponent):
 
     @property
     def num_values(self) -> float:
-        """The number of each of the five values that have been seen."""
+        """The number of values seen so far, for each of the five."""
         return self.count * self.cell_dim
 
     @property
@@ -242,7 +242,7 @@ class LstmNonlinearityComponent(UpdatableComponent):
         return torch.cat([factors, factors * self._repair_centers])
 
     def _store_backward_stats(self, values: Tensor, squares: Tensor, rows: int, is_repaired: Tensor) -> None:
-        """Takes the sums of the values and of their squares, (5, C), over this many rows."""
+        """Adds sums of the values and of their squares, (5, C) each, over `rows` rows."""
         self.count += rows
         self.value_sum.add_(values)
         for k, is_sigmoid in enumerate(_IS_SIGMOID):

@@ -91,7 +91,7 @@ MERGES: dict[str, Merge] = {
 
 
 def _blocks(linear: Tensor, dim: int) -> Tensor:
-    """Columns grouped by the copies of the first component's output that they multiply: (rows, copies, dim)."""
+    """Groups columns by the copy of the first component's output that they multiply: (rows, copies, dim)."""
     return linear.to(torch.float64).unflatten(1, (-1, dim))
 
 

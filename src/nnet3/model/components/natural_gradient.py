@@ -271,7 +271,7 @@ def _decreasing_eigenvalues(z: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tens
 
 
 def _orthonormal_rows(basis: Tensor) -> Tensor:
-    """Makes rows orthonormal; each row keeps its direction off the span of the rows before it."""
+    """Makes rows orthonormal: from each row subtracts the projection on the rows before, then scales."""
     gram = basis @ basis.t()
     identity = torch.eye(gram.shape[0], dtype=gram.dtype, device=gram.device)
     if (gram - identity).abs().max() <= 1e-3:

@@ -118,7 +118,7 @@ class NaturalGradientPerElementScaleComponent(OnePreconditioner, PerElementScale
 def initial_vector(
     line: ConfigLine, rng: RandomSource, dim: int, mean: float, prefix: str = "param", stddev: float = 0.0
 ) -> Tensor:
-    """Draws normal numbers (dim,) by the keys PREFIX-mean and PREFIX-stddev, which have these defaults."""
+    """Draws normal numbers (dim,) by the keys PREFIX-mean (default `mean`) and PREFIX-stddev (default `stddev`)."""
     mean = line.number(f"{prefix}-mean", mean)
     return rng.normal_tensor(dim) * line.number(f"{prefix}-stddev", stddev, minimum=0.0) + mean
 
@@ -215,8 +215,8 @@ def _block_info(component: ScaleAndOffsetComponent) -> str:
 class ScaleAndOffsetComponent(UpdatableComponent):
     """The same scales and offsets for each block of the row.
 
-    Parameters: scales (block_dim,), offsets (block_dim,), where block_dim divides dim. As in Kaldi, the
-    natural-gradient estimates change each 4th minibatch, but each one in a component that was read from a file.
+    Parameters: scales (block_dim,), offsets (block_dim,), where block_dim divides dim. As in Kaldi, natural-gradient
+    estimates change in each 4th minibatch; in a component read from a file, in every minibatch.
     """
 
     is_linear = True

@@ -49,7 +49,7 @@ class RowMatrix:
 
 
 class SplicedMatrix(RowMatrix):
-    """Row t holds the rows t + o of a tensor for each time offset o, side by side; zeros where there is no such row."""
+    """Row t holds the rows t + o of a tensor for all time offsets o, side by side; zeros for missing rows."""
 
     def __init__(self, x: Tensor, blocks: TimeBlocks, num_offsets: int, num_rows: int):
         super().__init__(x)

@@ -37,7 +37,7 @@ class RowReduction(Protocol):
 
 @dataclass
 class _Sums:
-    """A reduction, and the tensors that wait to be summed, with what comes after each sum."""
+    """A reduction, and the tensors that wait for a sum, each with a function to call afterwards."""
 
     reduction: RowReduction
     waiting: list[tuple[tuple[Tensor, ...], Callable[[], None]]] = field(default_factory=list)

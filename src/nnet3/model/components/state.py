@@ -28,7 +28,7 @@ class ComponentState:
         return sum(tensor.numel() for tensor in self.parameters().values())
 
     def scale_(self, scale: float) -> None:
-        """Multiplies parameters and statistics; scale 0 sets them to zero even where they are NaN."""
+        """Multiplies parameters and statistics by `scale`; scale 0 gives zeros even for NaN."""
         for tensor in self.parameters().values():
             tensor.zero_() if scale == 0 else tensor.mul_(scale)
         self.scale_stats_(scale)

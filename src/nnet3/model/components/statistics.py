@@ -68,7 +68,7 @@ class StatisticsIndexes:
 
 
 class StatisticsComponent(Component):
-    """A component each of whose outputs uses whatever there is of the inputs it wants, and at least one of them."""
+    """A component whose outputs use all existing inputs among the wanted ones; at least one must exist."""
 
     identity_indexes = False
     needs_indexes = True

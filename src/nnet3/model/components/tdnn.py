@@ -34,7 +34,7 @@ from nnet3.model.components.value_kinds import BOOLEAN, MATRIX, NUMBER, Integers
 
 
 class _Alphas(Field):
-    """Old files have one value for both."""
+    """The two alphas; old files have one value for both."""
 
     def read(self, reader: Reader, values: dict[str, Any]) -> None:
         token = reader.expect("<AlphaInOut>", "<Alpha>")

@@ -29,9 +29,9 @@ _TABLES = ("uncovered", "input_padding", "output_padding")
 
 
 class RowBlock(NamedTuple):
-    """Output rows `output_start` ... read, at one time offset, input rows `input_start`, + `input_step`, ...
+    """At one time offset, output rows from `output_start` on read input rows `input_start`, + `input_step`, ...
 
-    Ends are rows from the last one, 0 or negative: so most blocks are the same for all lengths.
+    Ends are counted from the last row, 0 or negative: most blocks are equal for all lengths.
     """
 
     offset: int  # its position in the list of offsets
@@ -206,7 +206,7 @@ def _times(table: IndexTable) -> np.ndarray:
 
 
 def _grid(outputs: IndexTable) -> tuple[_Grid, bool]:
-    """Returns the grid of the output rows, and whether they fill it, without padding."""
+    """Returns the grid of the output rows, and whether the rows fill the grid, without padding."""
     regular = _images_by_times(outputs)
     if regular is not None:
         images, times = regular
@@ -261,7 +261,7 @@ def _input_times(grid: _Grid, inputs: IndexTable, offsets: Sequence[int]) -> _In
 
 
 def _find(times: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns a mask of the `wanted` times among the sorted times, and their positions there."""
+    """Returns a mask of the `wanted` times found in the sorted times, and their positions in `times`."""
     position = times.searchsorted(wanted)
     np.minimum(position, len(times) - 1, out=position)
     (found,) = (times[position] == wanted).nonzero()
@@ -283,7 +283,7 @@ def _rows(times: np.ndarray, grid: _Grid) -> IndexTable:
 
 
 def _padded(table: IndexTable, times: np.ndarray, grid: _Grid) -> IndexTable:
-    """Returns (times x images) rows, the table's among them; the others have t = NO_TIME."""
+    """Returns (times x images) rows: rows of the table, and padding with t = NO_TIME."""
     rows = _rows(times, grid)
     if len(rows) > len(_real(table)):
         rows[find_rows(table, rows) < 0, T] = NO_TIME

@@ -77,7 +77,7 @@ class RowConvolution:
 
 
 def suits_kernel(*matrices: Tensor) -> bool:
-    """Returns True if the fast kernel takes these matrices as they are."""
+    """Returns True if the fast kernel takes these matrices without a copy."""
     return all(
         matrix.device.type == "cpu" and matrix.dtype == torch.float32 and matrix.is_contiguous() for matrix in matrices
     )
@@ -86,7 +86,7 @@ def suits_kernel(*matrices: Tensor) -> bool:
 def row_convolution(
     model: ConvolutionModel, blocks: TimeBlocks, num_input_rows: int, num_rows: int
 ) -> RowConvolution | None:
-    """Returns the convolution that does the same, if there is one that does not compute much more."""
+    """Returns an equal convolution over rows, unless it would compute much more than needed."""
     heights = sorted({height for _, height in model.offsets})
     num_times = len(model.time_offsets)
     if len(model.offsets) != num_times * len(heights) or len(blocks.blocks) != num_times:

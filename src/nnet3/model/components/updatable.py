@@ -37,9 +37,9 @@ class OrthonormalComponent(UpdatableComponent):
 
 
 class Setting:
-    """An attribute of the component: a setting with one value in one or more of its preconditioners.
+    """An attribute of a component that is a setting of one or more preconditioners.
 
-    To be set before their first use.
+    Set before the preconditioners' first use.
     """
 
     def __init__(self, setting: str, *preconditioners: str) -> None:

@@ -251,7 +251,7 @@ class Vector(Kind):
 
 @dataclass(frozen=True)
 class MatrixKind(Kind):
-    """A float matrix that is not empty, of the size that `shape` finds from the fields before it; no config key."""
+    """A float matrix, not empty, of the size computed by `shape` from earlier fields; without a config key."""
 
     shape: Callable[[Values], tuple[int | None, int | None]] = lambda values: (None, None)
     statistic: bool = False

@@ -14,9 +14,9 @@ def check_reduction(reduction: str) -> None:
 
 
 def check_outputs(output: Tensor, xent_output: Tensor | None, shape: tuple[int, int], columns: int) -> None:
-    """Raises ArgumentError or TrainingError for outputs that are not of a supervision.
+    """Raises ArgumentError or TrainingError for outputs whose shape or type does not fit a supervision.
 
-    `shape`: its sequences and frames; `columns`: its pdfs.
+    `shape`: sequences and frames of the supervision; `columns`: number of pdfs.
     """
     if not output.is_floating_point():
         raise ArgumentError(f"the output must be floats, got {output.dtype}")

@@ -1,4 +1,4 @@
-"""A component as a `torch.nn.Module`, which computes with the parameters that the module has when it is called."""
+"""A component as a `torch.nn.Module`, which computes with the module's parameters at the time of the call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls modules in the place of components, with autograd of their own.
+"""Calls modules in place of components; autograd differentiates them.
 
 A component's module is called where its computation differs from the component's: another module was put in its
 place, or the module has hooks, parametrizations, or parameters given for one call.

@@ -82,7 +82,7 @@ class SharedTensors(nn.Module):
                 setattr(self.component, name, tensor)
 
     def effective_parameters(self) -> dict[str, Tensor]:
-        """Returns the component's present tensors by name: its own, or their replacements.
+        """Returns the component's present tensors by name, replacements in place of replaced tensors.
 
         Raises NetworkError for a tensor that is missing or does not fit.
         """
