@@ -119,10 +119,6 @@ class LatticeLevels:
     def num_nodes(self) -> int:
         return int(self.first_node[-1])
 
-    @property
-    def num_levels(self) -> int:
-        return len(self.first_node) - 1
-
 
 def _states_on_all_paths(fst: Fst, first_end: int) -> Integers:
     """Returns the states below `first_end` through which all paths go, the start first; arcs lead to higher states."""
