@@ -16,8 +16,8 @@ import click
 from click.shell_completion import shell_complete
 
 from nnet3.cli.kaldi_arguments import explain_unknown
-from nnet3.cli.lazy import INTERRUPTED
 from nnet3.cli.messages import plain_warnings, say
+from nnet3.cli.quick_imports import INTERRUPTED
 from nnet3.cli.verb import explain_unknown_verb, find_program, find_verb, options_of_verbs
 from nnet3.cli.verb_table import FAMILIES, FIRST_VERBS, VERBS
 from nnet3.errors import Nnet3Error, is_out_of_memory
