@@ -86,7 +86,7 @@ def _component_table(nnet: Nnet) -> list[Column]:
 
 
 def _details(component: Component) -> str:
-    """Times it looks at, windows, sizes; what besides the learning rate decides how it changes; NaNs."""
+    """Returns times read, windows, sizes; settings of training besides the learning rate; NaNs."""
     notes = [*component_notes(component), *_training(component)]
     count = num_not_finite(component)
     if count:

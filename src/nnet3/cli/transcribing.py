@@ -121,7 +121,7 @@ class _Listener:
         self._recognizer_of, self._progress = recognizer_of, progress
 
     def one_by_one(self, sources: Iterable[Callable[[], Recordings]]) -> Iterator[_Heard]:
-        """Yields what is heard, word for word as it comes. After Ctrl-C, the recording is heard as far as it came."""
+        """Yields results, words as they come. After Ctrl-C the last result has the recording up to this moment."""
         for source in sources:
             for key, recording in source():
                 if isinstance(recording, Nnet3Error):

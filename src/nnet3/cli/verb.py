@@ -1,4 +1,4 @@
-"""Verb: a click command that takes Kaldi's global options besides its own; and where verbs are found.
+"""Verb: a click command that also takes Kaldi's global options; look-up of verbs.
 
 A verb is found by its name or its program in the table. Only the file of its family is imported.
 """

@@ -1,4 +1,4 @@
-"""Checks of arrays before writing: their shape, their type, and the range of their numbers."""
+"""Checks of arrays before writing: shape, type, and range of numbers."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def is_special(path: str | os.PathLike[str]) -> bool:
 def open_beside(target: Path) -> tuple[BinaryIO, Path]:
     """Returns a new file in the folder of `target`, to replace `target` later, and its path.
 
-    If it replaces a file, nobody else can read it until it is complete.
+    Where a file is replaced, no other user can read the new file until it is complete.
     """
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
     mode = 0o600 if target.exists() else 0o666

@@ -1,4 +1,4 @@
-"""int32 numbers, in binary files each with its size byte, and their tables: the tuples of transition models."""
+"""Tables of int32 numbers, the tuples of transition models; in binary files each number follows a size byte."""
 
 from __future__ import annotations
 

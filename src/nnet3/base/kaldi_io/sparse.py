@@ -88,7 +88,7 @@ def _read_row_header(reader: TokenReader) -> tuple[int, int]:
 def _counts_at_a_glance(reader: TokenReader, rows: int) -> np.ndarray | None:
     """Consumes all rows at once and returns the number of elements of each row, or None if this fails.
 
-    The rows are found by their common beginning; they must lie one behind the other.
+    Rows are found by the token that begins each row; rows must lie one behind another.
     """
     mark = bytes(reader.data[reader.position : reader.position + _MARK])
     window = rows * (_ROW.itemsize + _ELEMENT_SIZE)  # one element in each row, for a start

@@ -25,7 +25,7 @@ _LARGEST = 1 << 24  # bytes asked for at once, for which there is room before th
 
 
 class InputStream:
-    """Reads a command's output, standard input or a named pipe as bytes come. `file`: without a buffer of its own.
+    """Reads a command's output, standard input or a named pipe as bytes come. `file`: an unbuffered binary file.
 
     A thread may close the stream while another waits for more bytes.
     """

@@ -88,7 +88,7 @@ def _starts(reader: Reader, count: int) -> tuple[npt.NDArray[np.int64], int]:
 
 
 def _numbers_at(contents: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], dtype: str) -> npt.NDArray[np.integer]:
-    """Returns the numbers that begin at offsets of bytes, which need not be multiples of their size."""
+    """Returns the numbers at byte offsets (n,), aligned or not."""
     anywhere = np.ndarray(max(len(contents) - np.dtype(dtype).itemsize + 1, 0), dtype, contents, strides=(1,))
     return np.asarray(anywhere[offsets])
 

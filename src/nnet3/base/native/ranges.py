@@ -112,7 +112,7 @@ class Ranges:
         return np.where(end > first, first, begin), np.where(end > first, end, begin)
 
     def _bytes_of(self, sizes: np.ndarray) -> np.ndarray:
-        """Returns the bytes of each matrix from its first number to its last; sizes (matrices, ..., 3)."""
+        """Returns the bytes from first to last number of each matrix; sizes (matrices, ..., 3)."""
         rows, columns, inner = np.moveaxis(sizes, -1, 0)
         width = columns_of_panel()
         made = [np.ones_like(rows), rows, columns, inner, 2 * columns, 3 * columns, 5 * columns + 3 * inner]

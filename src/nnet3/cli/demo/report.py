@@ -1,4 +1,4 @@
-"""The picture of a demo: for each network its loss curve, its confusion matrix, and examples of its errors."""
+"""The picture of a demo: loss curve, confusion matrix and examples of errors of each network."""
 
 from __future__ import annotations
 

@@ -105,9 +105,10 @@ class _InputToken(NamedTuple):
 
 
 def resolve_input(value: XconfigValue | None, default: str, scope: Scope, whole: Span | None) -> ResolvedInput:
-    """Returns the descriptor held by a value, or the default if none is given.
+    """Parses the value of a key `input` into a descriptor of the network's nodes.
 
-    Raises ConfigError at the offending word: bad syntax, unknown layers, unequal dimensions.
+    `default`: the text for a missing value. `scope`: the layers above, which the text may name. `whole`: the line's
+    span. Raises ConfigError at the offending word: bad syntax, unknown layers, unequal dimensions.
     """
     return _InputParser(value, default, scope, whole).parse()
 

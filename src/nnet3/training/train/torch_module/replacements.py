@@ -1,7 +1,7 @@
 """Calls modules in place of components; autograd differentiates them.
 
-A component's module is called where its computation differs from the component's: another module was put in its
-place, or the module has hooks, parametrizations, or parameters given for one call.
+A program calls a module, in place of the kernel, where the module computes something else than its component: where
+another module was put in its place, or the module has hooks, parametrizations, or parameters given for one call.
 """
 
 from __future__ import annotations
