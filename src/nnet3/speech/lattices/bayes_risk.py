@@ -136,7 +136,7 @@ class _Recursion:
         self.first = self._best_words(lattice.cost) if words is None else word[len(lattice.label) : -1]
 
     def _probabilities(self, cost: Doubles) -> Doubles:
-        """Returns the probability of each arc among all arcs into one state, (arcs,)."""
+        """Returns the probability of each arc among the arcs into its end, (arcs,)."""
         forward = np.full(self.num_states, -np.inf)
         forward[self.start] = 0
         for arcs in self.levels:

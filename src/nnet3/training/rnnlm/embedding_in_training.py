@@ -88,10 +88,10 @@ class EmbeddingInTraining:
     # ---- the step ----
 
     def step(self, target: RnnlmTarget, *, back: bool = False, forward: bool = False) -> EmbeddingUpdate:
-        """Adds the step of a minibatch to the matrix. Backstitch's first step goes `back`, the second `forward`.
+        """Adds the step of a minibatch to the matrix; of backstitch the first step goes `back`, the second `forward`.
 
-        Without features the preconditioned derivative overwrites the target's; the second step of backstitch adds to
-        it, as in Kaldi. A step that is not finite is left out: the returned length is not finite.
+        Without features the target's derivative becomes the preconditioned one, and is what the second step of
+        backstitch adds to, as in Kaldi. A step that is not finite is not taken, and its length says so.
         """
         options = self.options
         assert options is not None
