@@ -74,7 +74,8 @@ class Network(DifferentiatedNetwork):
     def compute_statistics(self, minibatches: Iterable[Mapping[str, Any]]) -> None:
         """Goes through a data set and computes the unknown statistics, once (Section 1.4.4).
 
-        A statistic of a value that needs another statistic takes a second round, so give a list, not a generator.
+        `minibatches`: inputs by name, as in `evaluate`. A statistic of a value that needs another statistic takes a
+        second round: give a list, not a generator.
         """
         waiting = [node for node in self._nodes.statistics if not node.is_computed]
         if len(waiting) > 1:
@@ -175,7 +176,10 @@ class Network(DifferentiatedNetwork):
     def profile(
         self, inputs: Mapping[str, Any], nodes: Sequence[Node | str] = (), *, repeats: int = 3
     ) -> ProfileReport:
-        """Times the commands of the criteria with their gradients, or of the values of `nodes`; prints as a table."""
+        """Times the commands of the criteria with their gradients, or of the values of `nodes`, for `inputs` by name.
+
+        Returns a report of the mean of `repeats` runs; prints as a table.
+        """
         gradients = bool(self.criteria) and not nodes
         if self._nodes.is_staged:
             return self._profile_of_stages(inputs, nodes, gradients, repeats)
@@ -211,7 +215,10 @@ class Network(DifferentiatedNetwork):
     def draw(
         self, path: str | os.PathLike[str] | None = None, *, highlight: Sequence[Node | str] = (), title: str = ""
     ) -> Picture:
-        """Draws a box for each node; returns a picture with `.svg` and `.dot`, also written to `path` if given."""
+        """Draws a box for each node under a title, `highlight`ed nodes in another colour; returns a picture.
+
+        The picture has `.svg` and `.dot`. `path`: a .svg, .png or .dot file to write.
+        """
         drawn = picture(self, highlight=highlight, title=title)
         if path is not None:
             drawn.save(path)

@@ -76,7 +76,7 @@ class Operation(abc.ABC):
     # ---- when the graph is built ----
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
-        """Returns the shape of the value; raises ShapeError with the expected shapes in the message."""
+        """Returns the value's shape, from shapes of `operands`. Raises ShapeError with the expected shapes."""
         raise NetworkError(f"{self.type} has no shape: {type(self).__name__} must define infer(operands)")
 
     def num_classes(self, operands: Sequence[Shape]) -> dict[int, int]:
@@ -142,7 +142,7 @@ class Operation(abc.ABC):
         return self.gradient_needs[operand] if self.gradient_needs else frozenset()
 
     def kernel(self, state: OperationState) -> Kernel:
-        """Returns the kernel of the node: the operation itself unless more than the options is needed."""
+        """Returns the kernel of a node: the operation itself, unless it needs more than options from `state`."""
         return self
 
     def gradient_kernel(self) -> Kernel:

@@ -60,7 +60,7 @@ def _in_one_order(data: bytes) -> bytes:
 
 
 def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") -> Network:
-    """Returns the network written by `save`. Raises ModelFormatError for a damaged file or a file of another kind."""
+    """Returns the network written by `save`, on `device`. Raises ModelFormatError for a damaged or a foreign file."""
     _need_safetensors()
     check_is_path(path, "a network")
     source = os.fspath(path)

@@ -260,9 +260,10 @@ def xvectors(
     min_chunk_size: int = 100,
     pad_input: bool = True,
 ) -> Tensor:
-    """Returns the vector (dim,) of an utterance (frames, dim), or the vectors (utterances, dim) of several.
+    """Returns the vector (dim,) of features (frames, dim), or the vectors (utterances, dim) of several utterances.
 
-    The vector is the value of the network's output `output` at t = 0, with pooled statistics of all frames. Scripts
+    The vector is the value of output `output` at t = 0, with pooled statistics of all frames, or, unless it is -1, of
+    chunks of `chunk_size` frames. Scripts
     make an inner layer the output (`nnet.apply_config("output-node name=output input=tdnn6.affine")`). The vector of an
     utterance in chunks is the mean of the chunks' vectors, weighted by frames. A chunk of fewer than `min_chunk_size`
     frames repeats its ends as often as necessary; without `pad_input` a short chunk is left out. Chunks of equal size,

@@ -137,14 +137,15 @@ class TransitionModel:
         return np.append(-1, self._pdf[1:])
 
     def pdf(self, transition_id: ArrayLike) -> Any:
-        """Returns the pdf, a column of the network's output: for a self-loop the state's pdf of self-loops."""
+        """Returns the pdf of a transition-id, a column of the network's output; self-loops may have another pdf."""
         return self._look_up(self._pdf, transition_id)
 
     def phone(self, transition_id: ArrayLike) -> Any:
+        """Returns the phone of a transition-id, from 1."""
         return self._look_up(self._phone, transition_id)
 
     def hmm_state(self, transition_id: ArrayLike) -> Any:
-        """Returns the state of the phone's HMM that the transition leaves, from 0."""
+        """Returns the number, from 0, of the HMM state that a transition leaves."""
         return self._look_up(self._hmm_state, transition_id)
 
     def is_self_loop(self, transition_id: ArrayLike) -> Any:
@@ -156,7 +157,7 @@ class TransitionModel:
         return self._look_up(self._is_final, transition_id)
 
     def log_prob(self, transition_id: ArrayLike) -> Any:
-        """Returns the natural logarithm of the transition's probability."""
+        """Returns the natural logarithm of a transition's probability."""
         return self._look_up(self.log_probs, transition_id)
 
     def transition_state(self, transition_id: ArrayLike) -> Any:

@@ -77,7 +77,7 @@ class AcousticModel(RunsUtterances):
         return AcousticModel(self.transition_model, self.nnet.copy(), self.priors.clone())
 
     def quantize(self, dtype: torch.dtype | str = torch.int8) -> AcousticModel:
-        """Returns a copy for inference; see `Nnet.quantize`."""
+        """Returns a copy for inference with products of `dtype`, int8 or bfloat16; see `Nnet.quantize`."""
         return AcousticModel(self.transition_model, self.nnet.quantize(dtype), self.priors.clone())
 
     def pack(self) -> AcousticModel:
@@ -129,7 +129,7 @@ class AcousticModel(RunsUtterances):
         return model
 
     def write_to(self, writer: Writer) -> None:
-        """Writes the parts. Raises NetworkError if the network was replaced by one that does not fit."""
+        """Writes transition model, network, contexts and priors. Raises NetworkError unless priors fit the network."""
         self._check_size(self.priors)
         self.transition_model.write_to(writer)
         self.nnet.write_to(writer)
@@ -138,7 +138,7 @@ class AcousticModel(RunsUtterances):
         writer.token("<Priors>").vector(self.priors.cpu().numpy())
 
     def save(self, path: str | os.PathLike[str], binary: bool = True) -> None:
-        """Writes a `.mdl` file for Kaldi, atomically."""
+        """Writes a `.mdl` file for Kaldi, atomically; `binary` false: as text."""
         writer = Writer.of_file(binary)
         self.write_to(writer)
         writer.write_to(path)

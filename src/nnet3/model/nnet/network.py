@@ -64,7 +64,10 @@ class Nnet(RunsUtterances, ComponentOperations):
 
     @classmethod
     def from_config(cls, text: str, *, source: str = "<config>", seed: int = 0) -> Self:
-        """Returns a network of config text; initial parameters are drawn from `seed`. Raises ConfigError."""
+        """Returns a network of the text of a config. `source`: its name in messages; `seed`: of initial parameters.
+
+        Raises ConfigError with a caret, ArgumentError for a path instead of a text.
+        """
         if isinstance(text, str) and "=" not in text and os.path.isfile(text):
             raise ArgumentError(f"'{text}' is a path, not the text of a config: use from_config_file")
         nnet = cls((), {})
@@ -73,11 +76,11 @@ class Nnet(RunsUtterances, ComponentOperations):
 
     @classmethod
     def from_xconfig(cls, text: str, *, source: str = "<xconfig>", seed: int = 0, **files: MatrixLike) -> Self:
-        """Returns a network from an xconfig, a text of layers. Raises ConfigError with a caret.
+        """Returns a network of the text of an xconfig, lines of layers. Raises ConfigError with a caret.
 
-        Matrices of transforms such as LDA may be given by the names of their files, `lda=matrix` for `lda.mat`, as
-        (outputs, inputs), with the bias as one more column or without. Matrices not given are read from the files, or
-        are the identity, with a warning, if the file is missing.
+        `source`: the name of the text in messages; `seed`: of initial parameters. `files`: matrices of transforms, LDA
+        for instance, by file name, `lda=matrix` for `lda.mat`: (outputs, inputs), with a bias (outputs, inputs + 1).
+        Matrices not given are read from the files, or are the identity, with a warning, if the file is missing.
         """
         nnet = cls((), {})
         nnet.apply_xconfig(text, source=source, seed=seed, **files)
@@ -85,7 +88,10 @@ class Nnet(RunsUtterances, ComponentOperations):
 
     @classmethod
     def from_config_file(cls, path: str | os.PathLike[str], *, seed: int = 0) -> Self:
-        """Makes a network from a config file. Raises ConfigError, also for a file unreadable or without a config."""
+        """Returns a network of the config or xconfig in a file; `seed`: of initial parameters.
+
+        Raises ConfigError, also for a file unreadable or without a config.
+        """
         return cls.from_config(read_config_file(path), source=os.fspath(path), seed=seed)
 
     @classmethod
@@ -121,7 +127,7 @@ class Nnet(RunsUtterances, ComponentOperations):
         self.warnings = warnings
 
     def apply_xconfig(self, text: str, *, source: str = "<xconfig>", seed: int = 0, **files: MatrixLike) -> None:
-        """Adds the layers of an xconfig, whose inputs may name nodes of this network; see `from_xconfig`."""
+        """Adds the layers of an xconfig `text`, whose inputs may name nodes of this network; see `from_xconfig`."""
         if not isinstance(text, str):
             raise ArgumentError(f"an xconfig is a str, got {text!r}; from_config_file reads one from a path")
         parts, warnings = apply_xconfig(self._parts, text, source, RandomSource(seed), files)
@@ -168,7 +174,7 @@ class Nnet(RunsUtterances, ComponentOperations):
         return self.components[node.component]
 
     def node_dim(self, name: str) -> int:
-        """Returns the number of columns of the node's value. Raises NetworkError for an unknown node."""
+        """Returns the number of columns of node `name`'s value. Raises NetworkError for an unknown node."""
         return self._parts.dim(self.node(name).name)
 
     @property
@@ -233,7 +239,7 @@ class Nnet(RunsUtterances, ComponentOperations):
         return sum(component.num_parameters for component in self.components.values())
 
     def config_lines(self, *, dims: bool = False) -> list[str]:
-        """Returns a line for each node but hidden inputs, as in a model file, or with dimensions, as in info."""
+        """Returns a line for each node but hidden inputs, as in a model file; `dims`: with dimensions, as in `info`."""
         lines = []
         for number, node in enumerate(self.nodes):
             if node.is_hidden:
@@ -261,7 +267,7 @@ class Nnet(RunsUtterances, ComponentOperations):
         return "\n".join(lines) + "\n"
 
     def save(self, path: str | os.PathLike[str], binary: bool = True) -> None:
-        """Writes a raw network file for Kaldi, atomically."""
+        """Writes a raw network file for Kaldi, atomically; `binary` false: as text."""
         writer = Writer.of_file(binary)
         self.write_to(writer)
         writer.write_to(path)
@@ -289,9 +295,10 @@ class Nnet(RunsUtterances, ComponentOperations):
         return f"<Nnet {len(self.nodes)} nodes, {len(self.components)} components, {self.num_parameters} parameters>"
 
     def draw(self, path: str | os.PathLike[str] | None = None, *, every_node: bool = False, title: str = "") -> Picture:
-        """Draws a box for each layer or node; returns a picture with `.svg`, `.dot`, also written to `path` if given.
+        """Draws the layers as boxes, or with `every_node` the nodes, under a title; returns a picture.
 
-        Raises DrawingError for networks of too many layers, and for SVG and PNG where Graphviz is not installed.
+        The picture has `.svg` and `.dot`. `path`: a .svg, .png or .dot file to write. Raises DrawingError for networks
+        of too many layers, and for SVG and PNG without Graphviz.
         """
         drawn = Picture(network_graph(self.parts, title, every_node=every_node))
         if path is not None:

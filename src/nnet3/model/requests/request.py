@@ -59,7 +59,7 @@ class ComputationRequest:
         return [io.indexes for io in (*self.inputs, *self.outputs)]
 
     def with_rows(self, inputs: Sequence[IoSpecification], outputs: Sequence[IoSpecification]) -> ComputationRequest:
-        """Returns the request for other rows, with the same flags."""
+        """Returns the request with other indexes (rows, 3) of each input and output, flags unchanged."""
         return replace(self, inputs=inputs, outputs=outputs)
 
     def key(self) -> tuple[object, ...]:
@@ -68,7 +68,7 @@ class ComputationRequest:
         return (*ios, self.need_model_derivative, self.store_component_stats)
 
     def check(self, nnet: Nnet) -> None:
-        """Raises RequestError unless names, indexes and flags fit together and fit the network."""
+        """Raises RequestError unless names, indexes and flags fit together and fit the network `nnet`."""
         if not isinstance(nnet, Nnet):
             hint = ": give its .nnet" if hasattr(nnet, "nnet") else ""
             raise RequestError(f"expected a network to compile, got {type(nnet).__name__}{hint}")

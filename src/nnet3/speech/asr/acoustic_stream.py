@@ -47,6 +47,7 @@ class AcousticStream:
     Each call cuts the audio into pieces of 0.2 s. A chunk of the network takes the ivector of the newest frame. If the
     model names phones of silence, frames of silence count less in ivectors, by the best path of the search:
     `best_path(first)` returns the path from row `first` of the segment on. `speaker`: statistics of earlier streams.
+    `rate`: of samples, in Hz; of several `channels`, `channel` is heard, by default their mean.
     """
 
     def __init__(

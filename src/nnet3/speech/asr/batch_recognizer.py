@@ -81,7 +81,7 @@ class BatchModel:
 
 
 class BatchRecognizer:
-    """One stream of a `BatchModel`. Results have words with times in whole rows, as in Vosk."""
+    """One stream of a `BatchModel`, at `sample_rate` Hz. Results have words with times in whole rows, as in Vosk."""
 
     def __init__(self, model: BatchModel, sample_rate: float):
         self._model = model
@@ -101,7 +101,7 @@ class BatchRecognizer:
             self._model._left.append(self._recognizer)
 
     def AcceptWaveform(self, data: Audio) -> None:
-        """Takes audio, 16-bit samples as bytes; it is heard later."""
+        """Takes audio, `data` of 16-bit samples as bytes, to be heard later."""
         self._push(bytes(data) if isinstance(data, bytearray | memoryview) else data)
 
     def FinishStream(self) -> None:

@@ -113,7 +113,7 @@ class FrontModel:
         return self.decoding.frame_subsampling_factor * self.features.frame_shift / 1000
 
     def computer(self, num_streams: int = 1, device: str | torch.device | None = None) -> StreamComputer:
-        """Returns a computer of scores for `AcousticStream`, as many at a time; chunks are those of the settings."""
+        """Returns a computer of scores on `device`, for up to `num_streams` streams, in chunks of the settings."""
         return StreamComputer(
             self.acoustic_model,
             frames_per_chunk=self.decoding.frames_per_chunk,

@@ -78,9 +78,10 @@ class Lexicon:
         silence_probability: float = 0.5,
         unknown: str | None = None,
     ) -> Lexicon:
-        """Reads `lexicon.txt`, a word and its phones a line; in files named lexiconp... a probability comes between.
+        """Reads a file such as `lexicon.txt`: a word and its phones a line; in files lexiconp... a probability between.
 
-        Raises ModelFormatError for a file that is none, ArgumentError for phones that the model does not have.
+        Further arguments are those of the constructor. Raises ModelFormatError for other files, ArgumentError for
+        phones unknown to the model.
         """
         try:
             text = bytes(map_file(path)).decode()

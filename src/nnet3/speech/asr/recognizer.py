@@ -31,8 +31,9 @@ _NOTHING = SpokenText([])
 class Model(ModelSearch):
     """A model directory of Vosk or Kaldi, loaded: the network, the ivector extractor and the graph of words.
 
-    Without `model_path` the directory is looked for by its name, or by the language in its name, in `MODEL_DIRS`.
-    Recognizers share it, also those of several threads. `graph` is another folder with the graph. Raises
+    Without `model_path` the directory is looked for in `MODEL_DIRS`, by `model_name` or by the language `lang` in its
+    name. Recognizers share a model, in several threads too. `graph`: another folder with the graph. `device`: of the
+    network, by default the CPU. Raises
     ModelFormatError for files that are missing or of different models, ArgumentError if no directory is found.
     """
 
@@ -78,7 +79,7 @@ class Model(ModelSearch):
     FindWord = vosk_model_find_word  # the name in Vosk's other languages
 
     def computer(self, num_streams: int = 1) -> StreamComputer:
-        """Returns a new computer of scores, for as many recognizers at a time."""
+        """Returns a new computer of scores for up to `num_streams` recognizers at a time."""
         return self.front.computer(num_streams, self._device)
 
     def take_computer(self) -> StreamComputer:
