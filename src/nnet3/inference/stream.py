@@ -367,7 +367,7 @@ class Stream:
         self._progress = StreamProgress(computer.program, computer._dtype, computer.device)
 
     def accept(self, features: Matrix, ivector: Matrix | None = None) -> Tensor:
-        """Gives more frames (frames, dim); returns the newly available rows (rows, outputs), perhaps none.
+        """Gives more features (frames, dim) to the stream; returns newly available rows (rows, outputs), perhaps none.
 
         Chunks take the newest ivector (dim,) at the time of computation. Raises ExecutionError for frames or ivectors
         that do not fit, if an ivector is missing, and if the stream has ended; the stream is as before then.

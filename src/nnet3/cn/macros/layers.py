@@ -48,7 +48,7 @@ def check_activation(activation: object) -> None:
 def dnn_layer(
     x: Node, dim: int, *, name: str, activation: Callable[..., Node] = sigmoid, dropout_rate: float = 0.0
 ) -> Node:
-    """Returns activation(W X + b), with dropout if a rate is given. The value's node is called `name`."""
+    """Returns activation(W X + b), `dim` rows, named `name`; `dropout_rate` of the elements become 0 in training."""
     check_activation(activation)
     check_kind(dropout_rate, numbers.Real, "a rate of dropout", "a number")
     plain = affine(x, dim, name=f"{name}.affine")
@@ -66,7 +66,7 @@ def dnn(
     activation: Callable[..., Node] = sigmoid,
     dropout_rate: float = 0.0,
 ) -> Node:
-    """Returns `name.output`, values before a softmax, over hidden layers `name.1`, `name.2`, ... of given sizes."""
+    """Returns `name.output`, `outputs` rows before a softmax, above hidden layers `name.1`, ... of given sizes."""
     check_kind(hidden, (list, tuple), "the hidden layers of a dnn", "a list of sizes")
     for number, dim in enumerate(hidden, 1):
         x = dnn_layer(x, dim, name=f"{name}.{number}", activation=activation, dropout_rate=dropout_rate)
@@ -125,7 +125,7 @@ class Lstm:
 
 
 def lstm(x: Node, cells: int, *, name: str = "lstm", lag: int = 1, diagonal: bool = True, carry: bool = False) -> Lstm:
-    """Returns an LSTM over the frames of `x`; lag -1 makes it run backward in time.
+    """Returns an LSTM of `cells` cells over the frames of `x`; lag -1 makes it run backward in time.
 
     The chapter says that the weights from the cell to the gates are diagonal, but writes W^(cf) C and W^(co) C as
     full products in (1.156) and (1.162): `diagonal` takes d^(cf) and d^(co), else all of the matrices W^(cf), W^(co).
@@ -194,7 +194,7 @@ def blstm(x: Node, cells: int, *, name: str = "blstm", diagonal: bool = True) ->
 
 
 def gru(x: Node, cells: int, *, name: str = "gru", lag: int = 1, carry: bool = False) -> Gru:
-    """Returns a gated recurrent unit over the frames of `x`, as PyTorch's; lag -1 makes it run backward in time.
+    """Returns a GRU of `cells` rows over the frames of `x`, as PyTorch's; lag -1 makes it run backward in time.
 
     r = sigmoid(Wxr x + Whr h(t-1) + br), z = sigmoid(Wxz x + Whz h(t-1) + bz),
     n = tanh(Wxn x + bn + r * (Whn h(t-1) + bhn)), h = (1 - z) * n + z * h(t-1).

@@ -85,7 +85,10 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
 
     @abc.abstractmethod
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> Any:
-        """Fills y (rows, output_dim) from x (rows, input_dim); returns the memo for `backward`, or None."""
+        """Fills y (rows, output_dim) from x (rows, input_dim); returns the memo for `backward`, or None.
+
+        `indexes`: the result of `load_indexes`, for components that precompute something from the rows' indexes.
+        """
 
     def forward_again(self, x: Tensor, y: Tensor, memo: Any, indexes: Any = None) -> None:
         """Fills y once more, as the `forward` that returned `memo` did."""
@@ -94,7 +97,7 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
-        """Fills x_deriv (unless None) from y_deriv; updates `to_update`, if given.
+        """Fills x_deriv (rows, input_dim), unless None, from y_deriv (rows, output_dim); updates `to_update`, if given.
 
         `to_update` is a component of the same type (self, a copy or a gradient copy): its parameters move by its
         own learning rate times the (preconditioned) gradient, and its statistics are added to. x and y hold values
@@ -104,11 +107,11 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
             self.fill_deriv(x, y, y_deriv, memo, x_deriv, indexes)
 
     def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
-        """Fills x_deriv from y_deriv: all that `backward` does for a component whose backward pass updates nothing."""
+        """Fills x_deriv from y_deriv: the whole backward pass of a component that updates nothing; see `backward`."""
         raise ComponentError(f"{self.type_name} has no backward pass: its class must define backward or fill_deriv")
 
     def store_stats(self, x: Tensor, y: Tensor, memo: Any) -> None:
-        """Adds this minibatch's forward statistics; called after `forward` if STORES_STATS is set."""
+        """Adds statistics of x, y and the memo of a `forward` to the component; called if STORES_STATS is set."""
 
     # ---- the same for a person at a prompt ----
 

@@ -24,7 +24,7 @@ def register(cls: C) -> C:
 
 
 def create(type_name: str, config: str = "", *, seed: int = 0) -> Component:
-    """Returns a component from its config keys, for instance `create("TanhComponent", "dim=20")`.
+    """Returns a component of config keys: `create("TanhComponent", "dim=20")`. `seed`: of random parameters.
 
     Raises ConfigError for an unknown type, a wrong or unknown key, or a missing one.
     """
@@ -64,7 +64,7 @@ def _suggest_type(name: str) -> str:
 
 
 def read(path: str | os.PathLike[str]) -> Component:
-    """Reads a file of one component, text or binary (detected). Raises ModelFormatError."""
+    """Reads the file of one component at `path`, text or binary (detected). Raises ModelFormatError."""
     return Reader.open(path).whole(read_from)
 
 

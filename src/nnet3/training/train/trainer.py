@@ -190,9 +190,10 @@ class Trainer(MinibatchTrainer[Minibatch]):
         compile_options: CompileOptions | None = None,
         say: Callable[[str], None] = _LOG.info,
     ) -> None:
-        """`objective`: by default linear or quadratic, as each output node says. `cache`: keeps computations, by
-        default the cache of the process. `reduction` adds up over processes that share the minibatches: a process gets
-        its own sequences of a minibatch, and all processes end with equal parameters. `say` takes the lines of the log.
+        """`options`: of steps, by default `TrainerOptions()`. `objective`: by default linear or quadratic, as each
+        output node says. `cache`: keeps computations, by default the cache of the process. `reduction` adds up over
+        processes that share the minibatches: a process gets its own sequences of a minibatch, and all processes end
+        with equal parameters. `say` takes the lines of the log.
         """
         self.nnet, self.reduction, options = nnet, reduction, options or TrainerOptions()
         self.objective = ObjectiveByNode(nnet) if objective is None else objective
