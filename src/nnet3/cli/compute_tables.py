@@ -139,7 +139,7 @@ def batch_runner(nnet: Nnet, scoring: Scoring, settings: ComputeSettings) -> Run
 
 
 def load_scored(path: str, device: str, precision: PrecisionOptions, scores: ScoreOptions) -> tuple[Nnet, Scoring]:
-    """Returns the network of the model in a file, on a device, and what makes scores of its outputs."""
+    """Returns the network of a model file, on a device, and the scoring of its outputs."""
     model = load_model(path)
     priors = _priors(model, path) if scores.use_priors else None
     nnet = network_of(model)

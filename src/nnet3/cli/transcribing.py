@@ -251,7 +251,7 @@ class _Progress:
         return self._status or contextlib.nullcontext()
 
     def add(self, key: str, now: float, end: float | None, seconds: float) -> None:
-        """Counts seconds of audio more, of a recording that is at `now` of `end`, if that is known."""
+        """Adds `seconds` of audio of recording `key`, now at second `now` of `end`, None if unknown."""
         with self._lock:
             self._audio += seconds
         if self._status is not None:

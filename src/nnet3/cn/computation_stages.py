@@ -50,7 +50,7 @@ def find_stages(composites: Sequence[Composite]) -> list[Stage]:
 
 
 def _stage_key(composite: Composite, keys: dict[Node, StageKey]) -> StageKey:
-    """Returns the earliest possible key for computing nodes, in the program of their axis."""
+    """Returns the earliest key at which the nodes can be computed, in a program of their axis."""
     inside = set(composite.nodes)
     operands = [operand for node in composite.nodes for operand in node.operands if operand not in inside]
     below = [keys[operand] for operand in operands if operand in keys]

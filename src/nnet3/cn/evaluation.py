@@ -70,7 +70,7 @@ class EvaluatedNetwork(NetworkState):
         return runner.forward(known)
 
     def _kept(self, computed: Sequence[Node], roots: Collection[Node]) -> tuple[Node, ...]:
-        """Returns the values to keep: all, but of nodes that serve loops only the requested ones."""
+        """Returns the computed nodes whose values are kept: all but unrequested nodes that only serve loops."""
         serves = self._nodes.serves_loops
         return tuple(node for node in computed if node not in serves or node in roots)
 

@@ -207,7 +207,7 @@ class NodeGraph:
         return {self.names[node]: node for node in self.inputs}
 
     def layout_of(self, node: Node, layout: SampleLayout | None) -> SampleLayout:
-        """Returns the samples of a node with samples, made of the network's; initial states have different ones."""
+        """Returns a node's samples, from those of the network; initial states have samples before or behind these."""
         assert layout is not None, "a network with samples is given some"
         lag = self.states.get(node)
         return layout if lag is None else layout.of_states(lag)

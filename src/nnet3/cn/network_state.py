@@ -40,7 +40,7 @@ DTYPES = (torch.float16, torch.float32, torch.float64)  # those that NumPy has
 
 
 def takes_turns(method: Method) -> Method:
-    """Returns the method of a network, run by one thread at a time."""
+    """Decorator: lets a method of a network run in one thread at a time."""
 
     @functools.wraps(method)
     def alone(self: NetworkState, *args: Any, **kwargs: Any) -> Any:

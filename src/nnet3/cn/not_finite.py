@@ -26,7 +26,7 @@ class NotFiniteError(TrainingError):
 
 
 def check_finite(network: Network, batch: Mapping[str, Any], value: float) -> None:
-    """Raises NotFiniteError for a criterion or a gradient in `tensors` that is not finite; it says where it begins."""
+    """Raises NotFiniteError if criterion or gradients are not finite; the message names the first such node."""
     if not math.isfinite(value):
         raise NotFiniteError(f"the criterion is {value}: {_where_values_begin(network, batch, value)}")
     gradients = [tensor.grad for tensor in network.tensors().values() if tensor.grad is not None]

@@ -30,7 +30,7 @@ from nnet3.model.requests import ComputationRequest, IoSpecification
 
 
 class XvectorChunk(NamedTuple):
-    """The frames `first` .. `end - 1`, padded to so many rows, and the weight of their vector in the mean.
+    """The frames `first` .. `end - 1`, padded to `rows` rows, and the weight of the chunk's vector in the mean.
 
     `before` rows repeat the first frame; rows missing at the end repeat the last frame.
     """

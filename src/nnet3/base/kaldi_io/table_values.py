@@ -122,7 +122,7 @@ def write_token(writer: Writer, token: str) -> None:
 
 
 def read_posterior(reader: Reader) -> Posterior:
-    """Returns the ids and weights of each frame."""
+    """Reads a posterior: the ids and weights of each frame."""
     counts, ids, weights = _posterior_binary(reader) if reader.binary else _posterior_text(reader)
     return Posterior(np.concatenate([[0], np.cumsum(counts)]), ids, weights)
 

@@ -22,7 +22,7 @@ _BOOLEANS = {"t": True, "T": True, "f": False, "F": False}
 
 @dataclass(frozen=True)
 class Rule:
-    """A bound of values. `words` follow on "must be"; `minimum` and `maximum` are bounds that are good themselves."""
+    """A bound of values. `words`: end of a message, after "must be"; `minimum`, `maximum`: allowed bounds, if any."""
 
     words: str
     holds: Callable[[Any], bool]

@@ -173,7 +173,7 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
     # ---- what others ask instead of a type ----
 
     def leaves(self) -> Iterator[tuple[str, Component]]:
-        """Yields what holds statistics and natural-gradient state, itself or its parts, with a prefix of names."""
+        """Yields the component, or the parts of a composite, each after the prefix of its tensors' names."""
         yield "", self
 
     @property

@@ -63,7 +63,7 @@ def _not_a_permutation(column_map: np.ndarray, values: Values) -> str:
 
 
 def _column_map_of_old_file(values: np.ndarray) -> np.ndarray:
-    """Old files hold the columns as floats, whose last element may be too large to be exact."""
+    """Returns the columns in an old file, stored as floats; the last element may be too large to be exact."""
     column_map = np.nan_to_num(values.astype(np.float64) + 0.5, nan=-1.0).clip(-1, _MOST_COLUMNS).astype(np.int64)
     column_map[-1:] = len(column_map) - 1
     return column_map

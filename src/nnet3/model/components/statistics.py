@@ -106,8 +106,8 @@ def _fault_of_period(output_period: int, values: Values) -> str:
 class StatisticsExtractionComponent(StatisticsComponent):
     """Output [count | sum x | sum x^2], the last one only with include_variance.
 
-    The sums are over those inputs there are at times P floor(t / P) + j input_period within the block of P =
-    output_period times. At least one is required.
+    Sums are over the existing inputs at times P floor(t / P) + j input_period, within a block of P = output_period
+    times. At least one input must exist.
     """
 
     fields = (
@@ -178,8 +178,8 @@ def _fault_of_stddevs(output_stddevs: bool, values: Values) -> str:
 class StatisticsPoolingComponent(StatisticsComponent):
     """Turns rows [count | sums] into [log count, num_log_count_features times | sums / count].
 
-    They are over the inputs there are at t - left_context, ..., t + right_context in steps of input_period, on which
-    t must lie. At least one is required.
+    Sums are over the existing inputs at t - left_context, ..., t + right_context in steps of input_period; t must be a
+    multiple of it. At least one input must exist.
 
     With output_stddevs the second half of the sums is of squares and becomes sqrt(max(variance_floor, e2 - m^2)).
     """

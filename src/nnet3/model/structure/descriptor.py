@@ -332,7 +332,7 @@ class Descriptor:
         return nodes, mapped
 
     def availability(self, slots: np.ndarray) -> np.ndarray:
-        """Returns the availability (rows,) from that of the slots (rows, slots); see `SumDescriptor.availability`."""
+        """Returns the availability of rows (rows,), from that of slots (rows, slots); see `SumDescriptor`."""
         if self._all_simple:
             available: np.ndarray = reduce(np.minimum, slots.T)
         else:

@@ -52,7 +52,7 @@ class DecodingGraph:
 
     @classmethod
     def load(cls, files: GraphFiles, model: TransitionModel) -> DecodingGraph:
-        """Reads the graph of a model directory. Raises ModelFormatError for one of another model."""
+        """Reads the graph of `files` in a model directory. Raises ModelFormatError for the graph of another model."""
         columns = model.pdf_of_label
         phones = PhoneLabels(model)
         boundaries = None if files.word_boundary is None else WordBoundaries.load(files.word_boundary, model)

@@ -69,7 +69,7 @@ class ModelSearch:
 
     @staticmethod
     def download_model(model_name: str | os.PathLike[str]) -> None:
-        """Downloads the model with the name of this directory, which is made; nothing else here downloads a model.
+        """Downloads the model named as this directory, and makes the directory; no other function downloads a model.
 
         Raises ModelFormatError if the model cannot be had, or if the archive has files outside its own folder.
         """

@@ -83,7 +83,7 @@ class _Sets:
         self._enter(members, np.zeros(1))
 
     def _expand(self, members: _Members) -> None:
-        """Follows all labels from some sets, to which no further path leads."""
+        """Follows all labels out of sets that are complete: no later path leads to them."""
         lattice, leaps = self._lattice, self._leaps
         arc, position, group = self._ways(members)
         if not len(arc):

@@ -68,9 +68,9 @@ def determinized_by_frame(lattice: Lattice, options: WholeDeterminizingOptions) 
 def determinized_within(
     lattice: Lattice, options: PrunedDeterminizingOptions, compact: bool = True, phones: PhoneLabels | None = None
 ) -> Determinized:
-    """Determinizes the paths of a plain lattice within the beam; if not `compact`, acoustic costs are as above.
+    """Determinizes the paths of a plain lattice within the beam; if not `compact`, as by `determinized_by_frame`.
 
-    `phones`: by phones and words first, if the options say so. An empty lattice stays.
+    `phones`: labels for a first pass by phones and words, if the options ask for one. An empty lattice stays empty.
     """
     if not lattice.fst.num_states:
         return replace(lattice, is_plain=not compact), []

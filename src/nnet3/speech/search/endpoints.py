@@ -114,6 +114,6 @@ def silent_rows(search: BeamSearch, model: TransitionModel, silence_phones: npt.
 
 
 def trailing_silence(phones: npt.ArrayLike, silence_phones: npt.ArrayLike) -> int:
-    """Returns how many of the phones at the end of a path, (rows,), are silence without a break."""
+    """Returns the number of phones of silence at the end of a path, phones (rows,)."""
     speech = np.flatnonzero(~np.isin(phones, silence_phones))
     return len(np.asarray(phones)) - (int(speech[-1]) + 1 if len(speech) else 0)

@@ -74,7 +74,7 @@ class ChunkSplitter:
         return chunks
 
     def candidates(self, num_frames: int) -> list[tuple[int, ...]]:
-        """Returns the lists of lengths from which one is drawn; the order within a list means nothing."""
+        """Returns lists of chunk lengths, one of which is drawn; the order within a list means nothing."""
         extra = self._num_extra(num_frames)
         step = self.options.num_frames[0] - self.options.num_frames_overlap
         principal = self.options.num_frames[:1]

@@ -177,7 +177,7 @@ def word_feature_lines(
 
 
 def unigram_probs(sentences: Sentences, words: Sequence[str], eos: int) -> list[float]:
-    """Returns the probabilities of words, by number: weighted counts, smoothed by one count for each word that is seen.
+    """Returns the probabilities of words, by number: weighted counts, smoothed by one count for each word seen.
 
     </s>, the word `eos`, counts once a sentence. <eps>, <s> and <brk> have the probability 0.
     """

@@ -178,7 +178,7 @@ class AveragedModels:
             statistic.set(value)
 
     def _whole(self, values: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Replaces empty values by zeros: a process with all minibatches skipped has not stored any yet."""
+        """Replaces empty statistics by zeros: a process that skipped all minibatches has stored none."""
         sides = iter(self._group.largest(*(side for value in values for side in value.shape)))
         shapes = [[next(sides) for _ in value.shape] for value in values]
         return [value if value.numel() else value.new_zeros(shape) for value, shape in zip(values, shapes, strict=True)]

@@ -47,7 +47,7 @@ class Trainable(Protocol[M_contra]):
         """Sets the underlying rate of this and all later steps."""
 
     def before(self) -> Restorable:
-        """Returns what a minibatch may change before the first update."""
+        """Returns a copy of the state that a minibatch may change before the first update."""
 
     def begin(self, minibatch: M_contra) -> int:
         """Returns the number of sequences in all processes' parts of the minibatch.
