@@ -241,7 +241,7 @@ class ChunkRunner:
         return self._together[3]
 
     def _program(self, chunk: OutputChunk, sequences: int) -> NnetComputation:
-        """Returns the program for `sequences` chunks like `chunk`."""
+        """Returns the program for so many chunks like `chunk`."""
         key = sequences, chunk.left, chunk.right, chunk.num_outputs % self._period
         options = self._compile_options
         ends = [] if options is not None and options.prove else self._ends.get(key, [])  # a cache proves what it gives

@@ -138,7 +138,7 @@ def _constants_of(member: UnplacedPlan) -> Any:
 
 
 def _row_counts(plan: Plan) -> list[int]:
-    """Returns the number of memos, then the number of rows of each outside memory, each input and each output."""
+    """Returns the number of memos, and the rows of outside memory and of all that is accepted and provided."""
     ports = (port for segment in plan.segments for port in (*segment.accepts, *segment.provides))
     return [plan.num_memos, *(each.num_rows for each in plan.outside), *(port.num_rows for port in ports)]
 

@@ -343,8 +343,8 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
     def reorder_indexes(self, inputs: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns input and output indexes, (n, 3) each, in the component's orders; padding rows have t = NO_TIME.
 
-        Called only if REORDERS_INDEXES is set. If `precompute_indexes` returns arrays `input_padding` and
-        `output_padding`, the numbers of padding rows, its further arrays must not depend on the padding.
+        Called only if REORDERS_INDEXES is set. If `precompute_indexes` gives arrays `input_padding` and
+        `output_padding`, the numbers of these rows, all its other arrays must ignore which rows are padding.
         """
         return inputs, outputs
 

@@ -72,7 +72,7 @@ class TimeBlocks(NamedTuple):
 
     @classmethod
     def load(cls, arrays: Mapping[str, np.ndarray], device: torch.device | str) -> TimeBlocks:
-        """Returns the object for the arrays of `time_blocks`."""
+        """The object for the arrays of `time_blocks`."""
         tables = [arrays[name] for name in _TABLES]
         rows = [on_device(table, device) if len(table) else _no_rows(device) for table in tables]
         return cls(int(arrays["num_fresh"]), tuple(starmap(RowBlock, arrays["blocks"].tolist())), *rows)
@@ -117,7 +117,7 @@ def order_rows(inputs: IndexTable, outputs: IndexTable, offsets: Sequence[int]) 
 
 
 def time_blocks(inputs: IndexTable, outputs: IndexTable, offsets: Sequence[int]) -> dict[str, np.ndarray]:
-    """Returns the blocks of rows that `order_rows` has arranged, as arrays by the names of the fields of TimeBlocks."""
+    """The blocks of rows that `order_rows` has arranged, as arrays by the names of the fields of TimeBlocks."""
     grid, full_outputs = _grid(outputs)
     read = _input_times(grid, inputs, offsets)
     num_images = len(grid.images)

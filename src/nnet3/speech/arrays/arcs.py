@@ -1,4 +1,4 @@
-"""Arcs out of states, as ranges of arc numbers."""
+"""Arcs that leave states, as ranges of arc numbers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class ArcsOfStates(NamedTuple):
 
 
 def arcs_leaving(offsets: Integers, states: Integers) -> ArcsOfStates:
-    """Returns arcs offsets[s] .. offsets[s + 1] - 1 for each state s of a list, in order."""
+    """Returns arcs offsets[s] .. offsets[s + 1] - 1 for each state s of a list, in its order."""
     return arcs_between(offsets[states], offsets[states + 1])
 
 
 def arcs_between(starts: Integers, ends: Integers) -> ArcsOfStates:
-    """Returns arcs starts[i] .. ends[i] - 1 for each position i of a list, in order."""
+    """Returns arcs starts[i] .. ends[i] - 1 for each position i of a list, in its order."""
     counts = ends - starts
     behind = np.cumsum(counts)
     position = np.repeat(np.arange(len(starts)), counts)

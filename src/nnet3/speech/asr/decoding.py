@@ -210,7 +210,7 @@ class DecodedSegment:
 
 
 def load_lookahead(path: Path, disambiguation: Path) -> LookaheadGraph:
-    """Reads a graph for look-ahead, and the input labels without a row of scores. Raises ModelFormatError."""
+    """Reads a graph for look-ahead, and its input labels that take no row. Raises ModelFormatError."""
     graph = load_graph(path)
     if graph.reach is None:
         raise ModelFormatError("expected an FST of type olabel_lookahead", str(path))

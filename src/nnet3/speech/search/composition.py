@@ -52,7 +52,7 @@ class LookaheadGraph:
         return np.where(np.isin(labels, self.disambiguation), np.int32(0), labels)
 
     def without_disambiguation(self) -> LookaheadGraph:
-        """Returns the graph with labels written into its FST, without a second array of labels."""
+        """Returns the graph whose FST itself has these labels, so that the others take no memory."""
         fst = replace(self.fst, ilabel=self.input_labels, properties=None)
         return LookaheadGraph(fst, self.reach, self.disambiguation[:0])
 

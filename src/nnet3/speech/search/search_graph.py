@@ -83,9 +83,9 @@ def columns_of_labels(column_of_label: npt.ArrayLike, largest: int) -> tuple[npt
 
 
 def epsilons_first(fst: Fst, in_place: bool = False) -> Fst:
-    """Returns the FST with each state's epsilon arcs first; the FST itself if the order is right already.
+    """Returns the FST with each state's arcs without a row first; the FST itself if they are first already.
 
-    `in_place`: sort the arrays of the FST, if they can be written to.
+    `in_place`: the arrays of the FST are changed if they can be.
     """
     is_epsilon = fst.ilabel == 0
     late = 1 + np.flatnonzero(is_epsilon[1:] & ~is_epsilon[:-1])
@@ -107,11 +107,11 @@ def epsilons_first(fst: Fst, in_place: bool = False) -> Fst:
 
 
 def _states_of_arcs(fst: Fst, arcs: Integers) -> Integers:
-    """Returns the source state of each arc, (n,)."""
+    """Returns the state that each arc leaves."""
     return np.searchsorted(fst.offsets, arcs, side="right") - 1
 
 
 def _epsilons_of_states(fst: Fst) -> Integers:
-    """Returns the number of epsilon arcs of each state, (states,), in the smallest dtype that holds them."""
+    """Returns the number of each state's arcs without a row, (states,), in as few bytes as hold them."""
     counts = np.bincount(_states_of_arcs(fst, np.flatnonzero(fst.ilabel == 0)), minlength=fst.num_states)
     return counts.astype(np.min_scalar_type(counts.max()))

@@ -38,7 +38,7 @@ class _Found(NamedTuple):
 
 
 class ReachedWords:
-    """The words reached by states of a graph. counts: (states,), of intervals; ends: (states,), if a path can end."""
+    """The words that states of a graph reach. counts: (states,), of intervals; ends: (states,), if one can end."""
 
     def __init__(self, reach: LabelReach):
         self.reach, self.counts = reach, np.diff(reach.offsets).astype(np.int32)
