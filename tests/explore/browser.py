@@ -13,6 +13,7 @@ from tests.patience import PATIENCE
 
 DRIVER = Path(__file__).resolve().parents[2] / "tools" / "explorer" / "browse.mjs"
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+_LOOKS = {"text", "texts", "count", "evaluate"}  # steps that look; all others do something
 
 
 def missing() -> str:
@@ -26,7 +27,7 @@ def missing() -> str:
 
 @dataclass
 class Visit:
-    """What steps gave, in order; what the console said; what was asked of any network."""
+    """What the steps that look saw, in order; what the console said; what was asked of any network."""
 
     found: list[Any]
     errors: list[str]
@@ -42,4 +43,6 @@ def visit(page: Path | str, steps: list[list[Any]], **options: Any) -> Visit:
     command = ["node", str(DRIVER)]
     done = subprocess.run(command, input=json.dumps(task), capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr[-3000:]
-    return Visit(**json.loads(done.stdout))
+    seen = Visit(**json.loads(done.stdout))
+    seen.found = [found for (what, *_), found in zip(steps, seen.found, strict=True) if what in _LOOKS]
+    return seen

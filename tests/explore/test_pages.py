@@ -45,7 +45,7 @@ def test_layers_open_into_nodes_with_their_numbers(page: Path) -> None:
     )
     assert seen.errors == []
     assert seen.requests == [page.as_uri()]
-    before, _, details, _, after, bars, _, found, _, lstm_details, address = seen.found
+    before, details, after, bars, found, lstm_details, address = seen.found
     assert before == 15
     assert after == 18
     assert "TdnnComponent, 16 → 4, 128 parameters" in details
@@ -66,9 +66,10 @@ def test_what_a_frame_depends_on(page: Path) -> None:
     ]
     seen = visit(page, steps)
     assert seen.errors == []
-    assert seen.found[2].startswith("output t=4: step ")
-    assert seen.found[2].endswith(": input t=-1..6")  # the recurrence looks at t = 1, and that at t = -1
-    assert "51 steps in 20 epochs" in seen.found[3]
+    said, sizes = seen.found
+    assert said.startswith("output t=4: step ")
+    assert said.endswith(": input t=-1..6")  # the recurrence looks at t = 1, and that at t = -1
+    assert "51 steps in 20 epochs" in sizes
 
 
 def test_commands_lead_to_nodes_and_matrices(page: Path) -> None:
@@ -94,13 +95,14 @@ def test_commands_lead_to_nodes_and_matrices(page: Path) -> None:
         ],
     )
     assert seen.errors == []
-    assert "new or changed" in seen.found[2]
-    assert seen.found[4] == 1
-    assert "node tdnn1.affine" in seen.found[6]
-    assert "value: tdnn1.affine" in seen.found[6]
-    assert all(text for text in seen.found[8])
-    assert " at byte " in seen.found[11]
-    assert seen.found[15] == "tdnn1"
+    status, rows, details, commands, place, node = seen.found
+    assert "new or changed" in status
+    assert rows == 1
+    assert "node tdnn1.affine" in details
+    assert "value: tdnn1.affine" in details
+    assert all(commands)
+    assert " at byte " in place
+    assert node == "tdnn1"
 
 
 def test_memory_and_profile(page: Path) -> None:
@@ -120,11 +122,12 @@ def test_memory_and_profile(page: Path) -> None:
         ],
     )
     assert seen.errors == []
-    assert seen.found[1].startswith("peak: ")
-    assert seen.found[2] > 20
-    assert " at byte " in seen.found[4]
-    assert {"Propagate", "Backprop"} <= set(seen.found[7])
-    assert seen.found[9] >= 4
+    peak, blocks, block, kinds, flames = seen.found
+    assert peak.startswith("peak: ")
+    assert blocks > 20
+    assert " at byte " in block
+    assert {"Propagate", "Backprop"} <= set(kinds)
+    assert flames >= 4
 
 
 def test_keys_alone_are_enough(page: Path) -> None:
@@ -158,12 +161,13 @@ def test_keys_alone_are_enough(page: Path) -> None:
         ],
     )
     assert seen.errors == []
-    assert seen.found[2] == "#time"
-    assert seen.found[5].startswith("output t=1: ")
-    assert seen.found[10] == "filter commands"
-    assert re.match(r"c1\d\d: ", seen.found[13])  # the last command
-    assert " at byte " in seen.found[18]
-    assert "chosen" in seen.found[23]
+    address, frame, focused, last_command, block, box_class = seen.found
+    assert address == "#time"
+    assert frame.startswith("output t=1: ")
+    assert focused == "filter commands"
+    assert re.match(r"c1\d\d: ", last_command)
+    assert " at byte " in block
+    assert "chosen" in box_class
 
 
 CONTRAST = """
@@ -188,7 +192,8 @@ CONTRAST = """
 def test_texts_can_be_read(page: Path, dark: bool) -> None:
     seen = visit(page, [["evaluate", CONTRAST]], dark=dark)
     assert seen.errors == []
-    assert seen.found[0] >= 4.5  # as the guidelines for accessible pages ask of small text
+    (contrast,) = seen.found
+    assert contrast >= 4.5  # as the guidelines for accessible pages ask of small text
 
 
 def test_it_can_be_enlarged(page: Path) -> None:
@@ -202,8 +207,9 @@ def test_it_can_be_enlarged(page: Path) -> None:
         height=400,
     )
     assert seen.errors == []
-    assert seen.found[1:10:2] == [True] * 5
-    assert seen.found[12].startswith("c0: ")
+    *fits, command = seen.found
+    assert fits == [True] * len(VIEWS)
+    assert command.startswith("c0: ")
 
 
 def test_pictures_keep_their_size_when_it_is_enlarged(page: Path) -> None:
@@ -216,7 +222,7 @@ def test_pictures_keep_their_size_when_it_is_enlarged(page: Path) -> None:
             ["evaluate", f"document.querySelector('{picture}').getBoundingClientRect().width >= 1000"],
         )
     ]
-    assert visit(page, steps, width=600, height=400).found[1::2] == [True, True]
+    assert visit(page, steps, width=600, height=400).found == [True, True]
 
 
 def test_nothing_is_run_that_a_name_says(tmp_path: Path) -> None:
@@ -228,10 +234,11 @@ def test_nothing_is_run_that_a_name_says(tmp_path: Path) -> None:
     steps += [["click", "#tab-program"], ["texts", ".program .row code"], ["click", "#tab-profile"]]
     seen = visit(path, steps)
     assert seen.errors == []
-    assert seen.found[0] == HOSTILE
-    assert seen.found[2] == 2
-    assert seen.found[4] == "1 of 3 layers"
-    assert any(HOSTILE in text for text in seen.found[6])
+    title, scripts, found, commands = seen.found
+    assert title == HOSTILE
+    assert scripts == 2
+    assert found == "1 of 3 layers"
+    assert any(HOSTILE in command for command in commands)
 
 
 def test_a_computational_network_with_its_gradients(tmp_path: Path) -> None:
@@ -245,12 +252,13 @@ def test_a_computational_network_with_its_gradients(tmp_path: Path) -> None:
     steps += [["click", "#tab-memory"], ["click", "#tab-profile"], ["texts", ".bars th[scope=row]"]]
     seen = visit(path, steps)
     assert seen.errors == []
-    assert seen.found[0] == len(network.nodes)
-    assert "parameter" in seen.found[2]
-    assert "criteria J" in seen.found[3]
-    assert "computed from" in seen.found[7]
-    assert any("J.Propagate" in text for text in seen.found[10])
-    assert "J" in seen.found[13]
+    boxes, details, facts, frame, commands, bars = seen.found
+    assert boxes == len(network.nodes)
+    assert "parameter" in details
+    assert "criteria J" in facts
+    assert "computed from" in frame
+    assert any("J.Propagate" in command for command in commands)
+    assert "J" in bars
 
 
 def test_twenty_thousand_nodes_are_opened_by_parts(tmp_path: Path) -> None:
@@ -266,11 +274,12 @@ def test_twenty_thousand_nodes_are_opened_by_parts(tmp_path: Path) -> None:
         path, [*steps, ["text", ".network h2"], ["count", ".box"], ["click", "#tab-program"], ["text", ".program"]]
     )
     assert seen.errors == []
-    assert seen.found[0] <= 30
-    assert "of 20,002 layers" in seen.found[1]
-    assert seen.found[4] == "n19998"
-    assert seen.found[5] <= 30
-    assert "nnet3 explore" in seen.found[7]
+    boxes, notice, chosen, boxes_after, program = seen.found
+    assert boxes <= 30
+    assert "of 20,002 layers" in notice
+    assert chosen == "n19998"
+    assert boxes_after <= 30
+    assert "nnet3 explore" in program
 
 
 def test_it_is_served(page: Path) -> None:

@@ -55,7 +55,7 @@ def _made(source: str, make: Callable[[np.ndarray], T]) -> Iterator[tuple[str, T
 
 
 def to_phones(model: str, alignments: str, output: str, per_frame: bool, lengths: bool) -> None:
-    """Writes the phones of alignments: one a phone, one a frame, or with their numbers of frames."""
+    """Writes the phones of alignments: one a segment, one a frame, or with numbers of frames."""
     transitions = load_transitions(model)
     if lengths:
         with pair_writer(output) as pairs:
@@ -145,7 +145,7 @@ def facts_of_transitions(model: str) -> Iterator[str]:
 
 
 def shown_transitions(symbols: str, model: str, counts: str) -> Iterator[str]:
-    """Yields lines: each transition-state with its transition-ids, their probabilities, pdfs' counts, and ends."""
+    """Yields lines: each transition-state, then its transition-ids with probabilities, counts of pdfs, and ends."""
     names, transitions = load_symbols(symbols), load_transitions(model)
     count_of = open_file(counts).whole(lambda reader: reader.vector(np.float64)) if counts else None
     if count_of is not None and len(count_of) != transitions.num_pdfs:

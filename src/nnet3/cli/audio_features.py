@@ -41,7 +41,7 @@ def write_audio_features(recordings: str, output: str, options: FeatureOptions, 
 
 
 def each_recording(recordings: str, make: Callable[[AudioSource], T]) -> Iterator[tuple[str, T]]:
-    """Yields what is made of each recording of a table that can be read, and says how many there were."""
+    """Yields the key and the result of `make` for each readable recording of a table; logs the number of recordings."""
     total, done, left_out = 0, 0, LeftOut("{}: {}; left out")
     for key, recording in recordings_of_table(recordings, open_audio):
         total += 1

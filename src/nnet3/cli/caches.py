@@ -12,7 +12,7 @@ from nnet3.engine.driver import ComputationCache
 
 @contextlib.contextmanager
 def kept_cache(read: str | None, write: str | None) -> Iterator[ComputationCache]:
-    """A cache with the contents of the file `read`, if readable; in the end it goes to the file `write`."""
+    """Opens a cache with the contents of the file `read`, if readable; writes it to the file `write` at the end."""
     if write:
         check_can_write(write)
     cache = ComputationCache()

@@ -139,7 +139,7 @@ def batch_runner(nnet: Nnet, scoring: Scoring, settings: ComputeSettings) -> Run
 
 
 def load_scored(path: str, device: str, precision: PrecisionOptions, scores: ScoreOptions) -> tuple[Nnet, Scoring]:
-    """Returns the network of the model in a file, on a device, and what makes scores of its outputs."""
+    """Returns the network of a model file, on a device, and the scoring of its outputs."""
     model = load_model(path)
     priors = _priors(model, path) if scores.use_priors else None
     nnet = network_of(model)
@@ -280,7 +280,7 @@ def _leave_out(key: str, error: Nnet3Error, tally: UtteranceTally) -> None:
 
 
 def _keep(writer: ResultWriter) -> None:
-    """Keep what is finished, after a failure."""
+    """Keeps what is finished, after a failure."""
     if writer.count == 0 or not writer.makes_files:
         writer.discard()
         return
@@ -297,7 +297,7 @@ class Ivectors:
         self._speakers = random_access_tokens(tables.utt2spk) if tables.utt2spk else None
 
     def of(self, key: str) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """An ivector, or online ivectors, or neither."""
+        """Returns an ivector, or online ivectors, or neither."""
         speaker = _look_up(self._speakers, key, "no speaker for it in --utt2spk") or key
         missing = "no ivector for it" if speaker == key else f"no ivector for its speaker '{speaker}'"
         return _look_up(self._single, speaker, missing), _look_up(self._online, key, missing)

@@ -56,7 +56,7 @@ def one(options: type[Options], name: str, parameter: str = "", *names: str, **c
 
 
 def unused(*classes: type[Options]) -> Decorator:
-    """Decorator: adds the options that classes declare, which change nothing here and which help does not show."""
+    """Decorator: adds the options of classes, hidden in help and without effect here."""
     items = {item.flag: item for options in classes for item in _all_declared(options)}
     return all_of(*(ignored(f"--{flag}", kind=click_type(item.kind)) for flag, item in items.items()))
 
@@ -81,7 +81,7 @@ def _all_declared(options: type[Options]) -> Iterator[Option]:
 
 
 def _parts(options: type[Options]) -> dict[str, type[Options]]:
-    """The fields that hold further options."""
+    """Returns the fields that hold further options."""
     found: dict[str, Any] = {field.name: field.default_factory for field in dataclasses.fields(options)}
     return {name: part for name, part in found.items() if isinstance(part, type) and issubclass(part, Options)}
 

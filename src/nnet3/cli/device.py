@@ -10,7 +10,7 @@ from nnet3.errors import Nnet3Error
 
 
 def choose_device(device: str | None, use_gpu: str | None) -> str:
-    """The name of the device.
+    """Returns the name of the device.
 
     `device` prevails. `use_gpu`: "yes" and "wait" must have a GPU, "optional", the default, takes a GPU if there is
     any. Raises Nnet3Error for a missing device.
@@ -27,7 +27,7 @@ def choose_device(device: str | None, use_gpu: str | None) -> str:
 
 
 def given_device() -> str:
-    """The name of the device that `--use-gpu` means, for a verb that has no `--device`."""
+    """Returns the name of the device that `--use-gpu` means, for a verb that has no `--device`."""
     return choose_device(None, take_use_gpu())
 
 

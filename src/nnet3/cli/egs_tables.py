@@ -31,7 +31,7 @@ def merge(
     options: MergingOptions,
     languages: tuple[Callable[[str, E], E], Callable[[str, E], str]] | None = None,
 ) -> None:
-    """Merge examples into minibatches, and report the result.
+    """Merges examples into minibatches, and reports the result.
 
     `languages`: a function that renames an example's output by the language in its key, before merging, and a function
     that puts the language of a minibatch's output into its key, after merging.
@@ -50,7 +50,7 @@ def merge(
 
 
 def shuffle(kind: ExampleKind[E], examples: str, output: str, options: ShufflingOptions) -> None:
-    """Put examples into random order."""
+    """Puts examples into random order."""
     with ExampleReader(examples, kind) as entries:
         count = write(kind, output, shuffled(entries, generator(options.seed), options.buffer_size))
         held = f"{options.buffer_size} of them" if options.buffer_size else "all"
@@ -58,7 +58,7 @@ def shuffle(kind: ExampleKind[E], examples: str, output: str, options: Shuffling
 
 
 def take_subset(kind: ExampleKind[E], examples: str, output: str, options: SubsetOptions) -> None:
-    """Take some of the examples at random."""
+    """Takes some of the examples at random."""
     seen = MergingStatistics()
 
     def counted(entries: Iterable[tuple[str, E]]) -> Iterator[tuple[str, E]]:
@@ -84,7 +84,7 @@ def copy(
     weights: str | None,
     outputs: str | None,
 ) -> None:
-    """Copy examples in turn or at random; `change` may change examples or leave them out (None).
+    """Copies examples in turn or at random; `change` may return other examples, or None to leave one out.
 
     Before the change the supervision of `output` is multiplied by a table of weights, after the change renamed by a
     table of words.
@@ -139,7 +139,7 @@ def write(kind: ExampleKind[E], output: str, examples: Iterable[tuple[str, E]], 
 
 
 def _looked_up(table: RandomAccessTable[T], key: str) -> T | None:
-    """The entry of an example; None, and a warning, if there is none."""
+    """Returns the entry of an example; None, and a warning, if there is none."""
     value = table.get(key)
     if value is None:
         say(f"warning: {key} is left out: {table.specifier.text} has no such key")

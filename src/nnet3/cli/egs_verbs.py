@@ -89,7 +89,7 @@ _LANGUAGES_IGNORED = ignored("--multilingual-eg")  # but for chain examples by K
 
 
 def merge_verb(kind: EgsKind) -> Verb:
-    """The verb that merges examples into minibatches (Kaldi: nnet3-merge-egs, nnet3-chain-merge-egs)."""
+    """Returns the verb that merges examples into minibatches (Kaldi: nnet3-merge-egs, nnet3-chain-merge-egs)."""
 
     without_effect = [_IGNORED, *([] if kind is CHAIN_KIND else [_LANGUAGES_IGNORED])]
 
@@ -101,7 +101,7 @@ def merge_verb(kind: EgsKind) -> Verb:
 
 
 def shuffle_verb(kind: EgsKind) -> Verb:
-    """The verb that puts examples into random order (Kaldi: nnet3-shuffle-egs, nnet3-chain-shuffle-egs)."""
+    """Returns the verb that puts examples into random order (Kaldi: nnet3-shuffle-egs, nnet3-chain-shuffle-egs)."""
 
     @kind.verb("shuffle", _SHUFFLE, ShufflingOptions)
     def command(examples: str, output: str, options: ShufflingOptions) -> None:
@@ -111,7 +111,7 @@ def shuffle_verb(kind: EgsKind) -> Verb:
 
 
 def subset_verb(kind: EgsKind) -> Verb:
-    """The verb that takes some examples at random (Kaldi: nnet3-subset-egs, nnet3-chain-subset-egs)."""
+    """Returns the verb that takes some examples at random (Kaldi: nnet3-subset-egs, nnet3-chain-subset-egs)."""
 
     @kind.verb("subset", _SUBSET, kind.subsets)
     def command(examples: str, output: str, options: SubsetOptions) -> None:

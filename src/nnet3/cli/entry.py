@@ -15,14 +15,14 @@ _MOMENT = 0.05  # seconds: far longer than any callback takes
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """The command `nnet3`, with the arguments of this process or with these. Ends by SystemExit."""
+    """Runs the command `nnet3` with these arguments, or those of the process. Ends by SystemExit."""
     if arguments is None:
         _run_process("nnet3")
     sys.exit(_run(list(arguments), "nnet3"))
 
 
 def kaldi_program() -> NoReturn:
-    """A program of Kaldi, such as `nnet3-copy`: the program under whose name the process was called."""
+    """Runs the program of Kaldi by whose name, such as `nnet3-copy`, the process was called."""
     name = os.path.basename(sys.argv[0])
     _run_process(name.removesuffix(".exe").removesuffix(".py"))
 

@@ -20,7 +20,7 @@ from nnet3.explore import PageServer, explore, run_page
 
 
 def write_page(name: str, page: str | None, port: int | None, **options: Any) -> None:
-    """Write the page of a network to a file, or serve it until Ctrl-C; see the options of the verb."""
+    """Writes the page of a network to a file, or serves it until Ctrl-C; see the options of the verb."""
     is_run = Path(name).is_dir()
     text = run_page(name) if is_run else _page(name, **options)
     if page is not None:
@@ -47,7 +47,7 @@ def serving_run(folder: str, port: int) -> Iterator[None]:
 
 
 def page_server(make: Callable[[], str], port: int) -> PageServer:
-    """The server of a page. Raises click.UsageError if the port is taken."""
+    """Returns the server of a page. Raises click.UsageError if the port is taken."""
     try:
         return PageServer(make, port)
     except OSError as error:

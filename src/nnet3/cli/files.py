@@ -31,22 +31,22 @@ _WITH_OFFSET = re.compile(r".+:[0-9]+", re.DOTALL)
 
 
 def load_model(name: str) -> Nnet | AcousticModel:
-    """The raw network or acoustic model of a model file."""
+    """Returns the raw network or acoustic model of a model file."""
     return read_model(open_file(name))
 
 
 def load_network(name: str) -> Nnet:
-    """The network of a model file, raw or not."""
+    """Returns the network of a model file, raw or not."""
     return network_of(load_model(name))
 
 
 def load_network_to(device: str, name: str) -> Nnet:
-    """The network of a model file, on a device."""
+    """Returns the network of a model file, on a device."""
     return load_network(name).to(device=device)
 
 
 def load_acoustic_model(name: str) -> AcousticModel:
-    """The acoustic model of a file. Raises Nnet3Error for a raw network."""
+    """Returns the acoustic model of a file. Raises Nnet3Error for a raw network."""
     model = load_model(name)
     if not isinstance(model, AcousticModel):
         raise Nnet3Error(f"{name}: this is a raw network; an acoustic model (.mdl) is needed here")
@@ -54,29 +54,29 @@ def load_acoustic_model(name: str) -> AcousticModel:
 
 
 def load_transitions(name: str) -> TransitionModel:
-    """The transition model that a file begins with."""
+    """Returns the transition model that a file begins with."""
     return read_transition_model(open_file(name))
 
 
 def load_tree(name: str) -> ContextDependency:
-    """The tree in a file."""
+    """Returns the tree in a file."""
     return ContextDependency.read(open_file(name))
 
 
 def make_transitions(tree: str, topology: str) -> TransitionModel:
-    """The transition model that a tree and a topology make."""
+    """Returns the transition model that a tree and a topology make."""
     return make_transition_model(load_tree(tree), read_topology(open_file(topology)))
 
 
 def check_can_save(*names: str) -> None:
-    """Raise Nnet3Error, before long work is done, if files of these names could not be written after it."""
+    """Raises Nnet3Error, before long work is done, if files of these names could not be written after it."""
     for name in names:
         if name not in ("", "-") and not name.startswith("|"):
             check_can_write(name)
 
 
 def save_model(model: Nnet | AcousticModel, name: str, binary: bool) -> None:
-    """Write a model."""
+    """Writes a model."""
     if not name.startswith("|") and name != "-":
         model.save(name, binary=binary)
         return
@@ -84,21 +84,21 @@ def save_model(model: Nnet | AcousticModel, name: str, binary: bool) -> None:
 
 
 def save(name: str, binary: bool, write: Callable[[Writer], None]) -> None:
-    """Write a file with what `write` writes, in Kaldi's binary or text form."""
+    """Writes a file with what `write` writes, in Kaldi's binary or text form."""
     writer = Writer.of_file(binary)
     write(writer)
     write_wxfilename(name, writer)
 
 
 def read_text(name: str) -> str:
-    """The text of a file, also of one that gzip has packed. Raises ConfigError for bytes that are not text, and
+    """Returns the text of a file, also of one that gzip has packed. Raises ConfigError for bytes that are not text, and
     ModelFormatError for a packed file or a pipe of more bytes than are held."""
     contents = _read(name)
     return _decode(_unpacked(contents, name) if contents[:2] == _GZIP else contents, name)
 
 
 def read_integers(name: str) -> list[int]:
-    """The whole numbers in a text file. Raises Nnet3Error for anything else in it."""
+    """Returns the whole numbers in a text file. Raises Nnet3Error for anything else in it."""
     words = read_text(name).split()
     if not all(word.isdecimal() and len(word) < 10 for word in words):
         raise Nnet3Error(f"{name}: expected whole numbers, one a line")
@@ -106,7 +106,7 @@ def read_integers(name: str) -> list[int]:
 
 
 def read_network_or_config(name: str, seed: int = 0) -> Nnet:
-    """The network of a model file, or a new one from a config or an xconfig."""
+    """Returns the network of a model file, or a new one from a config or an xconfig."""
     if _is_model_path(name):
         return load_network(name)
     contents = _read(name)  # once: it may be a pipe
@@ -118,13 +118,13 @@ def read_network_or_config(name: str, seed: int = 0) -> Nnet:
 
 
 def apply_config_files(nnet: Nnet, names: Iterable[str], seed: int) -> None:
-    """Apply configs and xconfigs in order."""
+    """Applies configs and xconfigs in order."""
     for number, name in enumerate(names):
         _apply_config(nnet, read_text(name), name, seed + number)
 
 
 def open_file(name: str) -> Reader:
-    """A reader of a file, or of a file from an offset on (`feats.ark:17`)."""
+    """Returns a reader of a file, or of a file from an offset on (`feats.ark:17`)."""
     has_offset = _WITH_OFFSET.fullmatch(name) and not os.path.exists(name)
     return open_rxfilename(name) if has_offset or _is_stream(name) else Reader.open(name)
 

@@ -214,7 +214,7 @@ def tree_lines(name: str) -> list[str]:
 
 
 def estimate(sequences: str, output: str, options: PhoneLmOptions) -> None:
-    """A phone language model from a table of sequences of phones."""
+    """Writes a phone language model, estimated from a table of sequences of phones."""
     check_can_save(output)
     with open_int_vector_table(sequences) as table:
         fst = estimate_phone_lm((phones for _, phones in table), options)
@@ -223,7 +223,7 @@ def estimate(sequences: str, output: str, options: PhoneLmOptions) -> None:
 
 
 def make_denominator(tree: str, model: str, phone_lm: str, denominator: str, normalization: str) -> None:
-    """A denominator graph, and its normalization graph."""
+    """Writes a denominator graph, and its normalization graph."""
     check_can_save(denominator, normalization)
     transitions = load_transitions(model)
     fst = make_denominator_fst(load_tree(tree), transitions, load_fst(phone_lm))
@@ -252,7 +252,7 @@ def make_supervision(
 
 
 def make_numerators(model: str, normalization: str, graphs: str, output: str) -> None:
-    """Writes the numerator graph of each training graph; an empty one, with a warning, where there is none."""
+    """Writes the numerator graph of each training graph; an empty graph, with a warning, where no path is left."""
     transitions = TransitionTables(load_transitions(model))
     weights = OpenFst.of(sorted_by_label(load_fst(normalization)))
     with open_fst_table(graphs) as table, fst_writer(output) as writer:

@@ -70,7 +70,7 @@ class KaldiArguments:
 
 
 def read_arguments(command: click.Command, arguments: list[str]) -> KaldiArguments:
-    """Make a command line ready. Options of config files come first, so that options of the command line prevail.
+    """Makes a command line ready. Options of config files come first, so that options of the command line prevail.
 
     Raises Nnet3Error for a config file that cannot be read, UsageError for an internal option without a value.
     """
@@ -112,13 +112,13 @@ def explain_unknown(option: str, command: click.Command, of_verbs: Set[str]) -> 
 
 
 def option_names(command: click.Command) -> set[str]:
-    """The long options of a command, without dashes."""
+    """Returns the long options of a command, without dashes."""
     names = [name for parameter in command.params for name in parameter.opts]
     return {name.removeprefix("--") for name in names if name.startswith("--")}
 
 
 def _with_dashes(word: str) -> str:
-    """Kaldi reads `--Use_GPU=no` as `--use-gpu=no`."""
+    """Returns `--use-gpu=no` for `--Use_GPU=no`, as Kaldi reads it."""
     if not word.startswith("--"):
         return word
     name, equals, value = word.partition("=")
@@ -126,7 +126,7 @@ def _with_dashes(word: str) -> str:
 
 
 def _split_off_configs(words: list[str]) -> tuple[list[str], list[str]]:
-    """The words without `--config=FILE` or `--config FILE`, and the files."""
+    """Returns the words without `--config=FILE` or `--config FILE`, and the files."""
     rest: list[str] = []
     files: list[str] = []
     remaining = iter(words)
@@ -143,7 +143,7 @@ def _split_off_configs(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _read_config(name: str) -> list[str]:
-    """The options in a file, one a line; `#` begins a comment."""
+    """Returns the options in a file, one a line; `#` begins a comment."""
     try:
         text = Path(name).read_text(encoding="utf-8")
     except UnicodeDecodeError:

@@ -76,7 +76,7 @@ def turn_round(lattices: str, output: str) -> int:
 
 
 def unite(first: str, second: str, output: str) -> int:
-    """Writes the best path of each sequence of words of two lattices with one key, or of the first one alone."""
+    """Writes the best path of each sequence of words in two lattices of one key; a lattice without a partner alone."""
     by_key = RandomAccessTable(second, read_lattice)
 
     def both(key: str, lattice: Lattice) -> Lattice:
@@ -176,7 +176,7 @@ def write_closest(
     wildcards: list[int],
     word_symbol_table: str,
 ) -> int:
-    """Writes the words of each lattice's path that differs least from its reference, the errors, and its lattice."""
+    """Writes the path of each lattice closest to the reference: words, number of errors, and lattice."""
     check_different(transcripts, distances, written)
     free = np.array(wildcards, np.int64)
     symbols, total = load_symbols(word_symbol_table) if word_symbol_table else None, WordErrors()

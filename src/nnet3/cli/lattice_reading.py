@@ -97,7 +97,7 @@ def _write_paths(
 
 
 def write_parts(lattices: str, alignments: str, words: str, graph_costs: str, acoustic_costs: str) -> int:
-    """Writes what the path of each lattice consists of; one with several is left out. Returns 1, a status, if all."""
+    """Writes the parts of each lattice of one path; leaves out lattices of several. Returns 1, a status, if all are."""
     check_different(alignments, words, graph_costs, acoustic_costs)
     with (
         int_vector_writer(alignments or NO_TABLE) as alignment_table,
@@ -169,13 +169,12 @@ def _with_some(found: Iterator[tuple[str, list[LatticePath]]]) -> Iterator[tuple
 
 
 def each_lattice(lattices: str, make: Callable[[Lattice], T], compact: bool = True) -> Iterator[tuple[str, T]]:
-    """Yields what is made of each lattice. Leaves out, with a warning, a lattice for which `make` raises Nnet3Error."""
+    """Yields key and result of `make` for each lattice; leaves out, with a warning, lattices with an Nnet3Error."""
     return LeftOut(LEFT_OUT).each(read_lattices(lattices, compact), lambda _, lattice: make(lattice))
 
 
 def read_lattices(lattices: str, compact: bool = True) -> Iterator[tuple[str, Lattice]]:
-    """Yields all lattices that can be read, compact or plain. Raises Nnet3Error at the end if there was none, or one
-    could not be."""
+    """Yields all readable lattices, compact or plain. Raises Nnet3Error at the end without any or with damaged ones."""
     done = failed = 0
     with open_lattice_table(lattices) as table:
         while True:

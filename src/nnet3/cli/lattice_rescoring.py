@@ -130,8 +130,8 @@ def _rnnlm(embedding: str, network: str, max_ngram_order: int, options: RnnlmOpt
 
 
 def _write(lattices: str, output: str, rescore: Callable[[Lattice], Lattice], copies: bool = False) -> int:
-    """Writes rescored lattices. Those that are empty or that a model cannot rescore are left out, with a warning; if
-    lattices are only copied, empty ones are, too."""
+    """Writes rescored lattices. Leaves out, with a warning, empty lattices and lattices that a model cannot rescore;
+    `copies`: lattices are only copied, and empty ones kept."""
     failed = 0
     with lattice_writer(output) as writer:
         for key, lattice in read_lattices(lattices):

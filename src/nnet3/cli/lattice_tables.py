@@ -186,7 +186,7 @@ class _GraphedFeatures:
 
 
 class _Outputs:
-    """The tables that are written: lattices, and words and alignments where these are asked for."""
+    """The tables to write: lattices, and words and alignments if wanted."""
 
     def __init__(self, tables: DecodedTables):
         with ExitStack() as opened:

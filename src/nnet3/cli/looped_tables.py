@@ -31,7 +31,7 @@ class LoopedRunner:
         compile_options: CompileOptions | None = None,
         debug: bool = False,
     ) -> None:
-        """Prepare a network on its device. Raises Nnet3Error for a network that cannot be run in streams."""
+        """Prepares a network on its device. Raises Nnet3Error for a network that cannot be run in streams."""
         self._scoring = scoring
         self._streams = StreamComputer(
             nnet, **options.values(), device=device, compile_options=compile_options, debug=debug

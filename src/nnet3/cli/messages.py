@@ -20,7 +20,7 @@ _LOGGER = logging.getLogger("nnet3")
 
 
 def say(message: str, prefix: str = "nnet3: ") -> None:
-    """One message. It may quote a file, and contents of files must not steer the terminal.
+    """Prints a message. It may quote a file, and contents of files must not steer the terminal.
 
     A message that cannot be written is lost: nothing depends on it.
     """
@@ -30,7 +30,7 @@ def say(message: str, prefix: str = "nnet3: ") -> None:
 
 
 def say_words(key: str, words: Iterable[int], symbols: SymbolTable) -> None:
-    """Says the words of an utterance by their numbers, on a line of its own as Kaldi's decoders have it."""
+    """Prints the words of an utterance, given by number, on one line, as Kaldi's decoders do."""
     say("".join(f"{word} " for word in (key, *(symbols[int(word)] for word in words))), prefix="")
 
 

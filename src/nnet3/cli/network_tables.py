@@ -23,7 +23,7 @@ class ReadConsole(Console):
 
 
 def print_network(nnet: Nnet, console: Console | None = None) -> None:
-    """Summary, nodes and components, as wide as the terminal (one line each elsewhere).
+    """Prints summary, nodes and components, as wide as the terminal (one line each elsewhere).
 
     The summary is in Kaldi's lines, which scripts look for: `nnet3 info final.raw | grep left-context:`.
     """
@@ -42,7 +42,7 @@ def print_network(nnet: Nnet, console: Console | None = None) -> None:
 
 
 def _context(nnet: Nnet) -> dict[str, int]:
-    """Left and right context; without them for a network, warned of before, that can compute nothing."""
+    """Returns left and right context; nothing for a network, warned of before, that can compute nothing."""
     try:
         return {"left-context": nnet.left_context, "right-context": nnet.right_context}
     except NetworkError:
@@ -59,7 +59,7 @@ def _node_table(nnet: Nnet) -> list[Column]:
 
 
 def _node_row(nnet: Nnet, number: int, node: NnetNode) -> tuple[str, str, str, str, str]:
-    """Name, kind, component (if it is called otherwise), dimension, source."""
+    """Returns name, kind, component (if called otherwise), dimension and source."""
     kind, component, source = "input", "", ""
     if isinstance(node, DimRangeNode):
         kind, source = "dim-range", f"{node.source}, {node.columns}"
@@ -86,7 +86,7 @@ def _component_table(nnet: Nnet) -> list[Column]:
 
 
 def _details(component: Component) -> str:
-    """Times it looks at, windows, sizes; what besides the learning rate decides how it changes; NaNs."""
+    """Returns times read, windows, sizes; settings of training besides the learning rate; NaNs."""
     notes = [*component_notes(component), *_training(component)]
     count = num_not_finite(component)
     if count:
@@ -115,6 +115,6 @@ def _training(component: Component) -> list[str]:
 
 
 def learning_rates(nnet: Nnet) -> str:
-    """The actual rates of the updatable components, as `copy --learning-rates` takes them."""
+    """Returns the actual rates of the updatable components, as `copy --learning-rates` takes them."""
     updatable = [component.updatable for component in nnet.components.values()]
     return ":".join(f"{component.learning_rate:g}" for component in updatable if component is not None)

@@ -85,7 +85,7 @@ def decode_waves(
     settings: OnlineSettings,
     word_symbol_table: str | None,
 ) -> int:
-    """Writes a lattice for each utterance of each speaker. Returns Kaldi's exit status: 1 if there was no recording."""
+    """Writes a lattice for each utterance of each speaker. Returns Kaldi's exit status: 1 without a recording."""
     symbols = load_symbols(word_symbol_table) if word_symbol_table else None
     if word_symbol_table and os.path.isfile(graph):
         check_words(Path(graph), Path(word_symbol_table))
@@ -106,7 +106,7 @@ def decode_waves(
 
 
 def serve_tcp(model: str, graph: str, words: str, settings: OnlineSettings, options: TcpOptions) -> NoReturn:
-    """Hears clients of a port, one after the other, until it is interrupted."""
+    """Hears clients of a port, one after another, until interrupted."""
     symbols = load_symbols(words)
     if os.path.isfile(graph):
         check_words(Path(graph), Path(words))
@@ -121,10 +121,10 @@ def serve_tcp(model: str, graph: str, words: str, settings: OnlineSettings, opti
 def _decoded(
     recordings: SpeakersRecordings, decoder: OnlineDecoder, keeps_sums: bool
 ) -> Iterator[tuple[str, DecodedUtterance]]:
-    """Yields what the utterances of each speaker say.
+    """Yields the key and the decoded result of each utterance of each speaker.
 
-    Unless it `keeps_sums`, the normalised input of a network begins anew with each utterance, as in Kaldi's incremental
-    program.
+    `keeps_sums`: sums for the network's normalised input go on from utterance to utterance; in Kaldi's incremental
+    program they begin anew.
     """
     for utterances in recordings:
         known = UNKNOWN_SPEAKER

@@ -38,7 +38,7 @@ class _ValueType(click.ParamType):  # type: ignore[type-arg]
 
 
 def click_type(kind: values.Value) -> click.ParamType[Any]:
-    """The type of a command-line option for values of a kind."""
+    """Returns the type of a command-line option for values of a kind."""
     if isinstance(kind, values.Boolean):
         return click.BOOL
     if isinstance(kind, values.Integer) and kind.rule is not values.ANY:
@@ -50,7 +50,7 @@ def click_type(kind: values.Value) -> click.ParamType[Any]:
 
 
 def integer(minimum: float | None = None, bits: int = 32) -> click.ParamType[Any]:
-    """The type of an option for integers of so many bits."""
+    """Returns the type of an option for integers of `bits` bits."""
     return click_type(values.Integer(values.ANY if minimum is None else values.at_least(minimum), bits))
 
 
@@ -80,19 +80,19 @@ flag = partial(click.option, type=KALDI_BOOL, default=False)
 
 
 def number(*names: str, rule: Rule = ANY, **settings: Any) -> Decorator:
-    """An option for a number within the rule; help shows its default."""
+    """Returns an option for a number within the rule; help shows its default."""
     return click.option(
         *names, type=click_type(Number(rule)), show_default=settings.pop("show_default", True), **settings
     )
 
 
 def whole_number(*names: str, least: int | None = None, bits: int = 32, **settings: Any) -> Decorator:
-    """An option for an integer of so many bits; help shows its default."""
+    """Returns an option for an integer of `bits` bits; help shows the default."""
     return click.option(*names, type=integer(least, bits), show_default=settings.pop("show_default", True), **settings)
 
 
 def text_option(*names: str, metavar: str, help: str) -> Decorator:
-    """An option that takes text, "" by default."""
+    """Returns an option that takes text, "" by default."""
     return click.option(*names, default="", metavar=metavar, help=help)
 
 
@@ -118,13 +118,13 @@ def refused(*names: str, why: str, unless: float | None = None) -> Decorator:
 
 
 def port_option(name: str, *, help: str) -> Decorator:
-    """An option that takes a port of TCP, as `port`."""
+    """Returns an option that takes a port of TCP, as `port`."""
     kind = click_type(Integer(within(0, 65535)))
     return click.option(name, "port", type=kind, metavar="PORT", help=help)
 
 
 def arguments(**metavars: str) -> Decorator:
-    """The arguments of a verb, in order, by the words shown by usage.
+    """Returns the arguments of a verb, in order, by the words shown by usage.
 
     A word in brackets may be left out, and is "" then; an argument of several words, or with dots, takes one or more.
     """
@@ -140,7 +140,7 @@ def _argument(name: str, metavar: str) -> Decorator:
 
 
 def all_of(*decorators: Decorator) -> Decorator:
-    """A decorator that applies all `decorators`, the first outermost."""
+    """Returns a decorator that applies all `decorators`, the first outermost."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for decorator in reversed(decorators):

@@ -94,9 +94,9 @@ def _number(text: str, what: str) -> float:
 
 
 def summed(first: Posterior, second: Posterior, merge: bool, drop_disjoint: bool) -> tuple[Posterior, int]:
-    """Returns the weights of both by frame and id, and the number of frames in which no id is in both.
+    """Returns the weights of both posteriors by frame and id, and the number of frames without a common id.
 
-    `merge`: weights of equal ids become one, and weights of 0 go. `drop_disjoint`: such frames become empty.
+    `merge`: adds the weights of equal ids, and drops weights of 0. `drop_disjoint`: empties frames without a common id.
     """
     frame, ids, weights = (
         np.concatenate(parts)
@@ -159,7 +159,7 @@ def weight_frames(source: str, weights: str, output: str, tolerance: int) -> int
 
 
 def _sums(posterior: Posterior, weights: Weights) -> Weights:
-    """Returns the sum of weights of each frame, (frames,), one by one in float32 as Kaldi adds."""
+    """Returns the sum of weights of each frame, (frames,), added in float32, one by one, as in Kaldi."""
     total = np.zeros(len(posterior.indptr) - 1, np.float32)
     np.add.at(total, _frames(posterior), weights)
     return total

@@ -12,7 +12,7 @@ from nnet3.training.train.priors import normalised
 
 
 def adjust(model: AcousticModel, posteriors: str, floor: float) -> str:
-    """Set the priors to the vector in the file `posteriors`, normalised; says what changed most if there were any."""
+    """Sets the priors to the vector in the file `posteriors`, normalised; says what changed most if there were any."""
     old = _replaced(model, posteriors, floor)
     if len(old) == 0:
         return ""
@@ -21,7 +21,7 @@ def adjust(model: AcousticModel, posteriors: str, floor: float) -> str:
 
 
 def adjust_as_kaldi(model: AcousticModel, posteriors: str) -> list[str]:
-    """Set the priors, without a floor; returns the lines that Kaldi's program logs."""
+    """Sets the priors, without a floor; returns the lines that Kaldi's program logs."""
     old = _replaced(model, posteriors, 0.0)
     if len(old) == 0:
         return ["Model did not previously have priors attached."]

@@ -34,7 +34,7 @@ def print_profile(
     trace: str | None,
     device: str,
 ) -> None:
-    """Print a table and write a trace; see the options of the verb."""
+    """Prints a table and writes a trace; see the options of the verb."""
     keys = by.split(",")
     if not set(keys) <= set(KEYS):
         raise click.UsageError(f"--by={by}: give some of {','.join(KEYS)}, for instance node,kind")

@@ -29,10 +29,10 @@ _MOST_AT_ONCE = 1 << 28  # bytes of a pipe in a format that is read whole
 
 
 def sources_of(name: str, opened: OpenRecording) -> Iterator[Callable[[], Recordings]]:
-    """Yields sources that can be read side by side, each of which gives its recordings when called.
+    """Yields sources to read side by side; a call of a source returns its recordings.
 
-    The files of a folder and the entries of a script are sources of their own; an archive is one source. A folder with
-    a file wav.scp stands for this script.
+    Each file of a folder and each entry of a script is a source; an archive is one source. A folder with a file
+    wav.scp stands for this script.
     """
     if Path(name).is_dir():
         files = [file for file in sorted(Path(name).iterdir()) if file.is_file() and not file.name.startswith(".")]

@@ -58,7 +58,7 @@ def load_embedding(name: str, features: str = "") -> Tensor:
 def print_sentence_probs(
     model: str, embedding: str, text: str, options: RnnlmOptions, batchnorm_test_mode: bool, dropout_test_mode: bool
 ) -> None:
-    """Prints for each line of a text the key, and the log-probabilities of its words and of its end."""
+    """Prints for each line of a text the key, and the log-probabilities of all words and of the end."""
     device = given_device()
     rnnlm = Rnnlm(
         load_network_to(device, model),

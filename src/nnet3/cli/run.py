@@ -16,8 +16,8 @@ import click
 from click.shell_completion import shell_complete
 
 from nnet3.cli.kaldi_arguments import explain_unknown
-from nnet3.cli.lazy import INTERRUPTED
 from nnet3.cli.messages import plain_warnings, say
+from nnet3.cli.quick_imports import INTERRUPTED
 from nnet3.cli.verb import explain_unknown_verb, find_program, find_verb, options_of_verbs
 from nnet3.cli.verb_table import FAMILIES, FIRST_VERBS, VERBS
 from nnet3.errors import Nnet3Error, is_out_of_memory
@@ -66,7 +66,7 @@ def _nnet3() -> None:
 
 
 def run(arguments: list[str], program: str) -> int:
-    """Run `nnet3`, or the program of Kaldi of this name; returns the exit status."""
+    """Runs `nnet3`, or the program of Kaldi of this name; returns the exit status."""
     try:
         return _tell(arguments, program)
     except (click.exceptions.Abort, KeyboardInterrupt):  # maybe while it told of a mistake
@@ -74,7 +74,7 @@ def run(arguments: list[str], program: str) -> int:
 
 
 def _tell(arguments: list[str], program: str) -> int:
-    """Run, and tell of the user's mistake."""
+    """Runs a command; says on stderr what the user did wrong. Returns the exit status."""
     try:
         with plain_warnings():
             return _invoke(arguments, program)

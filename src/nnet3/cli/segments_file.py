@@ -22,9 +22,9 @@ _TO_THE_END = -1
 
 
 def read_segments(name: str) -> dict[str, dict[str, Seconds]]:
-    """Returns the parts of each recording by their keys: where they begin and end, infinite for -1, in seconds.
+    """Returns begin and end, in seconds, of the segments of each recording, by recording and key; -1 is infinite.
 
-    Raises Nnet3Error for a line other than KEY RECORDING BEGIN END, and for a key that comes twice.
+    Raises Nnet3Error for a line other than KEY RECORDING BEGIN END, and for a repeated key.
     """
     found: dict[str, dict[str, Seconds]] = {}
     with open_words_table(f"ark:{name}") as table:

@@ -90,7 +90,7 @@ def shares(sizes: Mapping[str, int], number: int) -> list[set[str]]:
 
 
 def _part(name: str, number: int) -> str:
-    """The name of one process's file: out.3.ark for out.ark."""
+    """Returns the name of one process's file: out.3.ark for out.ark."""
     path = Path(name)
     return str(path.with_name(f"{path.stem}.{number}{path.suffix}"))
 

@@ -83,7 +83,7 @@ def _subject(computation: NnetComputation, command: Command) -> tuple[str, bool]
 
 
 def _comment(nnet: Nnet, name: str, is_deriv: bool) -> str:
-    """A node's name and description."""
+    """Returns a node's name and description."""
     what = f"derivative of {name}" if is_deriv else name
     if name not in nnet.node_number:
         return what
@@ -104,7 +104,7 @@ _LINES_AROUND = 1
 def show_passes(
     computation: NnetComputation, disabled: Collection[str], level: int, max_lines: int | None
 ) -> NnetComputation:
-    """Run the passes; print commands, calls and memory before and after each, and at most `max_lines` of its changes.
+    """Runs the passes; prints commands, calls and bytes before and after each, and at most `max_lines` changed lines.
 
     Changes are lines of commands: `-` for a removed command, `+` for a new command. Returns the optimized computation.
     """
@@ -165,7 +165,7 @@ def show_stages(
     max_commands: int | None,
     profiled: bool,
 ) -> None:
-    """Print request, sizes of graph and schedule, and the computation; see the options of the verb."""
+    """Prints request, sizes of graph and schedule, and the computation; see the options of the verb."""
     nnet = read_network_or_config(network)
     print_warnings(nnet.warnings)
     request = request_of_times(nnet, inputs, outputs, num_sequences, backward, _FAMILY_FRAMES if family else _FRAMES)
@@ -201,7 +201,7 @@ def show_stages(
 
 
 def _seconds(computation: NnetComputation, nnet: Nnet) -> dict[int, float]:
-    """The time of each command by its number, the average of a few runs on random numbers."""
+    """Returns the time of each command by its number, the average of a few runs on random numbers."""
     computation.fingerprint = nnet.fingerprint()
     to_update = nnet.gradient_copy() if computation.need_model_derivative else None
     computer = NnetComputer(computation, nnet, to_update, check_finite=False)
@@ -222,7 +222,7 @@ def request_of_times(
     backward: bool,
     frames: int = _FRAMES,
 ) -> ComputationRequest:
-    """The request for texts NAME=FIRST:LAST[:STEP], or for `frames` frames of each output and the inputs needed."""
+    """Returns the request of texts NAME=FIRST:LAST[:STEP], or of `frames` frames of each output and needed inputs."""
     wanted = _all_times("--output", outputs) or {name: np.arange(frames) for name in nnet.output_names}
     given = _all_times("--input", inputs) or _needed_inputs(nnet, wanted)
     rows = num_sequences * max(len(times) for times in (*wanted.values(), *given.values()))

@@ -228,7 +228,7 @@ def print_detection_cost(scores: str, trials: str, target_share: float, miss_cos
 
 
 def _are_targets(name: str, words: list[str]) -> npt.NDArray[np.bool_]:
-    """Returns true for `target`, false for `nontarget`, one of them on each line of a file."""
+    """Returns true for `target`, false for `nontarget`, the word on each line of a file."""
     for number, word in enumerate(words, start=1):
         if word not in _TARGETS:
             raise Nnet3Error(f"{name}: line {number}: expected target or nontarget, got '{word}'")
@@ -236,7 +236,7 @@ def _are_targets(name: str, words: list[str]) -> npt.NDArray[np.bool_]:
 
 
 def _numbers(name: str, words: Sequence[str]) -> Doubles:
-    """Returns the numbers, none of them a NaN, one on each line of a file."""
+    """Returns the numbers on the lines of a file, (lines,). Raises Nnet3Error for NaN."""
     found = np.full(len(words), np.nan)
     for row, word in enumerate(words):
         with contextlib.suppress(ValueError):

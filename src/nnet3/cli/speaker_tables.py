@@ -191,7 +191,7 @@ def write_plda(spk2utt: str, source: str, output: str, iterations: int, binary: 
 
 
 def read_plda(name: str) -> Plda:
-    """The PLDA model in a file."""
+    """Returns the PLDA model in a file."""
     return open_file(name).whole(Plda.read)
 
 

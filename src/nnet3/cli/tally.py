@@ -16,7 +16,7 @@ _SECONDS_BETWEEN_LINES = 30.0
 class UtteranceTally:
     """Counts utterances: in one line on a terminal, now and then in a new line elsewhere.
 
-    `failed` are left out, among them the `damaged`, which could not be read; `resumed` were there already.
+    `failed`: left out, unreadable (`damaged`) utterances included; `resumed`: already written by an earlier run.
     """
 
     def __init__(self, *, quiet: bool = False) -> None:

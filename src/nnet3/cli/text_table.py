@@ -19,7 +19,7 @@ class Column:
 
 
 def format_table(columns: Sequence[Column], width: int) -> Iterator[str]:
-    """The lines of a table at most `width` wide, if the columns but the last leave last_width."""
+    """Yields the lines of a table at most `width` wide, if the columns but the last leave last_width."""
     others = columns[:-1]
     widths = [max(map(len, [column.title, *column.texts])) for column in others]
     indent = sum(widths) + 2 * len(widths)

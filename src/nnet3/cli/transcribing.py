@@ -121,7 +121,7 @@ class _Listener:
         self._recognizer_of, self._progress = recognizer_of, progress
 
     def one_by_one(self, sources: Iterable[Callable[[], Recordings]]) -> Iterator[_Heard]:
-        """Yields what is heard, word for word as it comes. After Ctrl-C, the recording is heard as far as it came."""
+        """Yields results, words as they come. After Ctrl-C the last result has the recording up to this moment."""
         for source in sources:
             for key, recording in source():
                 if isinstance(recording, Nnet3Error):
@@ -251,7 +251,7 @@ class _Progress:
         return self._status or contextlib.nullcontext()
 
     def add(self, key: str, now: float, end: float | None, seconds: float) -> None:
-        """Counts seconds of audio more, of a recording that is at `now` of `end`, if that is known."""
+        """Adds `seconds` of audio of recording `key`, now at second `now` of `end`, None if unknown."""
         with self._lock:
             self._audio += seconds
         if self._status is not None:

@@ -181,7 +181,7 @@ def compose(first: str, second: str, output: str, binary: bool, utt2spk: str, is
 
 
 def _finder(transforms: str, utt2spk: str) -> Callable[[str], np.ndarray]:
-    """Returns what finds the transform of an utterance: the one in a file, or its own or its speaker's in a table."""
+    """Returns a function from an utterance to a transform: of a file, or, in a table, of utterance or speaker."""
     if not is_table(transforms):
         whole = dense(part_of_file(transforms))
         return lambda _: whole

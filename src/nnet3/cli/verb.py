@@ -1,4 +1,4 @@
-"""Verb: a click command that takes Kaldi's global options besides its own; and where verbs are found.
+"""Verb: a click command that also takes Kaldi's global options; look-up of verbs.
 
 A verb is found by its name or its program in the table. Only the file of its family is imported.
 """
@@ -132,20 +132,20 @@ def _with_examples(help: str) -> str:
 
 
 def take_internal(name: str, default: Any) -> Any:
-    """The value of an option that steers Kaldi's internals, or the default; the caller acts on it."""
+    """Returns the value of an option that steers Kaldi's internals, or the default; the caller acts on it."""
     internals: dict[str, Any] = click.get_current_context().meta[_INTERNALS]
     return internals.pop(name, default)
 
 
 def take_use_gpu() -> str | None:
-    """The value of `--use-gpu`, if given; the caller acts on it."""
+    """Returns the value of `--use-gpu`, if given; the caller acts on it."""
     value: str | None = click.get_current_context().meta.pop(_USE_GPU, None)
     click.get_current_context().meta[_USE_GPU] = None
     return value
 
 
 def run_on_cpu() -> None:
-    """Say of a verb that it computes on the CPU. Raises click.UsageError if the user demands a GPU."""
+    """Says of a verb that it computes on the CPU. Raises click.UsageError if the user demands a GPU."""
     value = take_use_gpu()
     if value in ("yes", "wait"):
         raise click.UsageError(f"--use-gpu={value}: what this verb computes runs on the CPU: leave that out")
@@ -165,25 +165,25 @@ def _global_options() -> list[click.Option]:
 
 
 def find_verb(name: str) -> Verb:
-    """The verb of a known name."""
+    """Returns the verb of a known name."""
     module = importlib.import_module(f"nnet3.cli.verbs.{VERBS[name].family}")
     found: Verb = getattr(module, name.replace("-", "_"))
     return found
 
 
 def find_program(program: str) -> Verb | None:
-    """The verb for a program of Kaldi; None without one."""
+    """Returns the verb for a program of Kaldi; None without one."""
     name = next((listed.name for listed in VERBS.values() if listed.program == program != ""), None)
     return None if name is None else find_verb(name)
 
 
 def options_of_verbs() -> set[str]:
-    """The long options of all verbs, without dashes."""
+    """Returns the long options of all verbs, without dashes."""
     return {option for name in VERBS for option in option_names(find_verb(name))}
 
 
 def explain_unknown_verb(word: str) -> str:
-    """The message for a word that is no verb."""
+    """Returns the message for a word that is no verb."""
     if word in FAMILIES:
         return f"there is no verb '{word}'; 'nnet3 help {word}' lists the verbs of that family"
     found = find_program(word)

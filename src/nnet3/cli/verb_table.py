@@ -316,5 +316,5 @@ FIRST_VERBS = ("demo", "info", "show-computation", "train-model", "transcribe")
 
 
 def verbs_of_family(family: str) -> list[Listed]:
-    """The verbs of a family, in alphabetical order."""
+    """Returns the verbs of a family, in alphabetical order."""
     return [listed for listed in VERBS.values() if listed.family == family]

@@ -56,7 +56,7 @@ def print_ivector_dim(features: OnlineFeatureOptions) -> None:
 
 
 def dump_features(spk2utt: str, waves: str, output: str, features: OnlineFeatureOptions, chunk_length: float) -> int:
-    """Writes what a network gets of recordings: frames, with the ivector that each frame has when it comes.
+    """Writes the network's inputs for recordings: each frame, followed by the ivector of that moment.
 
     Returns Kaldi's exit status: 1 if nothing is written.
     """

@@ -74,17 +74,17 @@ Policy: TypeAlias = Callable[[Sequence[Task], "Evaluation", Worker], Task]
 
 
 def first_come(ready: Sequence[Task], evaluation: Evaluation, worker: Worker) -> Task:
-    """First come, first served."""
+    """Returns the task that has waited longest."""
     return ready[0]
 
 
 def shortest_task(ready: Sequence[Task], evaluation: Evaluation, worker: Worker) -> Task:
-    """The least work first, by a count of multiplications."""
+    """Returns the task with the least work, by a count of multiplications."""
     return min(ready, key=lambda task: task.cost)
 
 
 def least_data_movement(ready: Sequence[Task], evaluation: Evaluation, worker: Worker) -> Task:
-    """The task whose operands need the fewest numbers computed by another worker."""
+    """Returns the task whose operands need the fewest numbers computed by another worker."""
 
     def moved(task: Task) -> int:
         makers, values = evaluation.maker, evaluation.values
@@ -155,7 +155,7 @@ class AsynchronousEvaluator:
         self._find_workers()
 
     def _find_workers(self) -> None:
-        """Workers with networks like the present network, made anew only after its move to another device."""
+        """Makes workers with networks like the present network, anew only after its move to another device."""
         network = self.network
         devices = [network.device if device is None else device for device in self._devices]
         if [worker.device for worker in self._workers] != devices:
@@ -298,7 +298,7 @@ class Evaluation:
             self._signal_complete(task, found, Dispatched(worker.number, names, *times, task.is_gradient))
 
     def _next_task(self, worker: Worker) -> Task | None:
-        """ScheduleComputation: a ready task by the policy; waits for one, None when no more will come."""
+        """ScheduleComputation: returns the ready task that the policy takes, or waits; None when no more will come."""
         with self.changed:
             while self.error is None and not self.ready and self.num_running:
                 self.changed.wait()
@@ -310,7 +310,7 @@ class Evaluation:
             return task
 
     def _signal_complete(self, task: Task, found: Mapping[Node, Tensor], line: Dispatched) -> None:
-        """SignalComplete: parents all of whose children are finished become ready."""
+        """SignalComplete: makes parents ready whose children are all finished."""
         with self.changed:
             if task.is_gradient:
                 for node, gradient in found.items():
@@ -362,7 +362,7 @@ class Evaluation:
         return dict(zip(unit.outputs, (found[node].to(main.device) for node in theirs(unit.outputs)), strict=True))
 
     def _differentiate(self, task: Task) -> dict[Node, Tensor]:
-        """The parts of gradients given by a unit to its operands, from the gradients of its outputs."""
+        """Returns the parts of gradients given by a unit to its operands, from the gradients of its outputs."""
         runner = self.runners[task.children[0]]
         seeds: dict[Node, float | Tensor] = {}
         for node in runner.program.question.criteria:
@@ -374,7 +374,7 @@ class Evaluation:
         return {self.ours(node, runner): part.to(main) for node, part in runner.backward(seeds).items()}
 
     def sum_of_parts(self, node: Node) -> Tensor:
-        """The gradient of a node, summed from its users' parts in the order of units: equal bits in each run."""
+        """Sums a node's gradient from its users' parts in the order of units: to equal bits in each run."""
         first, *others = (part for _, part in sorted(self.parts[node].items()))
         return sum(others, first)
 
@@ -384,7 +384,7 @@ class Evaluation:
 
 
 def _gradient_tasks(tasks: Sequence[Task], flags: Mapping[Node, bool]) -> list[Task]:
-    """The tasks of gradients: after the values of the unit and the gradients of its users."""
+    """Returns the tasks of gradients: after the values of the unit and the gradients of its users."""
     count = len(tasks)
     needed = [task for task in tasks if any(flags.get(node, False) for node in task.unit.outputs)]
     users: dict[int, list[int]] = {task.number: [] for task in tasks}

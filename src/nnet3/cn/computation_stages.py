@@ -17,7 +17,7 @@ from nnet3.errors import NetworkError
 
 @dataclass(frozen=True, order=True)
 class StageKey:
-    """The time at which a node is computed: keys are in order. Nodes of a program share one key and one axis."""
+    """The time at which a node is computed; smaller keys come first. Nodes of a program have equal keys and axes."""
 
     level: int
     is_program: bool
@@ -33,7 +33,7 @@ class Stage:
 
 
 def find_stages(composites: Sequence[Composite]) -> list[Stage]:
-    """The stages of a graph, in an order with operands first.
+    """Returns the stages of a graph, in an order with operands first.
 
     Raises NetworkError for a loop with a node of whole sequences in it.
     """
@@ -50,7 +50,7 @@ def find_stages(composites: Sequence[Composite]) -> list[Stage]:
 
 
 def _stage_key(composite: Composite, keys: dict[Node, StageKey]) -> StageKey:
-    """Returns the earliest possible key for computing nodes, in the program of their axis."""
+    """Returns the earliest key at which the nodes can be computed, in a program of their axis."""
     inside = set(composite.nodes)
     operands = [operand for node in composite.nodes for operand in node.operands if operand not in inside]
     below = [keys[operand] for operand in operands if operand in keys]
@@ -71,7 +71,7 @@ def _stage_key(composite: Composite, keys: dict[Node, StageKey]) -> StageKey:
 
 
 def _check_steps(node: Node, inside: Collection[Node]) -> None:
-    """Raise NetworkError unless a node of whole sequences can be computed frame by frame of the loop that it is in."""
+    """Raises NetworkError unless a node of whole sequences can be computed frame by frame of the loop that it is in."""
     within = [operand.formula for operand in contexts_of(node) if operand in inside]
     if node.operation.steps and not within:
         return

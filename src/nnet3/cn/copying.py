@@ -31,7 +31,7 @@ def clone(
     prefix: str = "",
     seed: int = 0,
 ) -> Node:
-    """A copy of a node, made of copies of all nodes below it but inputs, shared by original and copy.
+    """Returns a copy of a node, made of copies of all nodes below it but inputs, shared by original and copy.
 
     `parameters`: "copy" for new parameters with equal numbers, "fresh" for new parameters with random numbers from
     `seed`, or "share" for the parameters of the original. `replace`: new nodes by the replaced nodes below, such as
@@ -110,7 +110,7 @@ def _copies(
 def _above(
     starts: Sequence[Node], nodes: Sequence[Node], operands: Callable[[Node], Sequence[Node]] = operands_of
 ) -> set[Node]:
-    """The starts and all nodes that need a start."""
+    """Returns the starts and all nodes that need a start."""
     users: dict[Node, list[Node]] = {}
     for node in nodes:
         for operand in operands(node):
@@ -119,7 +119,7 @@ def _above(
 
 
 def _forget_statistics(nodes: Iterable[Node]) -> None:
-    """Let statistics be unknown: their data set has changed."""
+    """Lets statistics be unknown: their data set has changed."""
     for node in nodes:
         if isinstance(node, StatisticNode):
             node.forget()
@@ -128,7 +128,7 @@ def _forget_statistics(nodes: Iterable[Node]) -> None:
 def _on_its_axis(
     delay: DelayNode, moved: Mapping[Node, tuple[Node, Node]], operands: Callable[[Node], Sequence[Node]]
 ) -> Delay:
-    """The operation of a delay, on the axis given by a replacement below it."""
+    """Returns the operation of a delay, on the axis given by a replacement below it."""
     start: list[Node] = [delay]
     for node in reached(start, lambda node: () if node in moved else operands(node)):
         if node in moved and moved[node][0].shape.axis == delay.shape.axis:
@@ -137,12 +137,12 @@ def _on_its_axis(
 
 
 def copy_network(network: N) -> N:
-    """A copy of the network that shares nothing with the original."""
+    """Returns a copy of the network that shares nothing with the original."""
     return _made_of(network, _copies(network.nodes, {}, network.device))
 
 
 def replace_nodes(network: N, replace: Mapping[Node | str, Node]) -> N:
-    """See `Network.replace`."""
+    """Returns a network with replaced nodes; see `Network.replace`."""
     check_kind(replace, Mapping, "what is replaced", "a mapping from nodes or names to nodes")
     others = {network.find(old): as_node(new, f"what takes the place of {old!r}") for old, new in replace.items()}
     ours = set(network.nodes)
@@ -165,7 +165,7 @@ def replace_nodes(network: N, replace: Mapping[Node | str, Node]) -> N:
 
 
 def _made_of(network: N, copies: Mapping[Node, Node]) -> N:
-    """A network of the same kind with the copies of criteria and outputs in the originals' places."""
+    """Returns a network of the same kind with the copies of criteria and outputs in the originals' places."""
     criteria: dict[Node, float] = {}
     for node, weight in network.criteria.items():
         criteria[copies[node]] = criteria.get(copies[node], 0.0) + weight
@@ -184,7 +184,7 @@ def _made_of(network: N, copies: Mapping[Node, Node]) -> N:
 
 
 def copy_contents(network: NetworkState, copy: NetworkState) -> None:
-    """Give a copy of the network all contents that may have changed since copying; the copy stays on its device."""
+    """Gives a copy of the network all contents that may have changed since copying; the copy stays on its device."""
     copy.to(network.dtype)
     copy.compile_options = network.compile_options
     for node, name in network.names.items():

@@ -34,7 +34,7 @@ class Snapshot:
         self._settings: object = None
 
     def renew(self, node: Node) -> bool:
-        """Copy the node's contents; returns whether they differ from the last copy."""
+        """Copies the node's contents; returns whether they differ from the last copy."""
         numbers, settings = node.contents()
         fits = settings == self._settings and len(numbers) == len(self._numbers)
         if fits and all(same_numbers(*pair) for pair in zip(numbers, self._numbers, strict=True)):
@@ -44,7 +44,7 @@ class Snapshot:
 
 
 def same_numbers(one: Tensor, other: Tensor) -> bool:
-    """True for tensors that are equal bit by bit: NaN is equal to NaN, 0 is not equal to -0."""
+    """Returns true for tensors that are equal bit by bit: NaN is equal to NaN, 0 is not equal to -0."""
     if one.layout != other.layout or one.dtype != other.dtype or one.shape != other.shape or one.device != other.device:
         return False
     if one.is_sparse:
@@ -56,7 +56,7 @@ def same_numbers(one: Tensor, other: Tensor) -> bool:
 
 
 def _integers(tensor: Tensor) -> Tensor:
-    """The bits of a tensor, as few large numbers if they lie together."""
+    """Returns the bits of a tensor, as few large numbers if they lie together."""
     bits = tensor.detach().view(_INTEGER_OF_SIZE[tensor.element_size()])
     together = bits.is_contiguous() and bits.numel() * bits.element_size() % 8 == 0
     return bits.view(-1).view(torch.int64) if together else bits
@@ -83,15 +83,15 @@ class Stamps:
         return node in self._values or node in self._given
 
     def layout_of(self, node: Node) -> SampleLayout | None:
-        """The layout of the last given value, which knows the order of the value's rows."""
+        """Returns the layout of the last given value, which knows the order of the value's rows."""
         return self._given[node][1] if node in self._given else self._layouts.get(node)
 
     def give(self, node: Node, value: Tensor, layout: SampleLayout | None) -> None:
-        """The value of an input, and the samples of its rows."""
+        """Takes the value of an input, and the samples of its rows."""
         self._given[node] = value, layout
 
     def _compare(self) -> None:
-        """Find out which given values are new; a gradient does not ask, so nothing is compared."""
+        """Finds out which given values are new; a gradient does not ask, so nothing is compared."""
         for node, (value, layout) in self._given.items():
             is_known = node in self._values and self._layouts[node] == layout
             if not (is_known and same_numbers(self._values[node], value)):
@@ -101,7 +101,7 @@ class Stamps:
         self._given.clear()
 
     def look_at(self, nodes: Iterable[Node]) -> None:
-        """Find the nodes whose contents have changed since the last look."""
+        """Finds the nodes whose contents have changed since the last look."""
         self._compare()
         for node in nodes:
             if self._snapshots.setdefault(node, Snapshot()).renew(node):
@@ -109,14 +109,14 @@ class Stamps:
                 self._changed[node] = self._now
 
     def keep(self, values: Mapping[Node, Tensor]) -> None:
-        """Computed values, valid until a node below changes."""
+        """Keeps computed values, valid until a node below changes."""
         self._compare()
         self._now += 1
         for node, value in values.items():
             self._values[node], self._computed[node] = value, self._now
 
     def forget(self) -> None:
-        """All values."""
+        """Forgets all values."""
         self._given.clear()
         self._values.clear()
         self._computed.clear()
@@ -127,12 +127,12 @@ class Stamps:
         return self._given[node][0] if node in self._given else self._values[node]
 
     def time_given(self, node: Node) -> int | None:
-        """The time at which an input got the present value."""
+        """Returns the time at which an input got the present value."""
         self._compare()
         return self._changed.get(node)
 
     def valid(self) -> set[Node]:
-        """Computed nodes with a value newer than all dependences."""
+        """Returns computed nodes with a value newer than all dependences."""
         self._compare()
         newest: dict[Node, int] = {}
         found: set[Node] = set()

@@ -69,7 +69,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
     def gradients(
         self, inputs: Mapping[str, Any], *, wrt: Sequence[Node | str] = (), training: bool | None = None
     ) -> dict[str, np.ndarray | list[np.ndarray]]:
-        """The gradient of the criterion, summed over samples, by the name of each trainable parameter: (rows, columns).
+        """Returns the criterion's gradient, summed over samples, by name of each trained parameter: (rows, columns).
 
         `wrt`: further nodes whose gradients are wanted, of the shape of their values. Going against a gradient
         makes the criterion smaller. `training`: in training mode, by default the network's mode (see `train`).
@@ -81,19 +81,19 @@ class DifferentiatedNetwork(EvaluatedNetwork):
     def criterion_and_gradients(
         self, inputs: Mapping[str, Any], *, wrt: Sequence[Node | str] = (), training: bool | None = None
     ) -> tuple[float, dict[str, Any]]:
-        """The weighted sum of the criteria, and `gradients` of it."""
+        """Returns the weighted sum of the criteria, and `gradients` of it."""
         extra = self.nodes_wrt(wrt)
         found = self._backward(inputs, self.criteria, extra, training)
         return found.criterion, self.shown_gradients(found, extra)
 
     def nodes_wrt(self, wrt: Sequence[Node | str]) -> tuple[Node, ...]:
-        """The nodes with wanted gradients. Raises ArgumentError for values that are no list of nodes or names."""
+        """Returns the nodes of `wrt`. Raises ArgumentError for anything but a list of nodes or names."""
         if isinstance(wrt, Node | str) or not isinstance(wrt, Iterable):
             raise ArgumentError(f"wrt must be a list of nodes or names, got {wrt!r}")
         return tuple(self.find(node) for node in wrt)
 
     def shown_gradients(self, found: Differentiated, extra: Sequence[Node]) -> dict[str, Any]:
-        """The gradients that a run has found or left in memory, as users see them, by name."""
+        """Returns the gradients that a run has found or left in memory, as users see them, by name."""
         result: dict[str, Any] = {}
         for stored in self._differentiated(extra):
             gradient = self._gradient(stored).detach()
@@ -113,7 +113,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
 
     @takes_turns
     def backward(self, inputs: Mapping[str, Any], *, training: bool | None = None, per_sample: bool = False) -> float:
-        """The criterion; its gradients are left in the tensors of `tensors`, as their `grad`.
+        """Returns the criterion; its gradients are left in the tensors of `tensors`, as their `grad`.
 
         In training mode batch-norm collects statistics here. With `per_sample` the criterion is as in (1.2): sums over
         samples are divided by the number of samples, terms without samples (regularization) are not.
@@ -133,7 +133,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         training: bool | None = None,
         add_up: Callable[[list[int]], list[int]] = list,
     ) -> dict[str, Counted]:
-        """`backward` of the criterion per sample, and the values of the `watched` nodes (1 x 1), from the same run.
+        """Runs `backward` for the criterion per sample; returns its value and those of the `watched` nodes (1 x 1).
 
         Under "criterion" is the mean over samples, with the number of samples. `add_up` makes numbers of samples of
         this process into numbers of all processes that share the minibatch; then the gradients, and the criterion, are
@@ -153,7 +153,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
 
     @takes_turns
     def totals(self, inputs: Mapping[str, Any], watched: Mapping[str, Node] | None = None) -> dict[str, Counted]:
-        """The same numbers in test mode, without gradients."""
+        """Returns the numbers of `backward_per_sample` in test mode, without gradients."""
         parts, watched = terms(self.criteria), watched or {}
         nodes = list(dict.fromkeys((*parts, *watched.values())))
         values, layouts = self._values_of(nodes, inputs)
@@ -163,7 +163,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         return counted
 
     def _num_samples(self, layouts: Layouts) -> int:
-        """The samples of a minibatch; with several axes, the samples over which the first criterion is summed."""
+        """Returns a minibatch's number of samples; with several axes, the samples that the first criterion sums."""
         return num_terms(next(iter(self.criteria)), layouts) if self._nodes.is_staged else layouts.num_samples("")
 
     def _differentiated(self, extra: Sequence[Node]) -> list[Node]:
@@ -295,7 +295,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
                 operation.take_statistics()
 
     def _times_given(self, nodes: Collection[Node]) -> dict[Node, int | None]:
-        """The times at which the inputs of the nodes got values."""
+        """Returns the times at which the inputs of the nodes got values."""
         if not nodes:
             return {}
         needed = needed_nodes(self._nodes.inputs, nodes, ())
@@ -317,7 +317,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
 
 
 def terms(criteria: Mapping[Node, float]) -> dict[Node, float]:
-    """The terms of which criteria are sums, with weights, for (1.2): sums and constant factors are dissolved."""
+    """Returns the terms of criteria, with weights, for (1.2): sums and constant factors are dissolved."""
     found: dict[Node, float] = {}
     waiting = list(criteria.items())
     while waiting:
@@ -330,7 +330,7 @@ def terms(criteria: Mapping[Node, float]) -> dict[Node, float]:
 
 
 def _parts(node: Node) -> Iterator[tuple[Node, float]]:
-    """The nodes of a linear combination, with their factors; nothing for a node of another kind."""
+    """Yields the nodes of a linear combination, with their factors; nothing for a node of another kind."""
     yield from zip(node.operands, node.operation.linear_factors, strict=False)
     if node.operation.is_bilinear:
         for factor, other in (node.operands, node.operands[::-1]):
@@ -340,7 +340,7 @@ def _parts(node: Node) -> Iterator[tuple[Node, float]]:
 
 
 def num_terms(node: Node, layouts: Layouts) -> int:
-    """The number of samples over which a term of a criterion is summed, 1 for a term without samples.
+    """Returns the number of samples over which a term of a criterion is summed, 1 for a term without samples.
 
     The samples are those of the nearest nodes below with samples; where these lie on several axes, the sequences.
     """

@@ -24,7 +24,7 @@ class EvaluatedNetwork(NetworkState):
 
     @takes_turns
     def evaluate(self, node: Node | str | Sequence[Node | str], inputs: Mapping[str, Any] | None = None) -> Any:
-        """The value of a node, or a list with the values of several.
+        """Returns the value of a node, or a list with the values of several.
 
         `inputs`: by name, the needed inputs; more are allowed. Computes only needed values that are unknown: a value
         holds until an input or parameter below the node changes. Everything is in test mode: dropout is off, batch-norm
@@ -59,7 +59,7 @@ class EvaluatedNetwork(NetworkState):
         layouts: Layouts,
         training: bool = False,
     ) -> dict[Node, Tensor]:
-        """The values of outputs, from the values of inputs and of valid nodes."""
+        """Returns the values of outputs, from the values of inputs and of valid nodes."""
         if self._nodes.is_staged:
             values = {node: value for node, value in known.items() if node in valid or not node.is_evaluated}
             run = self._staged(layouts, needed, outputs, values, training=training)
@@ -70,17 +70,17 @@ class EvaluatedNetwork(NetworkState):
         return runner.forward(known)
 
     def _kept(self, computed: Sequence[Node], roots: Collection[Node]) -> tuple[Node, ...]:
-        """The values to keep: all, but of nodes that serve loops only the requested ones."""
+        """Returns the computed nodes whose values are kept: all but unrequested nodes that only serve loops."""
         serves = self._nodes.serves_loops
         return tuple(node for node in computed if node not in serves or node in roots)
 
     def given_values(self, roots: Sequence[Node], inputs: Mapping[str, Any]) -> tuple[Layouts, dict[Node, Tensor]]:
-        """The given samples, and the inputs of the roots as rows."""
+        """Returns the given samples, and the inputs of the roots as rows."""
         layout, needed = self._take(roots, inputs), self._nodes.below(tuple(roots))
         return layout, {node: self._stamps.value(node) for node in needed if node in self._nodes.inputs}
 
     def shown(self, node: Node, values: Mapping[Node, Tensor], layout: Layouts) -> Any:
-        """A node's value in the user's form, from its rows."""
+        """Returns a node's value in the user's form, from its rows."""
         return self._shown(node, node.memory if node.is_stored else values[node], layout)
 
     def _shown(self, node: Node, rows: Tensor, layouts: Layouts) -> Any:
@@ -91,7 +91,7 @@ class EvaluatedNetwork(NetworkState):
         return array[0, 0] if node.shape.is_scalar else array
 
     def _take(self, roots: Sequence[Node], inputs: Mapping[str, Any]) -> Layouts:
-        """Give the inputs of the roots to the stamps; returns the samples."""
+        """Gives the inputs of the roots to the stamps; returns the samples."""
         if not isinstance(inputs, (dict, Mapping)):  # a dict is known at once
             raise NetworkError(f"expected the inputs by name, such as {{'x': X}}, got {type(inputs).__name__}")
         roots = tuple(roots)
@@ -124,7 +124,7 @@ class EvaluatedNetwork(NetworkState):
         return layouts
 
     def _check_names(self, leaves: Sequence[GivenInput], inputs: Mapping[str, Any]) -> None:
-        """Raise NetworkError for missing inputs, warn of entries that are no inputs."""
+        """Raises NetworkError for missing inputs, warns of entries that are no inputs."""
         by_name = self._nodes.input_by_name
         missing = [f"'{leaf.name}' ({leaf.node.shape})" for leaf in leaves if leaf.name not in inputs]
         if missing:
@@ -135,7 +135,7 @@ class EvaluatedNetwork(NetworkState):
         self._warn_of_strangers(inputs, by_name)
 
     def _warn_of_strangers(self, inputs: Mapping[str, Any], known: Mapping[str, Node]) -> None:
-        """Warn, once for each name, of entries of a batch that are no inputs of the network."""
+        """Warns, once for each name, of entries of a batch that are no inputs of the network."""
         strangers = [name for name in inputs if name not in known and name not in self._ignored]
         if not strangers:
             return
@@ -144,7 +144,7 @@ class EvaluatedNetwork(NetworkState):
         warn_user(f"there is no input '{strangers[0]}', and it is ignored; {hint}")
 
     def _check_statistics(self, needed: Collection[Node]) -> None:
-        """Raise NetworkError for a statistic that is needed but not computed."""
+        """Raises NetworkError for a statistic that is needed but not computed."""
         for statistic in self._nodes.statistics:
             if statistic in needed and not statistic.is_computed:
                 raise NetworkError(
@@ -152,7 +152,7 @@ class EvaluatedNetwork(NetworkState):
                 )
 
     def _warn_of_lone_samples(self, node: Node, layout: SampleLayout | None, leaves: Sequence[GivenInput]) -> None:
-        """Warn, once, of a node that looks at other frames: samples without sequences have one frame alone."""
+        """Warns, once, of a node that looks at other frames: samples without sequences have one frame alone."""
         if layout is None or layout.are_sequences or layout.num_samples < 2:
             return
         self._has_warned = True
@@ -165,14 +165,14 @@ class EvaluatedNetwork(NetworkState):
 
     @takes_turns
     def criterion(self, inputs: Mapping[str, Any], *, training: bool = False) -> float:
-        """The weighted sum of the criteria, in test mode unless `training`."""
+        """Returns the weighted sum of the criteria, in test mode unless `training`."""
         roots = tuple(self.criteria)
         values = self.values_in_training(roots, inputs) if training else self.evaluate(roots, inputs)
         return sum(weight * float(value) for weight, value in zip(self.criteria.values(), values, strict=True))
 
     @takes_turns
     def values_in_training(self, nodes: Sequence[Node], inputs: Mapping[str, Any]) -> list[Any]:
-        """The values of computed nodes in training mode. Nothing is known from before, nothing is kept."""
+        """Returns the values of computed nodes in training mode. Nothing is known from before, nothing is kept."""
         layout = self._take(nodes, inputs)
         known = {node: self._stamps.value(node) for node in self._nodes.inputs if node in self._stamps}
         found = self._forward(self._nodes.below(tuple(nodes)), tuple(nodes), known, (), layout, training=True)

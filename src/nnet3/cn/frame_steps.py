@@ -1,7 +1,7 @@
-"""FrameSteps: a network as programs of one frame each; what later frames look at is a state between programs.
+"""FrameSteps: a network as programs of one frame each, with a state between: rows that later frames read.
 
-The programs of the first frames may differ, for there the state is not complete; then the programs come round. They are
-those that `find_carried` gives for chunks of one frame.
+Programs of the first frames may differ, while the state is not complete; then the programs repeat in a cycle.
+`find_carried` finds the programs: a frame is a chunk of one row.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ class FrameStep:
 
     @cached_property
     def given(self) -> dict[int, IndexTable]:
-        """The rows that the program is given: those of the state, then new ones."""
+        """The rows given to the program, by node: rows of the state, then new rows."""
         return _joined(self.before, self.new)
 
     @cached_property
     def computed(self) -> dict[int, IndexTable]:
-        """The rows that the program is asked for: wanted ones, and those of the state that were not given."""
+        """The rows computed by the program, by node: wanted rows, and rows of the next state that were not given."""
         asked = {node: np.unique(table, axis=0) for node, table in _joined(self.wanted, self.after).items()}
         for node in asked.keys() & self.given.keys():
             asked[node] = asked[node][find_rows(self.given[node], asked[node]) < 0]
@@ -80,7 +80,7 @@ class FrameStep:
         return {node: int(find_rows(self.computed[node], table)[0]) for node, table in self.wanted.items()}
 
     def is_as(self, other: FrameStep) -> bool:
-        """True if two steps have equal programs and hand on equal states."""
+        """Returns true if two steps have equal programs and hand on equal states."""
         return _bytes_of(self) == _bytes_of(other)
 
 
@@ -99,7 +99,7 @@ def _joined(*groups: Tables) -> dict[int, IndexTable]:
 
 @dataclass(frozen=True, eq=False)
 class FrameSteps:
-    """The steps of a question: `head`, one after the other, then those of `cycle` again and again."""
+    """The steps of a question: `head`, one after another, then `cycle` again and again."""
 
     question: Question
     source: CnSource

@@ -79,7 +79,7 @@ class SumOfProducts(Operation):
 
     @classmethod
     def of(cls, terms: Sequence[SumTerm], *, adds_value: bool) -> SumOfProducts:
-        """The sum of some terms; with `adds_value` one more value stands first."""
+        """Returns the sum of some terms; with `adds_value` one more value stands first."""
         return cls([(VALUE, 1.0)] * adds_value + [(term.kind, term.factor) for term in terms])
 
     def info(self, name: str, operands: Sequence[Shape], value: Shape, wanted: Sequence[bool]) -> KernelInfo:
@@ -163,7 +163,7 @@ class SumOfProducts(Operation):
 def find_sums(
     nodes: Sequence[Node], composites: Iterable[Composite], given: Collection[Node], kept: Collection[Node]
 ) -> tuple[dict[Node, FusedSum], set[Node]]:
-    """The sums among nodes, in forward order, that take in others; and the nodes taken in.
+    """Returns the sums among nodes, in forward order, that take in others; and the nodes taken in.
 
     The values of `given` nodes are not computed; the values of `kept` nodes are wanted.
     """
@@ -193,7 +193,7 @@ class _Finder:
         return found, taken
 
     def _terms(self, root: Node) -> tuple[list[SumTerm], set[Node]]:
-        """The terms of a sum, and the dissolved sums in it."""
+        """Returns the terms of a sum, and the dissolved sums in it."""
         found: list[SumTerm] = []
         dissolved: set[Node] = set()
         waiting = [(root, 1.0)]
@@ -217,7 +217,7 @@ class _Finder:
         return node in self._free and node.shape == root.shape and (loop is None or loop is self._loops.get(root))
 
     def _early(self, root: Node, terms: Sequence[SumTerm]) -> tuple[list[SumTerm], list[SumTerm]]:
-        """The terms to be summed before the loop around the root, and the rest."""
+        """Returns the terms to be summed before the loop around the root, and the rest."""
         loop = self._loops.get(root)
         early = [t for t in terms if loop is not None and all(self._loops.get(o) is not loop for o in t.operands)]
         is_one = len(early) > 1 and any(t.node.shape == root.shape for t in early) and any(t.factor == 1 for t in early)
@@ -236,7 +236,7 @@ def _can_be_summed(root: Node, terms: Sequence[SumTerm], early: Sequence[SumTerm
 
 
 def _in_order(root: Node, terms: Sequence[SumTerm]) -> tuple[SumTerm, ...]:
-    """A value with factor 1 first, then products, then the remaining values; repeated values come last."""
+    """Returns a value with factor 1 first, then products, then the remaining values; repeated values come last."""
     values = [term for term in terms if term.kind == VALUE]
     values.sort(key=lambda term: term.node.shape != root.shape)
     first = next((term for term in values if term.factor == 1), None)

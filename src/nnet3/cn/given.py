@@ -71,7 +71,7 @@ class GivenInput:
         return columns
 
     def layout(self, value: Any, last: SampleLayout | None) -> SampleLayout:
-        """The samples of a value; `last`, the previous value's samples, if equal."""
+        """Returns the samples of a value; `last`, the previous value's samples, if equal."""
         if last is not None and last.is_of(value):
             return last
         layout = SampleLayout.of(value, self.what, may_be_empty=self.may_be_empty)
@@ -80,7 +80,7 @@ class GivenInput:
         return layout
 
     def rows(self, value: Any, layout: SampleLayout | None, dtype: torch.dtype) -> Tensor:
-        """A value as rows, in separate memory; `layout` is the layout of its axis."""
+        """Returns a value as rows, in separate memory; `layout` is the layout of its axis."""
         if not self.has_samples:
             array = as_matrix(value, self.what)
             wanted = self.node.shape.rows, self.node.shape.cols
@@ -104,7 +104,7 @@ class GivenInput:
         return states.rows_of(value, self._num_rows, self.what, dtype)
 
     def check_classes(self, rows: Tensor, given: Any) -> None:
-        """Raise ShapeError for rows that are no class indexes; `given`: as given."""
+        """Raises ShapeError for rows that are no class indexes; `given`: as given."""
         classes = self.classes or 0
         if not rows.numel():
             return

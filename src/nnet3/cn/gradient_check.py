@@ -48,7 +48,7 @@ class GradientCheck(list[CheckedElement]):
 def check_gradients(
     network: Network, batch: Mapping[str, Any], *, epsilon: float = 1e-4, max_elements: int = 100, seed: int = 0
 ) -> GradientCheck:
-    """Compare gradients with (J(w + epsilon) - J(w - epsilon)) / (2 epsilon), on a float64 copy of the network.
+    """Compares gradients with (J(w + epsilon) - J(w - epsilon)) / (2 epsilon), on a float64 copy of the network.
 
     At most `max_elements` of each parameter are checked, chosen by `seed`. Prints a table with the worst element of
     each parameter, worst first, and returns the table. The relative error is |a - b| / max(|a|, |b|, scale), where

@@ -29,7 +29,7 @@ def _nodes_of(kind: type[Kind]) -> cached_property[list[Kind]]:
 
 
 def takes_stages(nodes: Iterable[Node]) -> bool:
-    """True if one program cannot compute the nodes: some are of whole sequences, or have samples on another axis."""
+    """Returns true if one program cannot compute the nodes: some need whole sequences, or lie on another axis."""
     return any(node.operation.is_whole or node.shape.axis for node in nodes)
 
 
@@ -61,13 +61,13 @@ class NodeGraph:
         self._flags: dict[tuple[object, ...], dict[Node, bool]] = {}
 
     def below(self, roots: tuple[Node, ...]) -> list[Node]:
-        """The nodes that some roots need, in forward order."""
+        """Returns the nodes that some roots need, in forward order."""
         if roots not in self._below:
             self._below[roots] = needed_nodes(self.nodes, roots, ())
         return self._below[roots]
 
     def leaves_below(self, roots: tuple[Node, ...]) -> tuple[list[StoredNode], list[GivenInput]]:
-        """The parameters and statistics, and the inputs, that some roots need."""
+        """Returns the parameters and statistics, and the inputs, that some roots need."""
         if roots not in self._leaves:
             below = self.below(roots)
             stored = [node for node in below if isinstance(node, StoredNode)]
@@ -85,7 +85,7 @@ class NodeGraph:
         }
 
     def looks_at_others(self, roots: tuple[Node, ...]) -> Node | None:
-        """The first node needed by some roots that depends on other frames, of the axis without a name; or None."""
+        """Returns the first node below the roots that depends on other frames of the axis without a name; or None."""
         if roots not in self._looks_at_others:
             looking = [node for node in self.below(roots) if node.needs_other_frames]
             on_frames = [node for node in looking if node.operands[node.operation.looked_at].shape.cols is None]
@@ -191,7 +191,7 @@ class NodeGraph:
         return [node for node in self.nodes if type(node.operation).variant is not Operation.variant]
 
     def variants(self, training: bool) -> tuple[Hashable, ...]:
-        """The settings of operations on which programs depend, as currently set."""
+        """Returns the settings of operations on which programs depend, as currently set."""
         return tuple([node.operation.variant(training) for node in self._variable])
 
     @cached_property
@@ -207,13 +207,13 @@ class NodeGraph:
         return {self.names[node]: node for node in self.inputs}
 
     def layout_of(self, node: Node, layout: SampleLayout | None) -> SampleLayout:
-        """The samples of a node with samples, made of the network's; initial states have different ones."""
+        """Returns a node's samples, from those of the network; initial states have samples before or behind these."""
         assert layout is not None, "a network with samples is given some"
         lag = self.states.get(node)
         return layout if lag is None else layout.of_states(lag)
 
     def find(self, node: Node | str) -> Node:
-        """A node of this graph, by node or by name. Raises NetworkError for an unknown name, suggesting a near name."""
+        """Returns a node of the graph, given as node or name. Raises NetworkError, with a hint, for an unknown name."""
         if isinstance(node, Node):
             if node in self.names:
                 return node
@@ -226,7 +226,7 @@ class NodeGraph:
 
 
 def _names(nodes: Sequence[Node]) -> dict[Node, str]:
-    """A name for each node; parameters of a component node are called NODE.PARAMETER, a reserved name."""
+    """Returns a name for each node; parameters of a component node are called NODE.PARAMETER, a reserved name."""
     names: dict[Node, str] = {}
     taken: dict[str, Node] = {}
     for node in nodes:
@@ -251,7 +251,7 @@ def _taken_by(node: Node, name: str) -> list[str]:
 
 
 def check_gradients_exist(nodes: Iterable[Node], flags: Mapping[Node, bool], names: Mapping[Node, str]) -> None:
-    """Raise GradientError for a node through which a gradient would have to pass but cannot."""
+    """Raises GradientError for a node through which a gradient would have to pass but cannot."""
     for node in nodes:
         for position, operand in enumerate(node.operands):
             if flags.get(operand, False) and flags.get(node, False):
@@ -281,7 +281,7 @@ def check_states(nodes: Iterable[Node], states: Iterable[Node], names: Mapping[N
 
 
 def check_loops(composites: Iterable[Composite], names: Mapping[Node, str]) -> None:
-    """Raise NetworkError for a recurrence over parameters alone, and for a node that needs its own value."""
+    """Raises NetworkError for a recurrence over parameters alone, and for a node that needs its own value."""
     has_input: dict[Node, bool] = {}
     for composite in composites:
         given = any(node.operation.is_given and node.shape.has_samples for node in composite.nodes)
@@ -299,7 +299,7 @@ def check_loops(composites: Iterable[Composite], names: Mapping[Node, str]) -> N
 
 
 def _lag_of_some_loop(composite: Composite, sign: int) -> bool:
-    """True if the nodes have a cycle whose total lag, times `sign`, is at most 0 (Bellman-Ford)."""
+    """Returns true if the nodes have a cycle whose total lag, times `sign`, is at most 0 (Bellman-Ford)."""
     number = {node: i for i, node in enumerate(composite.nodes)}
     scale = len(number) + 1
     arcs = []

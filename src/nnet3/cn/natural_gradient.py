@@ -77,7 +77,7 @@ class NaturalGradients:
         self._products: dict[str, NaturalProduct] = {}
 
     def products(self) -> dict[str, NaturalProduct]:
-        """The products by the names of their nodes, in order of names: the same in all processes."""
+        """Returns the products by the names of their nodes, in order of names: the same in all processes."""
         if self._wanted is None:
             return {}
         network, found = self.network, dict[str, NaturalProduct]()
@@ -93,7 +93,7 @@ class NaturalGradients:
         return found
 
     def components(self) -> dict[str, Component]:
-        """The components that collect gradients of component nodes with natural gradient, by name."""
+        """Returns the components that collect gradients of component nodes with natural gradient, by name."""
         network, wanted = self.network, self._wanted
         if wanted is None:
             return {}
@@ -106,7 +106,7 @@ class NaturalGradients:
         }
 
     def estimates(self) -> dict[str, OnlineNaturalGradient]:
-        """All preconditioners, by names."""
+        """Returns all preconditioners, by names."""
         found: dict[str, OnlineNaturalGradient] = {}
         for name, product in self.products().items():
             found |= {f"{name}.in": product.into, f"{name}.out": product.out}

@@ -72,9 +72,10 @@ class Network(DifferentiatedNetwork):
 
     @takes_turns
     def compute_statistics(self, minibatches: Iterable[Mapping[str, Any]]) -> None:
-        """Go through a data set and compute the unknown statistics, once (Section 1.4.4).
+        """Goes through a data set and computes the unknown statistics, once (Section 1.4.4).
 
-        A statistic of a value that needs another statistic takes a second round, so give a list, not a generator.
+        `minibatches`: inputs by name, as in `evaluate`. A statistic of a value that needs another statistic takes a
+        second round: give a list, not a generator.
         """
         waiting = [node for node in self._nodes.statistics if not node.is_computed]
         if len(waiting) > 1:
@@ -98,7 +99,7 @@ class Network(DifferentiatedNetwork):
     # ---- to look at ----
 
     def order(self, node: Node | str | None = None, *, gradient: bool = False) -> Any:
-        """The order of computation of a node (default: of everything), by Algorithms 1.2 and 1.6, as names that print
+        """Returns the order of computation of a node (default: of all), by Algorithms 1.2 and 1.6, as names that print
         one a line; a loop is a tuple. `gradient`: the order in which gradients of a node are computed (Algorithm 1.4),
         by default of all criteria; nodes that need no gradient are left out.
         """
@@ -111,7 +112,7 @@ class Network(DifferentiatedNetwork):
     def graph(
         self, inputs: Mapping[str, Any], nodes: Sequence[Node | str] = ()
     ) -> ComputationGraph | InStages[ComputationGraph]:
-        """The (node, index) pairs for these inputs, with the pairs used by each; of all roots, or of `nodes`.
+        """Returns the (node, index) pairs for these inputs, with the pairs used by each; of all roots, or of `nodes`.
 
         A network in stages gives the graphs of all stages.
         """
@@ -120,7 +121,7 @@ class Network(DifferentiatedNetwork):
     def program(
         self, inputs: Mapping[str, Any], nodes: Sequence[Node | str] = (), *, gradients: bool | None = None
     ) -> NnetComputation | InStages[NnetComputation]:
-        """The commands that compute `nodes` (default: the criteria with their gradients, or else all outputs).
+        """Returns the commands that compute `nodes` (default: the criteria with their gradients, or else all outputs).
 
         Of a network in stages the programs of all stages.
         """
@@ -129,7 +130,7 @@ class Network(DifferentiatedNetwork):
     def task(
         self, inputs: Mapping[str, Any], nodes: Sequence[Node | str] = (), *, gradients: bool | None = None
     ) -> CompileTask | InStages[CompileTask]:
-        """The task of compiling what `program` gives: a source of the graph, and a request."""
+        """Returns the task of compiling what `program` gives: a source of the graph, and a request."""
         return self._looked_at(inputs, nodes, gradients, lambda program: program.task)
 
     def _looked_at(
@@ -164,7 +165,7 @@ class Network(DifferentiatedNetwork):
         return self._program_of(question)
 
     def _staged_run(self, inputs: Mapping[str, Any], nodes: Sequence[Node | str], *, gradients: bool) -> StagesRun:
-        """The staged form of `_program`'s run, with the inputs as values."""
+        """Returns the staged form of `_program`'s run, with the inputs as values."""
         roots = [self.find(node) for node in nodes] or list(self.criteria) or list(self.outputs.values())
         layouts, values = self.given_values(roots, inputs)
         flags = need_gradient_flags(roots) if gradients else {}
@@ -175,7 +176,10 @@ class Network(DifferentiatedNetwork):
     def profile(
         self, inputs: Mapping[str, Any], nodes: Sequence[Node | str] = (), *, repeats: int = 3
     ) -> ProfileReport:
-        """The times of commands: for the criteria with their gradients, or the values of `nodes`. Prints as a table."""
+        """Times the commands of the criteria with their gradients, or of the values of `nodes`, for `inputs` by name.
+
+        Returns a report of the mean of `repeats` runs; prints as a table.
+        """
         gradients = bool(self.criteria) and not nodes
         if self._nodes.is_staged:
             return self._profile_of_stages(inputs, nodes, gradients, repeats)
@@ -211,18 +215,21 @@ class Network(DifferentiatedNetwork):
     def draw(
         self, path: str | os.PathLike[str] | None = None, *, highlight: Sequence[Node | str] = (), title: str = ""
     ) -> Picture:
-        """A picture with `.svg` and `.dot`; written to `path` (.svg, .png, .dot) if one is given."""
+        """Draws a box for each node under a title, `highlight`ed nodes in another colour; returns a picture.
+
+        The picture has `.svg` and `.dot`. `path`: a .svg, .png or .dot file to write.
+        """
         drawn = picture(self, highlight=highlight, title=title)
         if path is not None:
             drawn.save(path)
         return drawn
 
     def copy(self) -> Network:
-        """An equal network, sharing only compiled programs with the original."""
+        """Returns an equal network, sharing only compiled programs with the original."""
         return copy_network(self)
 
     def replace(self, nodes: Mapping[Node | str, Node]) -> Network:
-        """A network with new nodes in the places of some, given by node or by name; the original stays unchanged.
+        """Returns a network with new nodes in place of some, given by node or name; the original stays unchanged.
 
         Original and new network have the same parameters: nodes out of reach of the change are shared, the rest are
         copies with the same parameters. A new node may use the replaced node, as a layer put in between does.
@@ -238,14 +245,14 @@ class Network(DifferentiatedNetwork):
         raise NetworkError("a network is not pickled: cn.save writes it to a file, copy() makes another one")
 
     def to_nnet(self) -> Nnet:
-        """The nnet3 network with equal outputs, given equal operations on both sides; see `nnet3.cn.bridge`."""
+        """Returns the nnet3 network with equal outputs, given equal operations on both sides; see `nnet3.cn.bridge`."""
         return to_nnet(self)
 
     @takes_turns
     def export_onnx(
         self, path: str | os.PathLike[str], nodes: Node | str | Sequence[Node | str] = (), **options: Any
     ) -> NetworkMetadata:
-        """Write `nodes` (default: all outputs, or else the criteria) as an ONNX file of standard operators.
+        """Writes `nodes` (default: all outputs, or else the criteria) as an ONNX file of standard operators.
 
         Values are in test mode, like the values of `evaluate`. Inputs have the names of nodes, outputs the names of
         outputs. Shapes: (batch, frames, rows) with samples, of any number of frames unless the option `frames` fixes
@@ -260,7 +267,7 @@ class Network(DifferentiatedNetwork):
         return f"<p>{html.escape(repr(self))}</p>{drawn}{folded('nodes', str(self))}"
 
     def __str__(self) -> str:
-        """A line for each node, inputs and parameters first, then criteria and outputs."""
+        """Returns a line for each node, inputs and parameters first, then criteria and outputs."""
         names = self.names
         leaves = [node for node in self.nodes if not node.operands]
         leaves.sort(key=lambda node: node.is_parameter)
@@ -284,7 +291,7 @@ class Network(DifferentiatedNetwork):
 
 
 def picture(network: Network, *, highlight: Collection[Node | str] = (), title: str = "") -> Picture:
-    """The picture of a network. `highlight`: nodes that are marked, by themselves or by name.
+    """Returns the picture of a network. `highlight`: nodes that are marked, by themselves or by name.
 
     Arcs into delays are dashed and say how far they look; a parameter with several users says how many.
     """
@@ -306,7 +313,7 @@ def picture(network: Network, *, highlight: Collection[Node | str] = (), title: 
 
 
 def _kind(network: Network, node: Node) -> str:
-    """The kind of a box, for the choice of a colour."""
+    """Returns the kind of a box, for the choice of a colour."""
     if node.is_parameter:
         return "trained" if node.trainable else "glue"
     if node.lag or node.is_stored:

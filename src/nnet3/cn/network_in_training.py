@@ -167,7 +167,7 @@ class NetworkInTraining(Trainable[Batch]):
         return {name: Counted(row[0], int(row[1])) for name, row in zip(counted, numbers.tolist(), strict=True)}
 
     def _check(self, minibatch: Batch, value: float, add_up: Callable[[list[int]], list[int]]) -> None:
-        """Raise in all processes if the criterion or the gradient of one is not finite."""
+        """Raises in all processes if the criterion or the gradient of one is not finite."""
         complaint = None
         try:
             check_finite(self.network, minibatch, value)
@@ -238,7 +238,7 @@ class NetworkInTraining(Trainable[Batch]):
             estimate.frozen = frozen
 
     def scale_statistics(self, scale: float) -> None:
-        """Nothing is done: the statistics of test mode are those of all minibatches."""
+        """Does nothing: the statistics of test mode are those of all minibatches."""
 
     def constrain(self, seed: int) -> None:
         return
@@ -258,7 +258,7 @@ class NetworkInTraining(Trainable[Batch]):
             load_estimate(f"natural_gradient.{name}", estimate, state)
 
     def _all_buffers(self) -> dict[str, Tensor]:
-        """The delta of all trained parameters, if kept."""
+        """Returns the delta of all trained parameters, if kept."""
         tensors = self.network.tensors() if self.options.momentum else {}
         return {name: self._buffer(name, parameter) for name, parameter in tensors.items()}
 
@@ -280,7 +280,7 @@ class NetworkInTraining(Trainable[Batch]):
             statistic.set(contents["statistics"][name])
 
     def digest(self) -> str:
-        """A digest: equal for equal numbers of all parameters and statistics."""
+        """Returns a digest: equal for equal numbers of all parameters and statistics."""
         digest = hashlib.blake2b(digest_size=8)
         for tensor in self._stored_tensors().values():
             digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
@@ -289,7 +289,7 @@ class NetworkInTraining(Trainable[Batch]):
     # ---- how it is done ----
 
     def _buffer(self, name: str, parameter: Tensor) -> Tensor:
-        """The delta that momentum keeps; dense, also of a parameter with a sparse gradient."""
+        """Returns the delta that momentum keeps; dense, also of a parameter with a sparse gradient."""
         known = self._buffers.get(name)
         if known is None or (known.shape, known.dtype, known.device) != (
             parameter.shape,
@@ -309,7 +309,7 @@ class NetworkInTraining(Trainable[Batch]):
                 gradient.mul_(self.options.clip_norm / length)
 
     def _stored_tensors(self) -> dict[str, Tensor]:
-        """The memory of all parameters and statistics, frozen ones too, by name."""
+        """Returns the memory of all parameters and statistics, frozen ones too, by name."""
         network = self.network
         stored = {network.names[node]: node.memory for node in network.stored}
         return stored | dict(network._component_tensors())
@@ -324,7 +324,7 @@ def _sums(reduction: RowReduction | None, counts: list[int]) -> list[int]:
 
 
 def check_learns(network: Network) -> None:
-    """Raise TrainingError if the criterion depends on no parameter that is trained."""
+    """Raises TrainingError if the criterion depends on no parameter that is trained."""
     roots = tuple(network.criteria)
     if not roots or any(network._nodes.gradient_flags(roots, ())[root] for root in roots):
         return
@@ -336,7 +336,7 @@ def check_learns(network: Network) -> None:
 
 
 def found_metrics(network: Network, metrics: Iterable[Node | str] | Mapping[str, Node | str]) -> dict[str, Node]:
-    """The metric nodes by printed names. Raises TrainingError for a node other than 1 x 1."""
+    """Returns the metric nodes by printed names. Raises TrainingError for a node other than 1 x 1."""
     check_kind(metrics, (Node, str, Iterable), "metrics", "a list of nodes or names")
     named = metrics if isinstance(metrics, Mapping) else {}
     for each in () if named else ([metrics] if isinstance(metrics, Node | str) else metrics):

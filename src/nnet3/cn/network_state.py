@@ -40,7 +40,7 @@ DTYPES = (torch.float16, torch.float32, torch.float64)  # those that NumPy has
 
 
 def takes_turns(method: Method) -> Method:
-    """The method of a network, run by one thread at a time."""
+    """Decorator: lets a method of a network run in one thread at a time."""
 
     @functools.wraps(method)
     def alone(self: NetworkState, *args: Any, **kwargs: Any) -> Any:
@@ -136,7 +136,7 @@ class NetworkState:
         return dict(self._nodes.states)
 
     def find(self, node: Node | str) -> Node:
-        """A node by its name, or by the name of an output. Raises NetworkError for unknown names."""
+        """Returns a node by its name, or by the name of an output. Raises NetworkError for unknown names."""
         if isinstance(node, str) and node in self.outputs:
             return self.outputs[node]
         return self._nodes.find(node)
@@ -152,7 +152,7 @@ class NetworkState:
 
     @takes_turns
     def set_parameters(self, values: Mapping[str, Any]) -> None:
-        """Give parameters new values, (rows, columns). Raises NetworkError, ShapeError, and then changes nothing."""
+        """Gives parameters new values, (rows, columns). Raises NetworkError, ShapeError, and then changes nothing."""
         check_kind(values, Mapping, "the new values of parameters", "a mapping from names to arrays")
         of_components = dict(self._component_tensors())
         checked: list[Callable[[], object]] = []
@@ -179,7 +179,7 @@ class NetworkState:
         ]
 
     def tensors(self) -> dict[str, Tensor]:
-        """The memory of trainable parameters, transposed (columns, rows), with gradients as `grad`.
+        """Returns the memory of trainable parameters, transposed (columns, rows), with gradients as `grad`.
 
         Torch optimizers may be given the values of this dict: after `backward`, a step changes the network.
         """
@@ -188,7 +188,7 @@ class NetworkState:
         return found | dict(self._component_tensors(trainable=True))
 
     def _show_gradients(self) -> None:
-        """Let parameters' tensors have their gradients as `grad`, which an optimizer may have taken off."""
+        """Lets parameters' tensors have their gradients as `grad`, which an optimizer may have taken off."""
         for parameter in self._nodes.parameters:
             if parameter.trainable:
                 shown = parameter.memory.grad
@@ -209,7 +209,7 @@ class NetworkState:
         self._set_trainable(names, True)
 
     def _matching(self, name: str | Node) -> list[Node]:
-        """The parameter or component of this name, or all below a path, or all that match a pattern with * and ?."""
+        """Returns the parameter or component of a name, all below a path, or all that match a pattern with * and ?."""
         learners = [n for n in self._nodes._learners if n.is_trained or not getattr(n.operation, "constant", False)]
         ours = {self.names[node]: node for node in learners}
         if not isinstance(name, str) or name in ours:
@@ -235,7 +235,7 @@ class NetworkState:
 
     @takes_turns
     def to(self, dtype: torch.dtype | None = None, device: str | torch.device | None = None) -> Self:
-        """Convert parameters and statistics, and return the network.
+        """Converts parameters and statistics; returns the network.
 
         Networks with shared nodes share their memory and follow it: see `docs/computational_networks.md`.
         """
@@ -270,7 +270,7 @@ class NetworkState:
         return self._device
 
     def _follow_memory(self, is_new: bool = False) -> None:
-        """Take on the type and device of the nodes' memory, in case another network of these nodes has converted it.
+        """Takes on the type and device of the nodes' memory, in case another network of these nodes has converted it.
 
         A new network, or one whose nodes have no memory, follows the last networks with its nodes, inputs aside.
         Where only some nodes were converted, the rest is converted too: to the widest type, to round no number unasked,
@@ -302,31 +302,31 @@ class NetworkState:
     # ---- modes and random numbers ----
 
     def train(self, mode: bool = True) -> Self:
-        """Let gradients be computed in training mode again, after `eval`; returns the network."""
+        """Lets gradients be computed in training mode again, after `eval`; returns the network."""
         self.training = mode
         return self
 
     def eval(self) -> Self:
-        """Let gradients be computed in test mode from now on: no dropout, batch-norm by its statistics.
+        """Lets gradients be computed in test mode from now on: no dropout, batch-norm by its statistics.
 
         Values (`evaluate`, `criterion`) are computed in test mode whatever the network's mode is.
         """
         return self.train(False)
 
     def seed_random(self, seed: int) -> None:
-        """Make all later random draws, those of dropout and of components, a function of `seed`."""
+        """Makes all later random draws, those of dropout and of components, a function of `seed`."""
         self.generator.manual_seed(seed % 2**63)
         for number, (_, operation) in enumerate(self._nodes.components, 1):
             operation.component.seed_random(seed * 1_000_003 + number)
 
     def turned(self, value: Any) -> Any:
-        """A value with samples as the network's layout has it, from columns; or the other way round."""
+        """Returns a value with samples as the network's layout has it, from columns; or the other way round."""
         if self.layout == "columns":
             return value
         return [each.T for each in value] if isinstance(value, list) else value.T
 
     def structure_digest(self) -> str:
-        """A digest: equal for networks with the same nodes by the same names, also with different numbers."""
+        """Returns a digest: equal for networks with the same nodes by the same names, also with different numbers."""
         names = self._nodes.names
         lines = [f"{structure_line(node, names, node.operation)} {node.shape}" for node in self.nodes]
         lines += [f"{names[node]} {weight!r}" for node, weight in self.criteria.items()]
@@ -334,7 +334,7 @@ class NetworkState:
 
     @takes_turns
     def touch(self) -> None:
-        """Forget all known values: the next evaluation computes all needed values anew."""
+        """Forgets all known values: the next evaluation computes all needed values anew."""
         self._stamps.forget()
 
     # ---- programs ----
@@ -354,12 +354,12 @@ class NetworkState:
         training: bool = False,
         stores_statistics: bool = False,
     ) -> StagesRun:
-        """One computation in stages, see `StagesRun`."""
+        """Returns one computation in stages, see `StagesRun`."""
         told = flags, probes, training, stores_statistics, tuple(self.recorders)
         return StagesRun(self._nodes, self._runner, layouts, needed, keep, values, *told)
 
     def _state_of_runners(self, question: Question) -> tuple[object, ...]:
-        """The dependences of runners besides the question's key, while the bonds of the runners last."""
+        """Returns the dependences of runners besides the question's key, while the bonds of the runners last."""
         variants = question.graph.variants(question.training)
         recorders = tuple(map(id, self.recorders.values()))
         return variants, self.compile_options, self._dtype, self._device, recorders

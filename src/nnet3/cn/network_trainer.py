@@ -39,7 +39,7 @@ class NetworkTrainer(MinibatchTrainer[Batch]):
         super().__init__(model, options.trainer_options(seed))
 
     def set_rate(self, rate: float, *, is_scheduled: bool) -> float:
-        """Set the optimizer's rates, if there is an optimizer and rates change; returns the rate of the next step."""
+        """Sets the optimizer's rates, if there is an optimizer and rates change; returns the rate of the next step."""
         if self.optimizer is None:
             return rate
         for group in self.optimizer.param_groups if is_scheduled else ():
@@ -62,7 +62,7 @@ class NetworkTrainer(MinibatchTrainer[Batch]):
         found: list[dict[str, ObjectiveStats]] = []
 
         def closure() -> float:
-            """The criterion per sample, computed several times in a step by optimizers such as LBFGS."""
+            """Returns the criterion per sample, computed several times in a step by optimizers such as LBFGS."""
             found.append(self.model.compute_gradient(minibatch, self._seed(number), is_checked=not found))
             self.model.add_penalties_to_gradient()
             return found[-1][CRITERION].average

@@ -111,7 +111,7 @@ class NetworkTrainingRun(TrainingRun):
             self.reports.event("final", step=self.progress.step, path=str(folder / "final.cn"))
 
     def warn_of_what_is_not_saved(self) -> None:
-        """Warn of a network with operations that no file can name: checkpoints hold parameters alone."""
+        """Warns of a network with operations that no file can name: checkpoints hold parameters alone."""
         try:
             to_text(self.model.network)
         except NetworkError as error:
@@ -166,7 +166,7 @@ class BatchSource(DataSource):
         return isinstance(self._minibatches, Sequence) or self._by_number
 
     def count(self) -> None:
-        """Find out how many minibatches the first epoch has, by going through it if that can be done twice."""
+        """Finds out how many minibatches the first epoch has, by going through it if that can be done twice."""
         if not self.per_epoch and not isinstance(self._minibatches, Iterator):
             reader: Any = self._minibatches
             self.per_epoch = sum(1 for _ in (reader.epoch(0) if hasattr(reader, "epoch") else self._epoch(0)))

@@ -70,7 +70,7 @@ class Node:
             self.operands[number].become_weights()
 
     def become_weights(self) -> None:
-        """Take the initial values of weights, if this is a parameter without a given value."""
+        """Takes the initial values of weights, if this is a parameter without a given value."""
 
     def _inferred_shape(self) -> Shape:
         try:
@@ -127,15 +127,15 @@ class Node:
         return self.operation.looks_at_other_frames
 
     def contents(self) -> tuple[list[Tensor], object]:
-        """The numbers and settings kept by the node between runs, from which the value is made."""
+        """Returns the numbers and settings kept by the node between runs, from which the value is made."""
         return self.operation.contents()
 
     def take_over(self, other: Self, device: torch.device | None) -> None:
-        """Copy the state that another node of equal kind keeps beside its operation."""
+        """Copies the state that another node of equal kind keeps beside its operation."""
         self.taken = other.taken and (other.taken[0], device or other.taken[1])
 
     def convert(self, dtype: torch.dtype, device: torch.device) -> None:
-        """Be of the type, and on the device, of a network that takes the node."""
+        """Converts the node's memory to the type and device of a network that takes the node."""
         self.taken = dtype, device
 
     @property
@@ -186,7 +186,7 @@ class Node:
 
 
 def _pieces_of_formula(node: Node) -> Iterator[str]:
-    """The formula piece by piece: of a deep graph, or of one with many paths, only the first pieces are made."""
+    """Yields the formula piece by piece: of a deep graph, or of one with many paths, only the first pieces are made."""
     waiting: list[Node | str] = [node]
     while waiting:
         piece = waiting.pop()
@@ -249,12 +249,12 @@ class StoredNode(Node):
         self.take_numbers(torch.as_tensor(self.checked_value(value)).T)
 
     def take_numbers(self, numbers: Tensor) -> None:
-        """Write float64 numbers, transposed like `memory`, into `memory`."""
+        """Writes float64 numbers, transposed like `memory`, into `memory`."""
         with torch.no_grad():
             self.memory.copy_(numbers)
 
     def checked_value(self, value: Any) -> np.ndarray:
-        """`value` as an array of this node's shape; raises ShapeError for another shape."""
+        """Returns `value` as an array of this node's shape; raises ShapeError for another shape."""
         with torch.no_grad():  # copied, so nobody expects a history
             array = as_array(value, f"value of '{self.formula}'")
         expected = (self.shape.rows, self.shape.cols)
@@ -266,7 +266,7 @@ class StoredNode(Node):
 
 
 def as_node(value: Any, what: str = "") -> Node:
-    """The node itself, or the constant node of a number or an array. Raises NetworkError for anything else."""
+    """Returns the node itself, or the constant node of a number or an array. Raises NetworkError for anything else."""
     if isinstance(value, Node):
         return value
     if isinstance(value, (numbers.Real, np.ndarray, Tensor, list, tuple)) and not isinstance(value, bool):
@@ -275,7 +275,7 @@ def as_node(value: Any, what: str = "") -> Node:
 
 
 def scope(name: str) -> AbstractContextManager[None]:
-    """Let the names of all nodes made inside begin with `name` and a dot: `with cn.scope("encoder"): ...`.
+    """Lets the names of all nodes made inside begin with `name` and a dot: `with cn.scope("encoder"): ...`.
 
     Scopes may be nested. Nodes that are loaded, read from text or copied keep their names; `from_nnet` makes new ones.
     """
@@ -284,7 +284,7 @@ def scope(name: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def names_begin_with(path: str) -> Iterator[None]:
-    """Let names of nodes begin with `path` and nothing else."""
+    """Lets names of nodes begin with `path` and nothing else."""
     before = _PATH.set(path)
     try:
         yield
@@ -293,7 +293,7 @@ def names_begin_with(path: str) -> Iterator[None]:
 
 
 def checked_name(name: str) -> str:
-    """The name, if well-formed: a letter or underscore, then letters, digits and "_", ".", "-"."""
+    """Returns the name, if well-formed: a letter or underscore, then letters, digits and "_", ".", "-"."""
     if not isinstance(name, str) or not _NAME.match(name):
         raise NetworkError(
             f"{name!r} cannot be the name of a node: begin with a letter, go on with letters, digits, '_', '.', '-'"
@@ -313,7 +313,7 @@ class Gradients(dict[Node, Tensor]):
         self._sparse = sparse
 
     def of(self, node: Node) -> Tensor:
-        """The memory of a gradient; another one when the node's memory has become one of another kind."""
+        """Returns the memory of a gradient; another one when the node's memory has become one of another kind."""
         known, memory = self.get(node), node.memory
         if known is None or known.shape != memory.shape or known.dtype != memory.dtype or known.device != memory.device:
             kind = torch.sparse_coo if node in self._sparse else torch.strided

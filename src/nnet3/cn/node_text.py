@@ -12,13 +12,13 @@ Names = Mapping[Node, str]
 
 
 def node_line(node: Node, names: Names) -> str:
-    """The line that describes the node whole, parameters apart."""
+    """Returns the line that describes the node whole, parameters apart."""
     changed = {"trainable": node.trainable} if node.is_parameter else {}
     return _line(node, names, {**node.operation.options(), **changed})
 
 
 def structure_line(node: Node, names: Names, operation: Operation) -> str:
-    """The same with what programs depend on alone, of the operation in the mode of the program."""
+    """Returns the same with what programs depend on alone, of the operation in the mode of the program."""
     return _line(node, names, operation.structure())
 
 
@@ -37,7 +37,7 @@ class Order(tuple[object, ...]):
 
 
 def describe_order(composites: Sequence[Composite], names: Mapping[Node, str]) -> Order:
-    """The order of nodes and loops, by their names in a network."""
+    """Returns the order of nodes and loops, by their names in a network."""
     order = Order(
         tuple(names[node] for node in composite.nodes) if len(composite.nodes) > 1 else names[composite.nodes[0]]
         for composite in composites
@@ -52,6 +52,6 @@ def describe_order(composites: Sequence[Composite], names: Mapping[Node, str]) -
 
 
 def describe_node(node: Node, names: Mapping[Node, str]) -> str:
-    """`{name : type}`, the names of the operands, and the shape."""
+    """Returns `{name : type}`, the names of the operands, and the shape."""
     operands = f" <- {', '.join(names[operand] for operand in node.operands)}" if node.operands else ""
     return f"{{{names[node]} : {node.type}}}{operands}    {node.shape}"

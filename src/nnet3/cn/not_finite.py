@@ -26,7 +26,7 @@ class NotFiniteError(TrainingError):
 
 
 def check_finite(network: Network, batch: Mapping[str, Any], value: float) -> None:
-    """Raise NotFiniteError for a criterion or a gradient in `tensors` that is not finite; it says since where."""
+    """Raises NotFiniteError if criterion or gradients are not finite; the message names the first such node."""
     if not math.isfinite(value):
         raise NotFiniteError(f"the criterion is {value}: {_where_values_begin(network, batch, value)}")
     gradients = [tensor.grad for tensor in network.tensors().values() if tensor.grad is not None]
@@ -78,7 +78,7 @@ def _where_gradients_begin(network: Network, batch: Mapping[str, Any]) -> str:
 
 
 def _columns(network: Network, node: Node, value: Any) -> Any:
-    """A value with a column a sample, whatever the layout of the network is."""
+    """Returns a value with a column a sample, whatever the layout of the network is."""
     return network.turned(value) if node.shape.has_samples else value
 
 
@@ -105,7 +105,7 @@ class _BadValue:
 
 
 def _first(value: Any, is_bad: Test, *, backward: bool = False) -> _BadValue | None:
-    """The first column of a matrix, or of a list of sequences, that has a bad element."""
+    """Returns the first column of a matrix, or of a list of sequences, that has a bad element."""
     found = []
     for number, array in enumerate(value if isinstance(value, list) else [np.atleast_2d(value)]):
         bad = is_bad(array)

@@ -71,12 +71,12 @@ class Operation(abc.ABC):
         self.check()
 
     def check(self) -> None:
-        """Raise NetworkError for options of the right kinds whose values cannot be."""
+        """Raises NetworkError for options of the right kinds whose values cannot be."""
 
     # ---- when the graph is built ----
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
-        """The shape of the value; raises ShapeError with the expected shapes in the message."""
+        """Returns the value's shape, from shapes of `operands`. Raises ShapeError with the expected shapes."""
         raise NetworkError(f"{self.type} has no shape: {type(self).__name__} must define infer(operands)")
 
     def num_classes(self, operands: Sequence[Shape]) -> dict[int, int]:
@@ -91,20 +91,20 @@ class Operation(abc.ABC):
             raise ShapeError(f"{self.type} has {wanted} operands, got {number}")
 
     def check_gradient(self, operand: int) -> None:
-        """Raise GradientError if the gradient with respect to this operand does not exist."""
+        """Raises GradientError if the gradient with respect to this operand does not exist."""
         if not self.has_gradient:
             raise GradientError(f"{self.type} has no gradient: it cannot be part of a criterion that is trained")
 
     def chooses_columns(self, operand: int) -> bool:
-        """Tell whether the value is columns of this operand, with a sparse gradient as a result."""
+        """Tells whether the value is columns of this operand, with a sparse gradient as a result."""
         return False
 
     def reads_sparsely(self, operand: int) -> bool:
-        """Tell whether a sparse input may be this operand without becoming dense."""
+        """Tells whether a sparse input may be this operand without becoming dense."""
         return False
 
     def info(self, name: str, operands: Sequence[Shape], value: Shape, wanted: Sequence[bool]) -> KernelInfo:
-        """The promises of the kernel. `wanted` says for each operand whether its gradient is asked for."""
+        """Returns the promises of the kernel. `wanted` says for each operand whether its gradient is asked for."""
         needed: set[int] = set()
         for number, is_wanted in enumerate(wanted):
             if is_wanted:
@@ -142,11 +142,11 @@ class Operation(abc.ABC):
         return self.gradient_needs[operand] if self.gradient_needs else frozenset()
 
     def kernel(self, state: OperationState) -> Kernel:
-        """The kernel of the node: the operation itself unless more than the options is needed."""
+        """Returns the kernel of a node: the operation itself, unless it needs more than options from `state`."""
         return self
 
     def gradient_kernel(self) -> Kernel:
-        """The kernel in which the gradients of the operation's own parameters are collected, if it has any."""
+        """Returns the kernel in which the gradients of the operation's own parameters are collected, if it has any."""
         return self
 
     @property
@@ -157,7 +157,7 @@ class Operation(abc.ABC):
     # ---- as lowering sees it ----
 
     def form(self, operands: Sequence[Shape], value: Shape) -> NodeForm:
-        """The form of a node whose operands and value have these shapes; not asked of given and stored nodes."""
+        """Returns the form of a node whose operands and value have these shapes; given and stored nodes have none."""
         return NodeForm(NodeKind.KERNEL)
 
     @property
@@ -168,13 +168,13 @@ class Operation(abc.ABC):
     def precompute_indexes(
         self, inputs: IndexTable, outputs: IndexTable, need_backprop: bool
     ) -> dict[str, np.ndarray] | None:
-        """The named arrays of a kernel that `needs_indexes`."""
+        """Returns the named arrays of a kernel that `needs_indexes`."""
         return None
 
     # ---- of operations that keep something; see `nnet3.cn.dependence` ----
 
     def parameters(self) -> dict[str, Tensor]:
-        """The operation's own parameters, by name."""
+        """Returns the operation's own parameters, by name."""
         return {}
 
     @property
@@ -183,40 +183,40 @@ class Operation(abc.ABC):
         return False
 
     def in_mode(self, training: bool) -> Operation:
-        """The operation as it computes in training, or else in test mode."""
+        """Returns the operation as it computes in training, or else in test mode."""
         return self
 
     def contents(self) -> tuple[list[Tensor], object]:
-        """The numbers and the settings, besides the operation's options, of which values in test mode are made."""
+        """Returns the numbers, and the settings besides options, of which values in test mode are made."""
         return [], None
 
     def variant(self, training: bool) -> Hashable:
-        """The settings on which programs depend and which may change after the node's creation."""
+        """Returns the settings on which programs depend and which may change after the node's creation."""
         return None
 
     def held(self, training: bool) -> list[object]:
-        """The objects of which the operation's kernels in this mode are made at present."""
+        """Returns the objects of which the operation's kernels in this mode are made at present."""
         return []
 
     # ---- in text ----
 
     def options(self) -> dict[str, Any]:
-        """The options by name, as literals; None is left out."""
+        """Returns the options by name, as literals; None is left out."""
         values = {name: getattr(self, name) for name in kinds_of_fields(type(self))}
         return {name: value for name, value in values.items() if value is not None}
 
     def structure(self) -> dict[str, Any]:
-        """The options on which programs depend."""
+        """Returns the options on which programs depend."""
         return self.options()
 
     @classmethod
     def option_kinds(cls) -> dict[str, str]:
-        """The operation's options, with the kinds of their values as annotated."""
+        """Returns the operation's options, with the kinds of their values as annotated."""
         return kinds_of_fields(cls)
 
     @classmethod
     def from_options(cls, **options: Any) -> Operation:
-        """The operation described by `options`. Raises ArgumentError, NetworkError for other options."""
+        """Returns the operation described by `options`. Raises ArgumentError, NetworkError for other options."""
         own: tuple[Field[Any], ...] = fields(cls) if is_dataclass(cls) else ()
         for each in own:
             if each.name not in options and each.default is MISSING:
@@ -226,7 +226,7 @@ class Operation(abc.ABC):
     # ---- the two functions of the chapter ----
 
     def evaluate(self, inputs: Matrices, output: Tensor) -> Any:
-        """Overwrite `output`; the result is the memo that `compute_partial_gradient` is given."""
+        """Overwrites `output`; returns the memo that `compute_partial_gradient` is given."""
         raise NetworkError(f"{self.type} has no value: {type(self).__name__} must define evaluate(inputs, output)")
 
     def compute_partial_gradient(
@@ -239,7 +239,7 @@ class Operation(abc.ABC):
         child_gradient: Tensor,
         accumulate: bool,
     ) -> None:
-        """Write to `child_gradient`, or add to it, the gradient with respect to operand `child`.
+        """Writes the gradient with respect to operand `child` to `child_gradient`, or adds it.
 
         `gradient` is the node's gradient; values not named by `gradient_needs` are (0, 0).
         """
@@ -250,13 +250,13 @@ class Operation(abc.ABC):
     is_native: ClassVar[bool] = False  # whether there are some
 
     def native_value(self, inputs: Matrices, output: Tensor) -> Operations | None:
-        """Native code for `evaluate`."""
+        """Returns native code for `evaluate`."""
         return None
 
     def native_gradient(
         self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, dx: Tensor, accumulate: bool
     ) -> Operations | None:
-        """Native code for `compute_partial_gradient`."""
+        """Returns native code for `compute_partial_gradient`."""
         return None
 
     # ---- the kernel protocol ----
@@ -354,7 +354,7 @@ def native_put(
 
 
 def check_class_indexes(type: str, indexes: Tensor, classes: int, *, least: int = 0) -> None:
-    """Raise ShapeError for class indexes outside `least` ... classes - 1. Indexes on a device are not waited for."""
+    """Raises ShapeError for class indexes outside `least` ... classes - 1. Indexes on a device are not waited for."""
     if indexes.device.type != "cpu" or not indexes.numel():
         return
     lowest, highest = (each.item() for each in indexes.aminmax())
@@ -367,14 +367,14 @@ def check_class_indexes(type: str, indexes: Tensor, classes: int, *, least: int 
 
 
 def equal_columns(type: str, x: Shape, y: Shape) -> int | str | None:
-    """The common number of columns of two operands; raises ShapeError for different numbers."""
+    """Returns the common number of columns of two operands; raises ShapeError for different numbers."""
     if x.cols != y.cols:
         raise ShapeError(f"{type} needs operands with as many columns as each other")
     return x.cols
 
 
 def equal_shapes(type: str, x: Shape, y: Shape) -> Shape:
-    """The common shape of two operands; raises ShapeError for different shapes."""
+    """Returns the common shape of two operands; raises ShapeError for different shapes."""
     if x != y:
         raise ShapeError(f"{type} needs operands of equal shape")
     return x

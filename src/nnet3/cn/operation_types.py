@@ -26,7 +26,7 @@ Made = TypeVar("Made", bound=type[Operation])
 
 
 def register(operation: Made) -> Made:
-    """Let networks with this operation be saved and loaded; also a decorator.
+    """Lets networks with this operation be saved and loaded; also a decorator.
 
     The class is a dataclass whose fields are options: int, float, bool, str, tuples of int, or one of these or None.
     Raises NetworkError for any other class, and for a `type` that is no name or belongs to another class; a class
@@ -51,13 +51,13 @@ def register(operation: Made) -> Made:
 
 
 def is_registered(operation: Operation) -> bool:
-    """Tell whether an operation could be read again."""
+    """Tells whether an operation could be read again."""
     registered = OPERATIONS.get(operation.type)
     return registered is not None and is_same_class(registered, type(operation))
 
 
 def check_is_registered(operation: Operation) -> None:
-    """Raise NetworkError for an operation that could not be read again."""
+    """Raises NetworkError for an operation that could not be read again."""
     if is_registered(operation):
         return
     if not all(map(is_kind, operation.option_kinds().values())):
@@ -70,7 +70,7 @@ def check_is_registered(operation: Operation) -> None:
 
 
 def is_same_class(one: type, other: type) -> bool:
-    """Tell whether two classes are one, or one class made twice as in a notebook."""
+    """Tells whether two classes are one, or one class made twice as in a notebook."""
     return (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
 
 
@@ -86,11 +86,11 @@ for _found in pkgutil.iter_modules(nodes.__path__):
 
 
 def is_stored(operation: Operation) -> bool:
-    """Tell whether nodes of this operation keep value and memory."""
+    """Tells whether nodes of this operation keep value and memory."""
     return _NODE_CLASSES.get(operation.type, Node).is_stored
 
 
 def make_node(operation: Operation, operands: Sequence[Node], name: str) -> Node:
-    """A node of the operation's node class, of just this name."""
+    """Returns a node of the operation's node class, of just this name."""
     with names_begin_with(""):
         return _NODE_CLASSES.get(operation.type, Node)(operation, operands, name)

@@ -40,7 +40,7 @@ _PLAIN: dict[str, tuple[Value, str]] = {
 
 
 def kinds_of_fields(made: type) -> dict[str, str]:
-    """The fields of a dataclass and their annotations as text: "int", "tuple[int, int]", "float | None"."""
+    """Returns the fields of a dataclass and their annotations as text: "int", "tuple[int, int]", "float | None"."""
     found = {}
     for each in fields(made) if is_dataclass(made) else ():
         annotation: Any = each.type
@@ -49,12 +49,12 @@ def kinds_of_fields(made: type) -> dict[str, str]:
 
 
 def is_kind(annotation: str) -> bool:
-    """Tell whether fields so annotated can be options: int, float, bool, str, tuples of int, or these or None."""
+    """Tells whether fields so annotated can be options: int, float, bool, str, tuples of int, or these or None."""
     return _KIND.match(annotation) is not None
 
 
 def checked_option(value: Any, annotation: str, what: str) -> Any:
-    """The value as a plain int, float, bool, str, tuple or None. Raises ArgumentError for one that does not fit."""
+    """Returns the value as int, float, bool, str, tuple or None. Raises ArgumentError for one that does not fit."""
     plain = annotation.removesuffix(" | None")
     if value is None and plain != annotation:
         return None
@@ -68,7 +68,7 @@ def checked_option(value: Any, annotation: str, what: str) -> Any:
 
 @functools.cache
 def _integers(annotation: str) -> tuple[Value, str]:
-    """The kind of tuples of integers, of one length unless the annotation has dots, and what it is called."""
+    """Returns the kind of tuples of integers, of one length unless the annotation has dots, and what it is called."""
     sizes = annotation.removeprefix("tuple[").removesuffix("]").split(", ")
     words = "integers" if "..." in sizes else f"{len(sizes)} integers"
 

@@ -20,7 +20,7 @@ class OptionsByName:
         self.by_pattern = {pattern: _checked(pattern, options) for pattern, options in by_pattern.items()}
 
     def check(self, names: list[str]) -> None:
-        """Raise TrainingError for a pattern that fits no parameter."""
+        """Raises TrainingError for a pattern that fits no parameter."""
         for pattern in self.by_pattern:
             if not any(fnmatchcase(name, pattern) for name in names):
                 raise TrainingError(f"no parameter has a name such as '{pattern}'; there is: {', '.join(names)}")
@@ -32,11 +32,11 @@ class OptionsByName:
         return self._of_all.natural_gradient or any(said)
 
     def has_natural_gradient(self, name: str) -> bool:
-        """True if a parameter with a natural gradient learns by it."""
+        """Returns true if a parameter with a natural gradient learns by it."""
         return self.of(name).natural_gradient
 
     def of(self, name: str) -> ParameterOptions:
-        """The options of a parameter."""
+        """Returns the options of a parameter."""
         if name not in self._known:
             found = self._of_all
             for pattern, options in self.by_pattern.items():

@@ -34,7 +34,7 @@ def forward_order(
     roots: Iterable[Vertex],
     children: Callable[[Vertex], Sequence[Vertex]] = operands_of,  # type: ignore[assignment]
 ) -> list[Vertex]:
-    """Algorithm 1.2: the roots and all needed nodes, children before their parents, in depth-first order.
+    """Algorithm 1.2: returns the roots and all needed nodes, children before parents, in depth-first order.
 
     Raises NetworkError if the graph has a loop; see `forward_order_with_loops`.
     """
@@ -63,12 +63,12 @@ def forward_order(
 
 
 def all_nodes(roots: Iterable[Node]) -> list[Node]:
-    """The roots and all nodes below them, in depth-first order; loops are allowed."""
+    """Returns the roots and all nodes below them, in depth-first order; loops are allowed."""
     return reached(roots, operands_of)
 
 
 def parents_of(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
-    """The users of every node, repeated for every operand position of the node."""
+    """Returns the users of every node, repeated for every operand position of the node."""
     nodes = list(nodes)
     parents: dict[Node, list[Node]] = {node: [] for node in nodes}
     for node in nodes:
@@ -78,7 +78,7 @@ def parents_of(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
 
 
 def forward_order_with_loops(roots: Iterable[Node]) -> list[Composite]:
-    """Algorithm 1.6: strongly connected components in forward order; within a loop, delays are leaves."""
+    """Algorithm 1.6: returns strongly connected components in forward order; within a loop, delays are leaves."""
     roots = list(roots)
     nodes = all_nodes(roots)
     number = {node: i for i, node in enumerate(nodes)}
@@ -97,7 +97,7 @@ def forward_order_with_loops(roots: Iterable[Node]) -> list[Composite]:
 
 
 def _composite(nodes: list[Node]) -> Composite:
-    """The nodes of a component in their order within a frame (GetLoopForwardOrder)."""
+    """Returns the nodes of a component in their order within a frame (GetLoopForwardOrder)."""
     inside = set(nodes)
     is_loop = len(nodes) > 1 or nodes[0] in nodes[0].operands
     if not is_loop:
@@ -162,7 +162,7 @@ def need_gradient_flags(roots: Iterable[Node], wanted: Mapping[Node, bool] | Non
 
 
 def gradient_flags(composites: Iterable[Composite], wanted: Mapping[Node, bool]) -> dict[Node, bool]:
-    """`need_gradient_flags` of all nodes of composites in forward order."""
+    """Returns `need_gradient_flags` of all nodes of composites in forward order."""
     flags: dict[Node, bool] = {}
     for composite in composites:
         needed = False
@@ -174,13 +174,13 @@ def gradient_flags(composites: Iterable[Composite], wanted: Mapping[Node, bool])
 
 
 def needed_nodes(ordered: Iterable[Node], roots: Iterable[Node], given: Collection[Node]) -> list[Node]:
-    """The nodes that the roots still need when the values of `given` are known, in unchanged order."""
+    """Returns the nodes that the roots still need when the values of `given` are known, in unchanged order."""
     seen = set(reached(roots, lambda node: () if node in given or node.is_stored else node.operands))
     return [node for node in ordered if node in seen]
 
 
 def initial_states(nodes: Iterable[Node]) -> dict[Node, int]:
-    """The inputs that are initial states of delays, with the lag of largest size served."""
+    """Returns the inputs that are initial states of delays, with the lag of largest size served."""
     found: dict[Node, int] = {}
     for node in nodes:
         if node.initial is not None:

@@ -27,7 +27,7 @@ class CallPlace:
 
 
 def users_place() -> CallPlace:
-    """The innermost calling line outside this package: the user's line, even when a macro made the node."""
+    """Returns the innermost calling line outside this package: the user's line, even when a macro made the node."""
     frame, _ = _users_frame()
     if frame is None:
         return CallPlace()
@@ -37,12 +37,12 @@ def users_place() -> CallPlace:
 
 
 def warn_user(message: str) -> None:
-    """Warn of something on the innermost calling line outside this package."""
+    """Warns of something on the innermost calling line outside this package."""
     warnings.warn(message, UserWarning, stacklevel=_users_frame()[1])
 
 
 def _users_frame() -> tuple[FrameType | None, int]:
-    """The innermost frame outside this package, and how far above the caller it is, as `stacklevel` counts."""
+    """Returns the innermost frame outside this package, and how far above the caller it is, as `stacklevel` counts."""
     frame, level = sys._getframe(1), 0
     while frame is not None and frame.f_code.co_filename.startswith(_HERE):
         frame, level = frame.f_back, level + 1  # type: ignore[assignment]

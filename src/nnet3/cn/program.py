@@ -106,7 +106,7 @@ class Program:
         )
 
     def layout_of(self, node: Node) -> SampleLayout:
-        """The samples of a node with samples."""
+        """Returns the samples of a node with samples."""
         return self.question.graph.layout_of(node, self.question.layout)
 
     @cached_property
@@ -160,7 +160,7 @@ class Program:
         return self._restricted() or self.cache.program(self.task)
 
     def _restricted(self) -> NnetComputation | None:
-        """The program for sequences of different lengths, made of a program for more sequences, all longer.
+        """Returns the program for sequences of different lengths, made of a program for more sequences, all longer.
 
         None without such a program, or if values at the end of a sequence are not zeros.
         """
@@ -209,7 +209,7 @@ class Program:
         )
 
     def _series(self, key: Mapping[str, object]) -> LengthSeries | None:
-        """The question's place among questions for sequences some frames longer or shorter, or for fewer sequences."""
+        """Returns the series of questions for sequences some frames longer or shorter, or for fewer sequences."""
         layout = self.question.layout
         if layout is None:
             return None
@@ -235,7 +235,7 @@ class Program:
         return LengthSeries(short, k, self.rows, lambda j: self._task_of(asked(j)), (0, increment, 0), sequences)
 
     def _series_of_sequences(self, key: Mapping[str, object], layout: SampleLayout) -> LengthSeries | None:
-        """The question for few frames or lone samples as one of those for more or fewer sequences."""
+        """Returns the question for few frames or lone samples as one of those for more or fewer sequences."""
         more = layout.num_alike - FEWEST_SEQUENCES
         if more < FEWEST_MORE:
             return None

@@ -57,7 +57,7 @@ class Minibatches:
         return self.epoch(number)
 
     def epoch(self, number: int) -> Iterator[dict[str, Any]]:
-        """The minibatches of call `number`, from 0; repeated calls give equal minibatches."""
+        """Yields the minibatches of call `number`, from 0; repeated calls give equal minibatches."""
         random = np.random.default_rng([self._seed, number])
         groups = self._groups(random)
         order = random.permutation(len(groups)) if self.shuffle else range(len(groups))
@@ -65,7 +65,7 @@ class Minibatches:
             yield self.batch(groups[place])
 
     def batch(self, chosen: Sequence[int]) -> dict[str, Any]:
-        """The minibatch of the sequences with these numbers."""
+        """Returns the minibatch of the sequences with these numbers."""
         found: dict[str, Any] = {name: sequences([value[n] for n in chosen]) for name, value in self._cut.items()}
         for name, value in self._whole.items():
             columns = value[:, list(chosen)]
@@ -82,7 +82,7 @@ class Minibatches:
         return np.atleast_2d(array.T if self._turned else array)
 
     def _groups(self, random: np.random.Generator) -> list[list[int]]:
-        """The numbers of the sequences of each minibatch."""
+        """Returns the numbers of the sequences of each minibatch."""
         count = len(self.lengths)
         order = random.permutation(count) if self.shuffle else np.arange(count)
         if self.similar:

@@ -18,7 +18,7 @@ Outputs: TypeAlias = Mapping[str, Node] | Sequence[Node] | Node | None
 
 
 def weights_of(criterion: Criteria) -> dict[Node, float]:
-    """The criteria with their weights. Raises NetworkError, ArgumentError, ShapeError for invalid criteria."""
+    """Returns the criteria with their weights. Raises NetworkError, ArgumentError, ShapeError for invalid criteria."""
     if criterion is None:
         return {}
     if isinstance(criterion, Node):
@@ -41,7 +41,7 @@ def weights_of(criterion: Criteria) -> dict[Node, float]:
 
 
 def named_outputs(outputs: Outputs) -> dict[str, Node]:
-    """The outputs by name; those without a name are numbered. Raises NetworkError, ArgumentError for what is none."""
+    """Returns outputs by name, nameless ones numbered. Raises NetworkError, ArgumentError for what is no output."""
     if outputs is None:
         return {}
     check_kind(outputs, (Node, Iterable), "the outputs of a network", "a node, several, or a mapping from names")

@@ -45,7 +45,7 @@ class Bonds:
         self._objects = [(node, node.operation.held(self._training)) for node in keepers]
 
     def hold(self) -> bool:
-        """True if memory and objects are unchanged."""
+        """Returns true if memory and objects are unchanged."""
         for node, memory in self._values:
             if not memory.is_set_to(node.memory) or memory.dtype != node.memory.dtype:
                 return False
@@ -107,7 +107,7 @@ class Runner:
         )
 
     def change(self, program: Program) -> bool:
-        """Run another program of the same source from now on; returns False for a program of another family."""
+        """Runs another program of the same source from now on; returns False for a program of another family."""
         computation = program.computation
         member, own = computation.member, self.program.computation.member
         is_restricted = program.ragged is not None and program.ragged is self.program.ragged
@@ -118,7 +118,7 @@ class Runner:
         return True
 
     def is_current(self) -> bool:
-        """True if the nodes still have the memory and the objects used by the runner."""
+        """Returns true if the nodes still have the memory and the objects used by the runner."""
         return self._bonds.hold()
 
     def _bind(self, node: Node, memory: str, gradient: str) -> None:
@@ -145,7 +145,7 @@ class Runner:
             memory.copy_(values[node])
 
     def forward(self, values: Mapping[Node, Tensor], contexts: ContextInputs | None = None) -> dict[Node, Tensor]:
-        """The outputs, from the values (rows, columns) of inputs and given nodes. They are the caller's."""
+        """Returns the outputs, from the values (rows, columns) of inputs and given nodes. They are the caller's."""
         self.give(values)
         accepted = {self.names[node]: values[node] for node in self.program.provided}
         for node in self.program.sample_probes:
@@ -160,7 +160,7 @@ class Runner:
         return {node: found[self.names[node]] for node in self.program.question.outputs}
 
     def context_gradients(self) -> dict[Node, Tensor]:
-        """The gradients of what nodes in a loop read whole, after `backward`."""
+        """Returns the gradients of what nodes in a loop read whole, after `backward`."""
         found: dict[Node, Tensor] = {}
         for node, operation in self.program.source.operations_in_loops.items():
             for context, gradient in zip(contexts_of(node), operation.gradients(), strict=True):
@@ -185,7 +185,7 @@ class Runner:
         }
 
     def _seed(self, weight: float) -> Tensor:
-        """A number as the gradient of a criterion."""
+        """Returns a number as the gradient of a criterion."""
         if weight not in self._seeds:
             self._seeds = {weight: torch.full((1, 1), weight, dtype=self.dtype, device=self.device)}
         return self._seeds[weight]
@@ -254,7 +254,7 @@ class Runners:
         return len(self._of_samples) + len(self._of_sequences)
 
     def find(self, question: Question) -> Runner:
-        """The runner for a question: a known runner that works on the present objects and memory, or else a new one."""
+        """Returns a runner for a question: a known one that works on the present objects and memory, or a new one."""
         state = self._state(question)
         recent = self._recent.get(question)
         if recent is not None and recent[0] == state and recent[1].is_current():

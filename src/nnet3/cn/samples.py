@@ -63,7 +63,7 @@ def _stacked(arrays: Any, turned: bool) -> Array | None:
 
 
 def sequences(arrays: Sequence[Any], *, layout: str = "columns") -> Sequences:
-    """A batch of sequences, arrays (D, T_i) with a column for each frame; lengths may differ.
+    """Returns a batch of sequences, arrays (D, T_i) with a column for each frame; lengths may differ.
 
     With `layout="rows"` the arrays are (T_i, D). Class indexes may be given as integers (T_i,).
     """
@@ -71,14 +71,14 @@ def sequences(arrays: Sequence[Any], *, layout: str = "columns") -> Sequences:
 
 
 def checked_layout(layout: str) -> str:
-    """The layout, "columns" or "rows": whether a sample is a column or a row of arrays that users give and get."""
+    """Checks a layout: "columns" or "rows", as a sample is a column or a row of arrays that users give and get."""
     if layout not in ("columns", "rows"):
         raise ArgumentError(f'a layout is "columns" (a column a sample) or "rows", got {layout!r}')
     return layout
 
 
 def as_matrix(value: Any, what: str, turned: bool = False) -> Array:
-    """The value as an array with two axes; integers (or nothing) with one axis are one row. Raises ShapeError else.
+    """Returns an array with two axes; integers (or nothing) with one axis become one row. Raises ShapeError.
 
     `turned`: rows and columns change places.
     """
@@ -97,13 +97,13 @@ def as_matrix(value: Any, what: str, turned: bool = False) -> Array:
 
 
 def as_columns(value: Any, what: str, turned: bool = False) -> Any:
-    """A sparse matrix as SparseColumns, anything else by `as_matrix`."""
+    """Returns a sparse matrix as SparseColumns, anything else by `as_matrix`."""
     sparse = SparseColumns.of(value, what, turned)
     return as_matrix(value, what, turned) if sparse is None else sparse
 
 
 def copied(array: Array, dtype: torch.dtype) -> Tensor:
-    """The numbers in memory of their own, row by row."""
+    """Returns the numbers in memory of their own, row by row."""
     wanted = _NUMPY_TYPES[dtype]
     if array.dtype == wanted:
         return torch.from_numpy(np.array(array, order="C"))
@@ -140,7 +140,7 @@ class SampleLayout:
         return layout
 
     def is_of(self, value: Any) -> bool:
-        """True if `of` gives this for a matrix or sequences."""
+        """Returns true if `of` gives this for a matrix or sequences."""
         if type(value) is not np.ndarray and isinstance(value, Sequences):
             return self.are_sequences and self.lengths == value.lengths and not self.first
         return not self.are_sequences and len(self.lengths) == value.shape[1]
@@ -262,7 +262,7 @@ class SampleLayout:
         return self._order - self._starts[self.sequence_of_row]
 
     def rows_at(self, sequence: Array, frame: Array) -> Array:
-        """The rows of the given frames of the given sequences; -1 for absent frames."""
+        """Returns the rows of the given frames of the given sequences; -1 for absent frames."""
         lengths = np.array(self.lengths)[sequence]
         exists = (frame >= 0) & (frame < lengths)
         row_of_position = np.argsort(self._order)
@@ -270,7 +270,7 @@ class SampleLayout:
         return found
 
     def of_states(self, lag: int) -> SampleLayout:
-        """The |lag| frames before the first frame of each sequence, or for a negative lag after the last."""
+        """Returns the |lag| frames before the first frame of each sequence, or for a negative lag after the last."""
         frames = abs(lag)
         first = tuple(-frames if lag > 0 else length for length in self.lengths)
         return SampleLayout((frames,) * len(self.lengths), True, first, self.numbers)
@@ -290,15 +290,15 @@ class Layouts:
             self._by_axis[SEQUENCES] = SampleLayout((1,) * number, are_sequences=False)
 
     def with_axes(self, by_axis: Mapping[str, SampleLayout]) -> Layouts:
-        """The layouts of the given axes: the object itself if the axes are equal."""
+        """Returns the layouts of the given axes: the object itself if the axes are equal."""
         return self if by_axis == self._given else Layouts(by_axis)
 
     def on(self, axis: str) -> SampleLayout | None:
-        """The samples on an axis, None if there are none."""
+        """Returns the samples on an axis, None if there are none."""
         return self._by_axis.get(axis)
 
     def of(self, axis: str) -> SampleLayout:
-        """The samples on an axis. Raises NetworkError if no input has any there."""
+        """Returns the samples on an axis. Raises NetworkError if no input has any there."""
         if axis not in self._by_axis:
             raise NetworkError(f"no input that was given says which frames there are on axis '{axis or 'S'}'")
         return self._by_axis[axis]
@@ -309,6 +309,6 @@ class Layouts:
         return len(self._by_axis[SEQUENCES].lengths) if self._by_axis else 1
 
     def num_samples(self, axis: str) -> int:
-        """The number of samples on an axis; 1 if there are none."""
+        """Returns the number of samples on an axis; 1 if there are none."""
         layout = self.on(axis)
         return 1 if layout is None else layout.num_samples

@@ -35,7 +35,7 @@ _DTYPE = "dtype"
 
 
 def save(network: Network, path: str | os.PathLike[str]) -> None:
-    """Write graph, parameters and statistics, (rows, columns) each, and the network's layout and type.
+    """Writes graph, parameters and statistics, (rows, columns) each, and the network's layout and type.
 
     Equal networks give equal bytes. The file appears whole or not at all.
     """
@@ -52,7 +52,7 @@ def save(network: Network, path: str | os.PathLike[str]) -> None:
 
 
 def _in_one_order(data: bytes) -> bytes:
-    """The file with a sorted header: safetensors writes the entries of metadata in any order."""
+    """Returns the file with a sorted header: safetensors writes the entries of metadata in any order."""
     end = 8 + int.from_bytes(data[:8], "little")
     header = json.dumps(json.loads(data[8:end]), sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
     header += b" " * (-len(header) % 8)
@@ -60,7 +60,7 @@ def _in_one_order(data: bytes) -> bytes:
 
 
 def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") -> Network:
-    """The network written by `save`. Raises ModelFormatError for a damaged file or a file of another kind."""
+    """Returns the network written by `save`, on `device`. Raises ModelFormatError for a damaged or a foreign file."""
     _need_safetensors()
     check_is_path(path, "a network")
     source = os.fspath(path)
@@ -97,7 +97,7 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") ->
 
 
 def _of_components(network: Network) -> dict[str, StoredStatistic]:
-    """The parameters, constants and statistics of component nodes, by NODE.NAME."""
+    """Returns the parameters, constants and statistics of component nodes, by NODE.NAME."""
     return {
         f"{network.names[node]}.{prefix}{name}": StoredStatistic(part, name)
         for node, operation in network._nodes.components
@@ -107,7 +107,7 @@ def _of_components(network: Network) -> dict[str, StoredStatistic]:
 
 
 def _dtype_of(metadata: Mapping[str, str], arrays: Mapping[str, np.ndarray], source: str) -> torch.dtype:
-    """The type of a file's network; where an old file does not say, that of all its arrays."""
+    """Returns the type of a file's network; where an old file does not say, that of all its arrays."""
     known = {str(dtype).removeprefix("torch."): dtype for dtype in DTYPES}
     in_arrays = "".join({str(array.dtype) for array in arrays.values()})
     name = metadata.get(_DTYPE, in_arrays if in_arrays in known else "float32")

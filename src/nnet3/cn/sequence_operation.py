@@ -51,14 +51,14 @@ class SampleRows:
         return found if (rows >= 0).all() else torch.where((positions >= 0)[:, None], found, 0.0)
 
     def padded(self) -> tuple[Tensor, Tensor]:
-        """(sequences, most frames, rows) with zeros at the ends, and (sequences, most frames): where a frame is."""
+        """Returns (sequences, most frames, rows), zeros at the ends, and where frames are, (sequences, most frames)."""
         lengths = np.array(self.samples.lengths)
         frame, sequence = np.meshgrid(np.arange(lengths.max(initial=0)), np.arange(len(lengths)))
         rows = self.samples.rows_at(sequence.ravel(), frame.ravel())
         return self.at(rows).unflatten(0, sequence.shape), self.numbers(rows).unflatten(0, sequence.shape) >= 0
 
     def unpadded(self, padded: Tensor) -> Tensor:
-        """The rows of the samples, (samples, rows), of a tensor padded like the result of `padded`."""
+        """Returns the rows of the samples, (samples, rows), of a tensor padded like the result of `padded`."""
         return padded[self.sequence, self.numbers(self.samples.frame_of_row)]
 
 
@@ -73,16 +73,16 @@ class SequenceOperation(Operation):
         return True
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
-        """The shape of the first operand, unless an operation says another."""
+        """Returns the shape of the first operand, unless an operation says another."""
         check_samples(self.type, *operands)
         return operands[0]
 
     @abc.abstractmethod
     def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
-        """The rows of the value, made of the operands by functions known to autograd; `own`: the value's samples."""
+        """Returns the rows of the value, by functions known to autograd; `own`: the value's samples."""
 
     def step(self, frames: Tensor, contexts: Sequence[Tensor], there: Tensor) -> Tensor:
-        """The value at frames (sequences, number, rows) of the first operand: (sequences, number, rows of the value).
+        """Returns the value (sequences, number, rows of it) at frames (sequences, number, rows) of the first operand.
 
         `contexts`: the further operands, (sequences, most frames, rows) each, or without samples (columns, rows);
         `there`: a mask of the existing frames of the first context.
@@ -95,6 +95,6 @@ class SequenceOperation(Operation):
 
 
 def check_samples(type: str, *operands: Shape) -> None:
-    """Raise ShapeError unless all operands have samples."""
+    """Raises ShapeError unless all operands have samples."""
     if not all(operand.has_samples for operand in operands):
         raise ShapeError(f"{type} needs operands with samples")

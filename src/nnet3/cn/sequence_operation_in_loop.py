@@ -40,7 +40,7 @@ class SequenceOperationInLoop(Operation):
     _gradients: list[Tensor] = field(default_factory=list)
 
     def begin(self, contexts: Sequence[SampleRows]) -> None:
-        """Take the contexts of a run, and forget the gradients of the last one."""
+        """Takes the contexts of a run, and forgets the gradients of the last run."""
         number = len(contexts[0].samples.lengths)
         dtype = contexts[0].tensor.dtype
         if number > 2 / torch.finfo(dtype).eps:
@@ -51,7 +51,7 @@ class SequenceOperationInLoop(Operation):
         self._gradients = [torch.zeros_like(frames) for frames in padded]
 
     def gradients(self) -> list[Tensor]:
-        """The gradients of the contexts, as their rows lie."""
+        """Returns the gradients of the contexts, as their rows lie."""
         pairs = zip(self._contexts, self._gradients, strict=True)
         return [gradient if each.layout is None else each.unpadded(gradient) for each, gradient in pairs]
 
@@ -89,7 +89,7 @@ class SequenceOperationInLoop(Operation):
             put(dx, found[frames], accumulate[0])
 
     def _value(self, frames: Tensor, numbers: Tensor, contexts: Sequence[Tensor]) -> Tensor:
-        """The rows of the value; all rows of one sequence are computed together."""
+        """Returns the rows of the value; all rows of one sequence are computed together."""
         sequence = numbers.detach()[:, 0].long()
         order = torch.argsort(sequence, stable=True)
         counts = torch.bincount(sequence, minlength=len(self._there))
@@ -108,7 +108,7 @@ class ContextInputs:
     layout: SampleLayout
 
     def numbers(self, like: Tensor) -> Tensor:
-        """The number of the sequence of each row, (samples, 1)."""
+        """Returns the number of the sequence of each row, (samples, 1)."""
         return torch.as_tensor(self.layout.sequence_of_row).to(like)[:, None]
 
 
@@ -118,5 +118,5 @@ def row_operands(node: Node) -> Sequence[Node]:
 
 
 def contexts_of(node: Node) -> Sequence[Node]:
-    """The operands that are known as wholes before a program begins."""
+    """Returns the operands that are known as wholes before a program begins."""
     return node.operands[1:] if node.operation.is_whole else ()

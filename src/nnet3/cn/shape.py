@@ -52,7 +52,7 @@ class Shape:
 
 
 def as_shape(shape: object, what: str) -> Shape:
-    """The shape that a user wrote: a number of rows (a column a sample), or (rows, columns).
+    """Returns the shape that a user wrote: a number of rows (a column a sample), or (rows, columns).
 
     Raises ShapeError for anything else; `what` begins the message.
     """

@@ -43,7 +43,7 @@ def _known(value: Any, what: str, axis: int) -> Sequences | SparseColumns | np.n
 
 
 def _lengths(value: Sequences | SparseColumns | np.ndarray, axis: int) -> Sequence[int]:
-    """The frames of every sequence; 1 for a sample without a sequence."""
+    """Returns the frames of every sequence; 1 for a sample without a sequence."""
     if isinstance(value, Sequences):
         return value.lengths
     if isinstance(value, SparseColumns):

@@ -171,7 +171,7 @@ class CnSource:
         self._sum_of(number, node, name, fused.terms, before)
 
     def _sum_of(self, number: int, node: Node, name: str, terms: Sequence[SumTerm], before: int = -1) -> None:
-        """A node that adds up terms, and the value of the node `before` the loop, if any."""
+        """Adds a node for a sum of terms, and of the value of the node `before` the loop, if any."""
         operands = [operand for term in terms for operand in term.operands]
         numbers, shapes = [self.number[operand] for operand in operands], [operand.shape for operand in operands]
         is_below = self._flags.get(node, False)
@@ -224,7 +224,7 @@ class CnSource:
         )
 
     def _delays_below(self, node: Node) -> bool:
-        """True if rows of earlier frames are gathered on the way to this node: they end later than the sequence."""
+        """Returns true if rows of earlier frames are gathered below this node: they end later than the sequence."""
 
         def gathered(below: Node) -> Sequence[Node]:
             is_gathered = self._nodes[self.number[below]].kind not in (NodeKind.KERNEL, NodeKind.PROVIDED)
@@ -233,16 +233,16 @@ class CnSource:
         return any(below.lag > 0 for below in reached(node.operands, gathered))
 
     def kernels(self, state: OperationState) -> dict[str, Kernel]:
-        """The kernels of the kernel nodes, by name."""
+        """Returns the kernels of the kernel nodes, by name."""
         return {info.name: operation.kernel(state) for operation, info in self._kernels.values()}
 
     def kernels_to_update(self, kernels: Mapping[str, Kernel]) -> dict[str, Kernel | None]:
-        """The same kernels, with kernels of parameters replaced by collectors of gradients, frozen ones by None."""
+        """Returns the kernels, with kernels of parameters replaced by collectors of gradients, frozen ones by None."""
         owners = [(info, op) for op, info in self._kernels.values() if op.parameters() or info.updatable]
         return {**kernels, **{info.name: op.gradient_kernel() if info.updatable else None for info, op in owners}}
 
     def kernels_of_statistics(self, kernels: Mapping[str, Kernel]) -> dict[str, Kernel | None]:
-        """The same kernels, but kernels with statistics replaced by collectors of statistics, frozen ones by None."""
+        """Returns the kernels, with kernels of statistics replaced by collectors of statistics, frozen ones by None."""
         collecting = {info.name: op.gradient_kernel() for op, info in self._kernels.values() if info.stores_stats}
         return {**self.kernels_to_update(kernels), **collecting}
 

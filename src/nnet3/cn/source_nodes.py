@@ -35,7 +35,7 @@ class SlotRule(abc.ABC):
         """Returns the computable rows (rows,), and the slots used, of available slots (rows, slots)."""
 
     def arrange(self, inputs: IndexTable, outputs: IndexTable) -> tuple[IndexTable, IndexTable]:
-        """The orders of rows that the kernel wants."""
+        """Returns the orders of rows that the kernel wants."""
         return inputs, outputs
 
 

@@ -15,7 +15,7 @@ from nnet3.errors import ShapeError, check_kind
 
 
 def as_array(value: Any, what: str) -> np.ndarray:
-    """The numbers of an array, a tensor or a list of lists as an array; `what` is the name in messages.
+    """Returns the numbers of an array, a tensor or a list of lists as an array; `what` is the name in messages.
 
     Sparse matrices become dense. Raises ShapeError for values that are no real numbers: complex
     or masked numbers, texts, tensors without data. Warns of a tensor that requires grad.
@@ -53,7 +53,7 @@ class SparseColumns:
 
     @classmethod
     def of(cls, value: Any, what: str, turned: bool = False) -> SparseColumns | None:
-        """A sparse matrix of PyTorch or SciPy; None for anything else. `turned`: rows and columns change places."""
+        """Converts a sparse matrix of PyTorch or SciPy; None for anything else. `turned`: transposes it."""
         if isinstance(value, SparseColumns):
             return value
         if isinstance(value, Tensor) and value.layout != torch.strided and value.ndim == 2:
@@ -73,7 +73,7 @@ class SparseColumns:
         return self.shape[0]
 
     def __getitem__(self, key: tuple[slice, Any]) -> SparseColumns:
-        """Some columns: `matrix[:, columns]`."""
+        """Returns some columns: `matrix[:, columns]`."""
         chosen = np.arange(self.shape[1])[key[1]]
         starts, ends = np.searchsorted(self.column, chosen), np.searchsorted(self.column, chosen, "right")
         positions = np.repeat(ends - np.cumsum(ends - starts), ends - starts) + np.arange((ends - starts).sum())
@@ -81,7 +81,7 @@ class SparseColumns:
         return SparseColumns((self.shape[0], len(chosen)), self.row[positions], column, self.values[positions])
 
     def toarray(self) -> np.ndarray:
-        """All elements, (rows, columns)."""
+        """Returns all elements, (rows, columns)."""
         array = np.zeros(self.shape, self.values.dtype)
         array[self.row, self.column] = self.values
         return array
@@ -91,7 +91,7 @@ class SparseColumns:
 
 
 def sparse_rows(parts: Sequence[Any], order: np.ndarray | slice, dtype: torch.dtype) -> Tensor:
-    """The columns of matrices, sparse or not, side by side, then in this order, as a sparse tensor (columns, rows)."""
+    """Returns the columns of all matrices, put in this order, as a sparse tensor (columns, rows)."""
     columns = np.cumsum([0, *(part.shape[1] for part in parts)])
     position = np.empty(columns[-1], np.int64)  # at which a column comes
     position[order] = np.arange(columns[-1])
@@ -125,7 +125,7 @@ def bags(lists: Sequence[Sequence[int]], rows: int) -> SparseColumns:
 
 
 def _ordered(row: np.ndarray, column: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same elements, by column and then by row."""
+    """Returns row numbers, column numbers and values, sorted by column and then by row."""
     row, column = row.astype(np.int64, copy=False), column.astype(np.int64, copy=False)
     position = column * (row.max(initial=0) + 1) + row
     if (position[1:] >= position[:-1]).all():

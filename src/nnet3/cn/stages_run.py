@@ -65,27 +65,27 @@ class StagesProfiler:
 
     @contextmanager
     def program(self, runner: Runner) -> Iterator[None]:
-        """Observe one run of a program, or of the program's backward part."""
+        """Observes one run of a program, or of the program's backward part."""
         profiler = self._programs.setdefault(runner, Profiler(runner.computer.computation))
         with runner.computer.observed(profiler):
             yield
 
     @contextmanager
     def whole(self, node: Node) -> Iterator[None]:
-        """Time a node that PyTorch computes."""
+        """Times a node that PyTorch computes."""
         begin = time.perf_counter()
         yield
         self._wholes.setdefault(node, []).append((begin, time.perf_counter() - begin))
 
     @contextmanager
     def run(self) -> Iterator[None]:
-        """Time one run of all stages."""
+        """Times one run of all stages."""
         begin = time.perf_counter()
         yield
         self._runs.append((begin, time.perf_counter() - begin))
 
     def report(self) -> ProfileReport:
-        """The times of commands, of nodes of whole sequences, and of the rest, in which PyTorch goes back."""
+        """Returns the times of commands, of nodes of whole sequences, and of the rest, in which PyTorch goes back."""
         times = [timing for profiler in self._programs.values() for timing in profiler.report().times]
         for node, found in self._wholes.items():
             times.append(_time(describe_node(node, self._names), "Whole", node.type, self._names[node], found))
@@ -126,7 +126,7 @@ class ProgramCall:
         return nullcontext() if self.profiler is None else self.profiler.program(self.runner)
 
     def forward(self) -> dict[Node, Tensor]:
-        """Returns the outputs. Those that have a gradient are leaves for autograd, whose `grad` is collected."""
+        """Returns the outputs; outputs with a gradient are leaves of autograd, and collect `grad`."""
         values = [value.detach() for value in self.values]
         given = dict(zip(self.given, values, strict=False))
         inputs = None
@@ -141,7 +141,7 @@ class ProgramCall:
         return found
 
     def backward(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yields the values that have a gradient, each with its gradient; none if no output has got one."""
+        """Yields each value with a gradient, and the gradient; nothing if no output has a gradient."""
         if all(value.grad is None for value in self.results.values()):
             return
         seeds = {
@@ -219,7 +219,7 @@ class StagesRun:
         _go_back(waiting, are_more=False)
 
     def stages(self) -> Iterator[ProgramStage | Node]:
-        """The stages computed one after another: programs, and nodes of whole sequences."""
+        """Yields the stages computed one after another: programs, and nodes of whole sequences."""
         exported, waiting = self._exported(), set(self.needed) - set(self.values)
         for stage in self.graph.stages:
             nodes = [node for node in stage.nodes if node in waiting]
@@ -292,7 +292,7 @@ class StagesRun:
             self.calls.append(call)
 
     def _layout_of_stage(self, stage: Stage, nodes: Sequence[Node]) -> SampleLayout | None:
-        """The samples of a program; None for a program without samples."""
+        """Returns the samples of a program; None for a program without samples."""
         return self.layouts.of(stage.key.axis) if any(node.shape.has_samples for node in nodes) else None
 
 
@@ -305,7 +305,7 @@ def _add_gradient(value: Tensor, gradient: Tensor, waiting: list[tuple[Tensor, T
 
 
 def _go_back(waiting: list[tuple[Tensor, Tensor]], *, are_more: bool) -> None:
-    """Lets autograd go back from what waits; `are_more`: from values with the same history it may go once more."""
+    """Lets autograd go back from waiting values; `are_more`: more values with the same history may follow."""
     if waiting:
         values, gradients = zip(*waiting, strict=True)
         torch.autograd.backward(values, gradients, retain_graph=are_more)

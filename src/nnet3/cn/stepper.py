@@ -33,8 +33,8 @@ class Stepper:
         scores = stepper.step({"word": np.array([3, 3, 3, 3])})   # (rows, sequences)
         stepper.keep([0, 0, 2, 1])                                # beams: which sequences go on, some of them twice
 
-    What later frames look at is kept between steps, so a step costs the same at every frame. All sequences are equally
-    far: `frames`. Parameters are read anew at each step; values without samples are those of the beginning.
+    Rows that later frames read are kept between steps: a step costs the same at every frame. All sequences have had
+    `frames` steps. Parameters are read anew at each step; values without samples stay those of the beginning.
     """
 
     def __init__(self, network: EvaluatedNetwork, nodes: Sequence[Node], inputs: Mapping[str, Any], sequences: int):
@@ -125,7 +125,7 @@ class Stepper:
         return operation.compute([SampleRows(columns, None), SampleRows(values[chosen], layout)], layout)
 
     def _zeros(self, rows: int) -> Tensor:
-        """Returns (rows, 1); nobody reads them or writes to them."""
+        """Returns zeros (rows, 1), the input "frame:exists": programs ask which rows it has, not what is in them."""
         dtype, device = self._network._dtype, self._network._device
         zeros = self._clock
         if zeros is None or len(zeros) != rows or zeros.dtype != dtype or zeros.device != device:
@@ -188,7 +188,7 @@ class Stepper:
             self._sequences = len(numbers)
 
     def copy(self) -> Stepper:
-        """Returns a stepper as far as this one, which goes on by itself; programs are shared."""
+        """Returns an independent stepper at the same frame; programs are shared."""
         other = copy.copy(self)
         other._state = dict(self._state)
         return other

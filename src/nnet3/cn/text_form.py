@@ -39,7 +39,7 @@ _OPTION = re.compile(r"(\w+)=(.*)\Z", re.DOTALL)
 
 
 def to_text(network: Network) -> str:
-    """The graph, criteria and outputs as text for `from_text`.
+    """Returns the graph, criteria and outputs as text for `from_text`.
 
     Raises NetworkError for operations that are not registered.
     """
@@ -61,7 +61,7 @@ def _in_writing_order(nodes: Iterable[Node]) -> list[Node]:
 
 
 def from_text(text: str, source: str = "", *, max_numbers: int = 2**31) -> Network:
-    """The network of a text form; parameters are zero, and have at most `max_numbers` elements together.
+    """Returns the network of a text form; parameters are zero, and have at most `max_numbers` elements together.
 
     Raises ModelFormatError, which names the line.
     """
@@ -135,7 +135,7 @@ class _Reader:
         self.nodes[name] = self._guarded(lambda: make_node(operation, found, name))
 
     def _operation(self, type: str, options: Mapping[str, Any]) -> Operation:
-        """The operation, if it has the given options, with values of the right kinds."""
+        """Returns the operation, if it has the given options, with values of the right kinds."""
         made = OPERATIONS[type]
         kinds = made.option_kinds()
         for name in options:

@@ -48,9 +48,9 @@ _PLAIN_BY_NAME = OptionsByName(_PLAIN.of_all, {})
 
 
 def sgd_step(network: Network, batch: Batch, learning_rate: float) -> float:
-    """W <- W - learning_rate * gradient, of the criterion's mean over the minibatch's samples (1.1, 1.2).
+    """Subtracts learning_rate times the gradient of the criterion's mean over the minibatch's samples (1.1, 1.2).
 
-    Terms without samples, such as regularization, are not divided. Returns this mean criterion, from before the step.
+    Terms without samples, such as regularization, are not divided. Returns the mean criterion from before the step.
     Raises TrainingError for a criterion or gradient that is not finite, and then changes nothing.
     """
     check_kind(network, Network, "what is trained", "a network")
@@ -74,7 +74,7 @@ def train(
     resume: bool = False,
     **options: Any,
 ) -> History:
-    """Train for `epochs` passes over the minibatches; returns the criterion (1.2) of each epoch, a mean over samples.
+    """Trains for `epochs` passes over the minibatches; returns the criterion (1.2) of each epoch, a mean over samples.
 
     Without an `optimizer` training is gradient descent. An optimizer of `network.tensors().values()` gets gradients per
     sample (see `Network.backward`); LBFGS may ask for gradients several times.
@@ -225,7 +225,7 @@ def _steering(
     optimizer: torch.optim.Optimizer | None,
     by_name: OptionsByName,
 ) -> dict[str, Any]:
-    """All that the parameters depend on, as JSON values by name."""
+    """Returns all that the parameters depend on, as JSON values by name."""
     found = {name: value for name, value in settings.values().items() if settings.steers(name)}
     found |= {f"{pattern}.{name}": value for pattern, own in by_name.by_pattern.items() for name, value in own.items()}
     if not isinstance(learning_rate, numbers.Real):  # else more epochs go on with those that there were
@@ -239,7 +239,7 @@ def _steering(
 
 
 def _schedule(rate: Rate) -> Callable[[float], float]:
-    """The learning rate as a function of the share of training that is over."""
+    """Returns the learning rate as a function of the share of training that is over."""
     if callable(rate):
         return lambda done: _checked_rate(rate(done))
     if isinstance(rate, tuple):

@@ -62,7 +62,7 @@ def truncated(
 
 
 def _first_states(network: Network, name: str, given: Any, num_sequences: int) -> list[np.ndarray]:
-    """The state of every sequence before its first frame, (rows, lag)."""
+    """Returns the state of every sequence before its first frame, (rows, lag)."""
     node = network.find(name)
     if given is None:
         delay = next(delay for delay in network._nodes.delays if delay.initial is node)

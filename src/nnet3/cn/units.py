@@ -23,7 +23,7 @@ class Unit:
     children: tuple[int, ...]
 
     def cost(self, num_samples: int) -> int:
-        """Roughly the number of multiplications, or of elements where there are none."""
+        """Returns roughly the number of multiplications, or of elements where there are none."""
         return sum(node_cost(node, num_samples) for node in self.nodes)
 
 
@@ -36,7 +36,7 @@ def node_cost(node: Node, num_samples: int) -> int:
 
 
 def find_units(composites: Sequence[Composite], needed: Collection[Node], roots: Collection[Node]) -> list[Unit]:
-    """The needed computed nodes, in units, in forward order.
+    """Returns the needed computed nodes, in units, in forward order.
 
     A composite joins the unit of its only operand if the operand has no other user: a branch is one unit.
     """

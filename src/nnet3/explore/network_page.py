@@ -90,25 +90,21 @@ def _component(nnet: Nnet, name: str) -> dict[str, Any]:
 def cn_data(network: Network) -> dict[str, Any]:
     """Returns `layers`, `nodes`, `arcs`, `components` (of nodes with numbers of their own) and `facts`."""
     names = network.names
-    number = {node: position for position, node in enumerate(network.nodes)}
     components: list[dict[str, Any]] = []
     nodes = []
-    for node in network.nodes:
-        record = {"name": names[node], "layer": number[node], "dim": str(node.shape), "kind": node.type}
+    for position, node in enumerate(network.nodes):
+        record = {"name": names[node], "layer": position, "dim": str(node.shape), "kind": node.type}
         record["takes"] = ", ".join(names[operand] for operand in node.operands)
         if node.is_stored:
             record["component"] = len(components)
             components.append(_parameter(names[node], node))
         nodes.append(record)
-    arcs = [
-        (number[operand], number[node], f"{-node.lag:+d} frames" if node.lag else "")
-        for node in network.nodes
-        for operand in node.operands
-    ]
+    drawn = network.draw(highlight=list(network.outputs.values())).graph
+    number_of = {box.id: position for position, box in enumerate(drawn.nodes)}
     return {
-        "layers": [{"name": names[node], "kind": _kind(network, node)} for node in network.nodes],
+        "layers": [{"name": box.id, "kind": box.kind} for box in drawn.nodes],
         "nodes": nodes,
-        "arcs": arcs,
+        "arcs": [(number_of[arc.a], number_of[arc.b], arc.label) for arc in drawn.arcs],
         "components": components,
         "facts": {
             "kind": "computational network",
@@ -130,16 +126,6 @@ def _parameter(name: str, node: Node) -> dict[str, Any]:
         "notes": [] if getattr(node, "trainable", False) else ["not trained"],
         "histograms": histograms({"value": memory}),
     }
-
-
-def _kind(network: Network, node: Node) -> str:
-    if node in network.criteria or node in network.outputs.values():
-        return "output"
-    if node.is_stored:
-        return "trained" if getattr(node, "trainable", False) else "glue"
-    if not node.operands:
-        return "input"
-    return "memory" if node.lag else "function"
 
 
 SCRIPTS = ("dagre.min.js", "base.js", "network.js", "time.js", "program.js", "memory.js", "profile.js", "explorer.js")

@@ -91,7 +91,7 @@ def graph_data(graph: ComputationGraph, steps: Schedule) -> dict[str, Any]:
 
 
 def _programs(stages: list[tuple[str, NnetComputation]], texts: NumberedTexts) -> list[dict[str, Any]]:
-    """A record for each pass; the record of a pass without changes has neither commands nor matrices."""
+    """Returns a record for each pass; the record of a pass without changes has neither commands nor matrices."""
     records: list[dict[str, Any]] = []
     before = None
     for name, computation in stages:
@@ -106,7 +106,7 @@ def _programs(stages: list[tuple[str, NnetComputation]], texts: NumberedTexts) -
 
 
 def _command(computation: NnetComputation, command: Command, texts: NumberedTexts) -> list[Any]:
-    """Text, kind, node, matrices; texts by number."""
+    """Returns a command's text, kind, node and matrices; texts by number."""
     named = [*command.schema.operands(command), *(access.submatrix for access in command.accesses(computation))]
     matrices = {computation.submatrices[number].matrix for number in named if number}
     words = (command.text(computation), type(command).__name__, node_of_command(computation, command))

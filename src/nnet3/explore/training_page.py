@@ -63,7 +63,7 @@ def _lines(events: list[dict[str, Any]], lines: dict[str, tuple[str, str]]) -> l
 
 
 def _told(event: dict[str, Any]) -> list[str]:
-    """The time of an event, its name, and its values."""
+    """Returns the time of an event, its name, and its values."""
     values = {name: value for name, value in event.items() if name not in ("event", "time")}
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.get("time", 0)))
     return [when, event["event"], ", ".join(f"{name} {value}" for name, value in values.items())]

@@ -23,7 +23,7 @@ Compare = Callable[[onnxruntime.InferenceSession], Iterator[Pair]]
 
 
 def check_file(path: Path, compare: Compare) -> None:
-    """Raise ExportError unless a file is valid and agrees with nnet3."""
+    """Raises ExportError unless a file is valid and agrees with nnet3."""
     for name, error in errors_of(path, compare).items():
         if not error <= TOLERANCE:
             raise ExportError(f"onnxruntime and nnet3 do not agree on output '{name}': the difference is {error:.2g}")

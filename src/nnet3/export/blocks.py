@@ -27,7 +27,7 @@ class Rectangle(NamedTuple):
         return self.bottom - self.top
 
     def moved(self, step: Extent) -> Rectangle:
-        """Returns the rectangle so many rows further down."""
+        """Returns the rectangle `step` rows further down."""
         return self._replace(top=self.top + step, bottom=self.bottom + step)
 
     def swept(self, step: int, iterations: Extent) -> Rectangle:

@@ -18,7 +18,7 @@ _MOST_BYTES = 2**16  # of a result: larger ones would make files larger
 
 
 def fold_constants(graph: ir.Graph) -> None:
-    """Replace nodes with initializers as their only inputs by the results, as initializers.
+    """Replaces nodes with initializers as their only inputs by the results, as initializers.
 
     Nodes of a body that need none of the body's inputs stand in the graph itself: `GraphBuilder` puts them there.
     """

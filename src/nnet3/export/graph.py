@@ -149,12 +149,12 @@ class GraphBuilder:
     # ---- sequences of any length ----
 
     def set_periods(self, number: ir.Value, first: int, step: int) -> None:
-        """Make `periods` the steps, at least 0, by which a number (1,) is beyond a first one."""
+        """Makes `periods` the steps, at least 0, by which a number (1,) is beyond a first one."""
         beyond = self.op("Sub", number, self.integers(first))
         self.periods = self.op("Max", self.divided(beyond, step), self.integers(0))
 
     def last_row(self, tensor: ir.Value, times: ir.Value) -> ir.Value:
-        """Returns the last row of each sequence in (batch, rows, columns) so many times (1,)."""
+        """Returns the last row of each sequence in (batch, rows, columns), repeated `times` (1,) times."""
         one = self.integers(1)
         return self.op("Expand", self.cut(tensor, 1, -1), self.op("Concat", one, times, one, axis=0))
 

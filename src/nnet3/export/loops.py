@@ -66,7 +66,7 @@ def add_loop(
     read_later: Collection[int],
     translate_body: Callable[[GraphBuilder, Blocks], None],
 ) -> None:
-    """Add the loop of a body to a graph; `before` holds the contents of matrices, before the loop and then after."""
+    """Adds the loop of a body to a graph; `before` holds the contents of matrices, before the loop and then after."""
     matrices, steps = _survey(program, body)
     iteration, condition = graph.tensor("iteration", [], ir.DataType.INT64), graph.tensor("go_on", [], ir.DataType.BOOL)
     carried = [

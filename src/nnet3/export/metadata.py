@@ -98,7 +98,7 @@ class OnnxMetadata(FileMetadata):
         return f"Own lengths: outputs are those of nnet3 for {lengths}, ... {of_others}."
 
     def num_frames(self, samples: int) -> int:
-        """Returns the frames of so many samples. Raises ExportError for a file that does not compute features."""
+        """Returns the number of frames of `samples` samples. Raises ExportError for a file that takes no audio."""
         if self.shift_samples < 1:
             raise ExportError("this file takes features, not samples: how many frames samples have is not in it")
         check_kind(samples, int, "a number of samples", "an integer")
@@ -146,7 +146,7 @@ def _read(path: str | os.PathLike[str], kind: type[Kind]) -> Kind:
 
 
 def _check_types(about: FileMetadata) -> None:
-    """Raise TypeError unless every value has the type of its field, and is finite."""
+    """Raises TypeError unless every value has the type of its field, and is finite."""
     for name, hint in get_type_hints(type(about)).items():
         value, kind = getattr(about, name), get_origin(hint) or hint
         kinds = (int, float) if kind is float else (kind,)

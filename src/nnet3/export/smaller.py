@@ -19,7 +19,7 @@ _FEWEST = 64  # elements of a weight that is worth it
 
 
 def write_int8(path: Path, target: Path) -> None:
-    """Write a file where constant factors of products have eight bits, with a scale for each output.
+    """Writes a file where constant factors of products have eight bits, with a scale for each output.
 
     The other factor is quantized when the file runs, every time with a scale of its own. Both factors are unsigned:
     with signed weights, processors without VNNI add pairs of products in 16 bits, and the sums overflow.
@@ -57,7 +57,7 @@ def _factor(product: ir.Node) -> str:
 
 
 def write_fp16(path: Path, target: Path) -> None:
-    """Write a file with float16 weights, each made float32 by a Cast: engines run the Cast once, at loading."""
+    """Writes a file with float16 weights, each made float32 by a Cast: engines run the Cast once, at loading."""
     model = onnx.load(path)
     graph, casts = model.graph, []
     for tensor in graph.initializer:
@@ -77,7 +77,7 @@ WRITERS = {"int8": write_int8, "fp16": write_fp16}
 
 
 def set_metadata(path: Path, about: FileMetadata) -> None:
-    """Replace the metadata of a file."""
+    """Replaces the metadata of a file."""
     model = ir.load(path)
     model.metadata_props.clear()
     model.metadata_props.update(about.to_properties())

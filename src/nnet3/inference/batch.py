@@ -67,7 +67,8 @@ class BatchComputer:
     utterances are cut as by Kaldi's nnet3-compute-batch, or with `short_last_chunk` as by nnet3-compute, and chunks of
     all utterances share minibatches. Other utterances of a minibatch change results by no more than rounding.
 
-    `scoring` is applied to the outputs of each utterance.
+    `scoring` is applied to the outputs of each utterance. `debug`: print every command, and stop at the first NaN or
+    infinity.
     """
 
     def __init__(
@@ -119,7 +120,7 @@ class BatchComputer:
                 warnings.warn(f"utterance '{key}' left out: {result}", RuntimeWarning, stacklevel=2)
 
     def compute_all(self, utterances: Iterable[Utterance]) -> Iterator[tuple[str, Tensor | Nnet3Error]]:
-        """Yields the key and the rows, or the error instead of rows, of each utterance in order.
+        """Yields the key and the rows (output frames, outputs), or the error, of each of `utterances`; see `compute`.
 
         Raises ExecutionError if the network has been edited since the computer was made.
         """

@@ -40,7 +40,7 @@ class OutputChunk(NamedTuple):
         return self.left, self.num_outputs, self.right
 
     def num_frames(self, factor: int) -> int:
-        """The frames of the chunk's input, with an output for every `factor` frames."""
+        """Returns the frames of the chunk's input, with an output for every `factor` frames."""
         return self.left + (self.num_outputs - 1) * factor + 1 + self.right
 
 

@@ -35,7 +35,7 @@ def checked_matrix(
 
 
 def check_ivectors_wanted(nnet: Nnet, given: bool) -> None:
-    """Raise ExecutionError unless ivectors are given to a network with an input for them, and to no other."""
+    """Raises ExecutionError unless ivectors are given to a network with an input for them, and to no other."""
     wanted = "ivector" in nnet.input_names
     if wanted != given:
         have, want = ("an", "none is given: give --ivectors or --online-ivectors") if wanted else ("no", "one is given")
@@ -52,7 +52,7 @@ class UtteranceInputs:
 
 
 def check_simple(nnet: Nnet, where: str = "over utterances") -> None:
-    """Raise NetworkError for a network that cannot be run in the way named by `where`."""
+    """Raises NetworkError for a network that cannot be run in the way named by `where`."""
     if not nnet.is_simple:
         raise NetworkError(f"only a simple network can be run {where}: {what_is_simple(nnet.parts)}")
 

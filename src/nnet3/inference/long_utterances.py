@@ -27,7 +27,7 @@ def bytes_per_frame(nnet: Nnet) -> int:
 
 
 def is_the_same_in_pieces(nnet: Nnet) -> bool:
-    """True if every output needs a fixed range of input frames and nothing else, apart from one ivector.
+    """Returns true if every output needs a fixed range of input frames and nothing else, apart from one ivector.
 
     True without recurrences, statistics, attention and descriptors that take available rows.
     """
@@ -35,7 +35,7 @@ def is_the_same_in_pieces(nnet: Nnet) -> bool:
 
 
 def is_the_same_padded(nnet: Nnet) -> bool:
-    """True if outputs do not depend on frames behind the input frames needed by the last output.
+    """Returns true if outputs do not depend on frames behind the input frames needed by the last output.
 
     True for all networks with equal outputs in pieces, and for recurrences and statistics that look to the left alone.
     """

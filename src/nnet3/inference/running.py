@@ -101,7 +101,7 @@ class ChunkRunner:
         return -(-self.options.frames_per_chunk // self._period) * self._period // self.options.frame_subsampling_factor
 
     def chunks(self, num_frames: int) -> list[OutputChunk]:
-        """Returns the chunks of an utterance of so many frames."""
+        """Returns the chunks of an utterance of `num_frames` frames."""
         options = self.options
         total = -(-num_frames // options.frame_subsampling_factor)
         if options.frames_per_chunk:
@@ -214,12 +214,12 @@ class ChunkRunner:
             )
 
     def together(self, chunks: Sequence[OutputChunk]) -> bool:
-        """True if a program for chunks of these lengths exists, not compiled for the lengths alone."""
+        """Returns true if a program for chunks of these lengths exists, not compiled for the lengths alone."""
         with self._lock:
             return self._computer(chunks) is not None
 
     def fits(self, chunks: Sequence[OutputChunk]) -> bool:
-        """True if these chunks need no more memory together than an utterance may that is not run in pieces."""
+        """Returns true if these chunks need no more memory together than an utterance may that is not run in pieces."""
         factor = self.options.frame_subsampling_factor
         if sum(chunk.num_frames(factor) for chunk in chunks) * self.bytes_per_frame <= PIECE_BYTES:
             return True

@@ -65,10 +65,11 @@ class StreamComputer:
         compile_options: CompileOptions | None = None,
         debug: bool = False,
     ) -> None:
-        """Find the program; chunks become longer until the network's period and the subsampling factor divide them.
+        """Finds the program; chunks become longer until the network's period and the subsampling factor divide them.
 
-        `num_streams`: how many may be open at a time. `device`: by default that of the parameters. Outputs become
-        acoustic_scale * (output - log priors), without priors unless `use_priors` is set.
+        `frames_per_chunk`: input frames of a chunk. `num_streams`: the largest number of open streams.
+        `extra_left_context_initial`: frames repeated before the first. `device`: by default that of the parameters.
+        Outputs become acoustic_scale * (output - log priors), without priors unless `use_priors` is set.
         Raises NetworkError or RequestError for a network that cannot be run in chunks for ever, ExecutionError for
         numbers that cannot be meant.
         """
@@ -106,7 +107,7 @@ class StreamComputer:
         return self.program.right_context + self.program.frames_per_chunk - 1
 
     def prepare(self, at_once: int | None = None) -> None:
-        """Compile the programs for up to so many streams at once (default: all), so that no chunk has to wait."""
+        """Compiles the programs for up to `at_once` streams (default: all), so that no chunk has to wait."""
         widths = {self._width(number) for number in range(1, (at_once or self.options.num_streams) + 1)}
         with self._lock:
             for chunk_index, width in itertools.product(range(len(self.program.chunks)), sorted(widths)):
@@ -166,7 +167,7 @@ class StreamComputer:
     def accept(
         self, features: Mapping[Stream, Matrix], ivectors: Mapping[Stream, Matrix] | None = None
     ) -> dict[Stream, Tensor]:
-        """Gives more frames (frames, dim) to several streams; returns the newly available rows (rows, outputs).
+        """Gives `features` (frames, dim) to each of several streams; returns the newly available rows (rows, outputs).
 
         `ivectors`: new ivectors, by stream. See `Stream.accept`. Raises ExecutionError if anything does not fit; then
         no stream has accepted anything. Raises NumericalError for a stream with outputs that are not finite: the stream
@@ -261,9 +262,9 @@ class StreamComputer:
         online_ivectors: Matrix | None = None,
         online_ivector_period: int = 10,
     ) -> Tensor:
-        """Returns the rows (frames / subsampling factor, rounded up; outputs) of a whole utterance (frames, dim).
+        """Returns the rows (output frames, outputs) of a whole utterance, features (frames, dim).
 
-        See `compute_chunks`.
+        Output frames are ceil(frames / frame_subsampling_factor). Further arguments are those of `compute_chunks`.
         """
         return torch.cat(list(self.compute_chunks(features, ivector, online_ivectors, online_ivector_period)))
 
@@ -274,10 +275,11 @@ class StreamComputer:
         online_ivectors: Matrix | None = None,
         online_ivector_period: int = 10,
     ) -> Iterator[Tensor]:
-        """Yields the rows of a whole utterance, chunk by chunk, as a stream of its own.
+        """Yields the rows (output frames, outputs) of an utterance, features (frames, dim), in a new stream.
 
-        Of online ivectors (rows, dim), one every so many frames, a chunk takes the ivector of the first frame after the
-        chunk's input, or the last ivector, as Kaldi does. Raises ExecutionError as `open` and `accept` do.
+        `ivector`: (dim,). `online_ivectors`: (rows, dim), one every `online_ivector_period` frames; a chunk takes the
+        ivector of the first frame after the chunk's input, or the last one, as in Kaldi. Raises ExecutionError as
+        `open` and `accept` do.
         """
         given = checked_inputs(self.nnet, "cpu", features, ivector, online_ivectors)
         frames, online, newest = given.features, given.online_ivectors, given.ivector
@@ -331,7 +333,7 @@ class StreamComputer:
             other.shrink()
 
     def _computer(self, chunk_index: int, width: int) -> NnetComputer:
-        """Returns the computer of a chunk for so many streams."""
+        """Returns the computer of a chunk for `width` streams."""
 
         def make() -> NnetComputer:
             computation = self.program.computation(self.program.chunks[chunk_index], width, self._compile_options)
@@ -345,7 +347,7 @@ class StreamComputer:
 
 
 def _versions(component: Component) -> dict[str, tuple[weakref.ref[Tensor], int]]:
-    """The state of a component's parameters: the tensors, and how often each tensor was written to."""
+    """Returns the state of a component's parameters: the tensors, and how often each tensor was written to."""
     parameters = component.parameters().items()
     return {name: (weakref.ref(tensor), tensor._version) for name, tensor in parameters if not tensor.is_inference()}
 
@@ -365,7 +367,7 @@ class Stream:
         self._progress = StreamProgress(computer.program, computer._dtype, computer.device)
 
     def accept(self, features: Matrix, ivector: Matrix | None = None) -> Tensor:
-        """Gives more frames (frames, dim); returns the newly available rows (rows, outputs), perhaps none.
+        """Gives more features (frames, dim) to the stream; returns newly available rows (rows, outputs), perhaps none.
 
         Chunks take the newest ivector (dim,) at the time of computation. Raises ExecutionError for frames or ivectors
         that do not fit, if an ivector is missing, and if the stream has ended; the stream is as before then.

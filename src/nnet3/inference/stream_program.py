@@ -66,7 +66,7 @@ class StreamChunk:
         return values.unflatten(0, (-1, width))[torch.from_numpy(rows).to(values.device)].flatten(0, 1)
 
     def request(self, sequences: int = 1) -> StateRequest:
-        """Returns the request for so many sequences; rows go by time, rows of one time by sequence."""
+        """Returns the request for `sequences` sequences; rows go by time, rows of one time by sequence."""
 
         def io(name: str, table: IndexTable) -> IoSpecification:
             rows = np.repeat(table, sequences, axis=0)
@@ -78,7 +78,7 @@ class StreamChunk:
         return StateRequest([io(name, table) for name, table in self.inputs.items()], outputs)
 
     def is_as(self, other: StreamChunk) -> bool:
-        """True if two chunks have equal requests and hand on equal states."""
+        """Returns true if two chunks have equal requests and hand on equal states."""
         mine, others = (
             [
                 [(name, table.tobytes()) for name, table in part.items()]

@@ -91,7 +91,7 @@ class StreamProgress:
         return self.chunk_index, -1 if self.batch is None else self.batch.serial, self.column
 
     def runs_with(self, more: int) -> bool:
-        """True if the next chunk can be run when so many more frames are there."""
+        """Returns true if the next chunk can be run with `more` further frames."""
         return self.num_frames + more >= self.program.frames_until(self.number)
 
     # ---- frames ----
@@ -106,7 +106,7 @@ class StreamProgress:
         self.num_frames += len(frames)
 
     def new(self, name: str, count: int) -> Tensor:
-        """Returns so many new rows of an input for the next chunk, (count, dim)."""
+        """Returns `count` new rows of an input for the next chunk, (count, dim)."""
         if name == "ivector":
             assert self.ivector is not None
             return self.ivector.expand(count, -1)

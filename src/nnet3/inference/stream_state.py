@@ -88,7 +88,7 @@ def _parts(data: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def _check_tensors(stream: StreamProgress, tensors: Mapping[str, Tensor]) -> None:
-    """Raise ExecutionError unless the tensors have the names, shapes and finite values of the stream's state."""
+    """Raises ExecutionError unless the tensors have the names, shapes and finite values of the stream's state."""
     program, number = stream.program, stream.number
     done = number * program.frames_per_chunk + (program.right_context if number else 0)
     waiting = stream.num_frames + (program.left_context if stream.num_frames and not number else 0) - done

@@ -33,9 +33,9 @@ class UtteranceComputer:
     The network runs in test mode, regardless of its mode. Later changes of parameters in place are seen; changes of the
     structure or of batch-norm statistics are not.
 
-    `options` give the chunks; without (`frames_per_chunk` 0) an utterance of any length is run whole. If a run takes
-    more than 1 GiB besides features and outputs, the utterance is run in pieces that take less, provided that pieces
-    make no difference: not for networks with recurrences, statistics or attention.
+    `options` give the chunks; without options (`frames_per_chunk` 0) an utterance of any length is run whole. If a run
+    takes more than 1 GiB besides features and outputs, the utterance is run in pieces that take less, provided that
+    pieces make no difference: not for networks with recurrences, statistics or attention.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ def compute_utterance(
     use_priors: bool = False,
     **options: int,
 ) -> Tensor:
-    """Returns output `output` of a simple network for an utterance; see `nnet3.Nnet.compute`."""
+    """Returns output `output` of a simple network or model for an utterance; arguments as in `nnet3.Nnet.compute`."""
     check_kind(use_priors, bool, "use_priors", "True or False")
     nnet = network_of(model)
     scoring = Scoring(priors_of(model) if use_priors else None)

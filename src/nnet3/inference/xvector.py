@@ -30,7 +30,7 @@ from nnet3.model.requests import ComputationRequest, IoSpecification
 
 
 class XvectorChunk(NamedTuple):
-    """The frames `first` .. `end - 1`, padded to so many rows, and the weight of their vector in the mean.
+    """The frames `first` .. `end - 1`, padded to `rows` rows, and the weight of the chunk's vector in the mean.
 
     `before` rows repeat the first frame; rows missing at the end repeat the last frame.
     """
@@ -98,7 +98,7 @@ def equal_chunks(num_frames: int, options: EqualXvectorOptions, context: int) ->
 
 
 def _pieces(number: int, count: int) -> np.ndarray:
-    """Returns so many integers with the sum of a number; if the integers are not equal, the larger ones come last."""
+    """Splits a number into `count` integers, equal or the larger ones last."""
     return number // count + (np.arange(count) >= count - number % count)
 
 
@@ -214,7 +214,7 @@ class XvectorComputer:
             return _Utterance(failure=error)
 
     def _run(self, group: list[tuple[_Utterance, int]], rows: int) -> None:
-        """Give a vector to each chunk of a group, or to the chunk's utterance the reason for having no vector."""
+        """Gives a vector to each chunk of a group, or to the chunk's utterance the reason for having no vector."""
         frames = [utterance.features[torch.from_numpy(utterance.chunks[k].frames())] for utterance, k in group]
         try:
             with self._lock:
@@ -260,9 +260,10 @@ def xvectors(
     min_chunk_size: int = 100,
     pad_input: bool = True,
 ) -> Tensor:
-    """Returns the vector (dim,) of an utterance (frames, dim), or the vectors (utterances, dim) of several.
+    """Returns the vector (dim,) of features (frames, dim), or the vectors (utterances, dim) of several utterances.
 
-    The vector is the value of the network's output `output` at t = 0, with pooled statistics of all frames. Scripts
+    The vector is the value of output `output` at t = 0, with pooled statistics of all frames, or, unless it is -1, of
+    chunks of `chunk_size` frames. Scripts
     make an inner layer the output (`nnet.apply_config("output-node name=output input=tdnn6.affine")`). The vector of an
     utterance in chunks is the mean of the chunks' vectors, weighted by frames. A chunk of fewer than `min_chunk_size`
     frames repeats its ends as often as necessary; without `pad_input` a short chunk is left out. Chunks of equal size,

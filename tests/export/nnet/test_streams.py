@@ -100,7 +100,9 @@ def test_smaller_files(quantize: str, error: float, tmp_path: Path) -> None:
 
 
 def test_weights_are_held_once_for_all_chunks(tmp_path: Path) -> None:
-    nnet = Nnet.from_config(CONFIGS["tdnn"].replace("output-dim=6", "output-dim=4000").replace("dim=6", "dim=4000"))
+    nnet = Nnet.from_xconfig(
+        "input name=input dim=4\nrelu-layer name=wide dim=4000 input=Append(-2,0,1)\noutput-layer name=output dim=100"
+    )
     size = Exported(nnet, tmp_path, frames_per_chunk=7, streaming=True).path.stat().st_size
     assert size < 4 * nnet.num_parameters + 20_000
 

@@ -182,7 +182,7 @@ def _box(box: Box, position: str) -> str:
 
 
 def _arc(arc: Arc, names: dict[str, str], *, is_upwards: bool) -> str:
-    """Formats an arc; an upward arc is written from top to bottom, so that Graphviz keeps the ranks of its boxes."""
+    """Formats an arc; an upward arc is written from top to bottom, so that Graphviz keeps the boxes' ranks."""
     parts = [f'color="{DELAY if arc.is_delay else ARC}"']
     if arc.label:
         parts.append(f'label={_quoted(arc.label)}, fontcolor="{DELAY if arc.is_delay else FAINT}"')

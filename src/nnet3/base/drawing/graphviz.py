@@ -107,7 +107,7 @@ class Picture:
         return to_svg(self.graph)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write an .svg, .png or .dot file, whole or not at all. Raises DrawingError for other names."""
+        """Writes an .svg, .png or .dot file, whole or not at all. Raises DrawingError for other names."""
         write_atomically(path, draw(self.graph, Path(path).suffix.removeprefix(".")))
 
     def _repr_svg_(self) -> str:

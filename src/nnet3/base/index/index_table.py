@@ -132,7 +132,7 @@ def unique_rows(table: IndexTable, order: str = "txn") -> tuple[IndexTable, npt.
 
 
 def has_duplicates(table: IndexTable) -> bool:
-    """True if two rows of the table are equal."""
+    """Returns true if two rows of the table are equal."""
     for first, second in ((N, T), (T, N)):  # most tables are in order
         keys = (table[:, first].astype(np.int64) << 32) + table[:, second]
         if (keys[1:] > keys[:-1]).all():

@@ -39,7 +39,7 @@ def _end_of_text(data: Buffer, start: int) -> re.Pattern[bytes]:
 
 @contextlib.contextmanager
 def naming(specifier: str) -> Iterator[None]:
-    """Put the specifier in front of the message of a TableError."""
+    """Puts the specifier in front of the message of a TableError."""
     try:
         yield
     except TableError as error:
@@ -84,7 +84,7 @@ class Archive:
         self.extent: Extent | None = None  # of the last entry, in a file
 
     def next(self, read: Callable[[Reader], T]) -> tuple[str, T] | None:
-        """The next entry; None at the end. What a stream cuts off is read again when more of it has come."""
+        """Returns the next entry; None at the end. What a stream cuts off is read again when more of it has come."""
         while True:
             start = self._reader.position
             self._reader.ran_out = self._reader.binary = False
@@ -130,7 +130,7 @@ class Archive:
                 return True
 
     def _go_to_next(self, token: bytes) -> None:
-        """Go to the next key behind which an object begins with `token`, or to the end."""
+        """Goes to the next key behind which an object begins with `token`, or to the end."""
         marks = re.compile(rb"[ \t](?:\0B)?" + re.escape(token) + rb"\s")
         own_key = _KEY.match(self._reader.data, self._reader.position)
         start = max(own_key.end() if own_key else 0, self._reader.position + 1)

@@ -1,4 +1,4 @@
-"""Checks of arrays before writing: their shape, their type, and the range of their numbers."""
+"""Checks of arrays before writing: shape, type, and range of numbers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error
 
 
 def converted(array: np.ndarray, dtype: DTypeLike) -> np.ndarray:
-    """A copy as `dtype`. Float64 beyond the range of float32 becomes an infinity, as in Kaldi."""
+    """Returns a copy as `dtype`. Float64 beyond the range of float32 becomes an infinity, as in Kaldi."""
     with np.errstate(over="ignore", invalid="ignore"):
         return array.astype(dtype)
 
 
 def whole_numbers(numbers: np.ndarray) -> np.ndarray | None:
-    """Float64 as int32, or None if a number is no 32-bit integer."""
+    """Returns float64 numbers as int32, or None if one is no 32-bit integer."""
     whole = np.clip(np.rint(numbers), -(2**31), 2**31 - 1).astype(np.int32)
     return whole if np.array_equal(whole, numbers) else None
 
@@ -36,7 +36,7 @@ def as_array(values: ArrayLike, error: type[Nnet3Error] = ArgumentError) -> np.n
 
 
 def float_array(values: ArrayLike, dimensions: int, dtype: DTypeLike) -> np.ndarray:
-    """`values` as a contiguous array of `dtype` with `dimensions` dimensions."""
+    """Returns `values` as a contiguous array of `dtype` with `dimensions` dimensions."""
     array = as_array(values, ModelFormatError)
     if array.dtype.kind not in "fiub":
         raise ModelFormatError(f"cannot write numbers of type {array.dtype} as floats")
@@ -46,7 +46,7 @@ def float_array(values: ArrayLike, dimensions: int, dtype: DTypeLike) -> np.ndar
 
 
 def int32_array(values: ArrayLike, columns: int | None = None) -> np.ndarray:
-    """`values` as a contiguous int32 array, (n,) or, with `columns`, (n, columns)."""
+    """Returns `values` as a contiguous int32 array, (n,) or, with `columns`, (n, columns)."""
     array = as_array(values, ModelFormatError)
     if array.size == 0:
         return np.empty((0,) if columns is None else (0, columns), np.int32)

@@ -115,7 +115,7 @@ class Background(Generic[T]):
                 return self._queue.get(timeout=_SECONDS_TO_SIGNALS)
 
     def close(self, seconds: float = _SECONDS_TO_END) -> None:
-        """End the thread and drop the items made ahead. A thread that hangs for longer is left alone."""
+        """Ends the thread and drops the items made ahead. A thread that hangs for longer is left alone."""
         self._stop.set()
         self._thread.join(seconds)
 

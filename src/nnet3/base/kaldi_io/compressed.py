@@ -76,7 +76,7 @@ class CompressedMatrix:
         return header + self.quantiles.tobytes() + self.codes.tobytes(order="F")
 
     def decode(self) -> np.ndarray:
-        """The matrix, (rows, columns) float32, rounded as by a Kaldi built with fused multiply-add."""
+        """Returns the matrix, (rows, columns) float32, rounded as by a Kaldi built with fused multiply-add."""
         with np.errstate(over="ignore", invalid="ignore"):  # damaged data may reach beyond float32
             return self._decode()
 
@@ -100,7 +100,7 @@ class CompressedMatrix:
 
 
 def _quantile_values(quantiles: np.ndarray, low: float, extent: float) -> np.ndarray:
-    """The quantiles as values, of the same shape, float32."""
+    """Returns the quantiles as values, of the same shape, float32."""
     step = np.float64(np.float32(extent) * _PER_UINT16)
     return (quantiles * step + low).astype(np.float32)
 
@@ -120,7 +120,7 @@ def _between_points(points: np.ndarray, codes: np.ndarray) -> np.ndarray:
 
 
 def read_compressed(reader: TokenReader) -> CompressedMatrix:
-    """The compressed matrix whose token (CM, CM2 or CM3) stands at the reader's position; binary only."""
+    """Returns the compressed matrix whose token (CM, CM2 or CM3) stands at the reader's position; binary only."""
     start = reader.position
     tag = reader.expect("CM", "CM2", "CM3")
     reader.need(_HEADER.size, "the header of a compressed matrix")
@@ -147,7 +147,7 @@ def read_compressed(reader: TokenReader) -> CompressedMatrix:
 
 
 def compress(matrix: ArrayLike, method: CompressionMethod | int = CompressionMethod.AUTOMATIC) -> CompressedMatrix:
-    """The codes of a 2-D array. NumericalError if it has NaNs or infinities, ModelFormatError for anything else."""
+    """Compresses an array (rows, columns). NumericalError for NaNs or infinities, ModelFormatError for other values."""
     values = float_array(matrix, 2, np.float32)
     method = CompressionMethod(method)
     if values.size == 0:
@@ -198,6 +198,6 @@ def _compress_by_quantiles(values: np.ndarray, low: np.float32, extent: np.float
 
 
 def _steps(values: np.ndarray, start: np.ndarray, end: np.ndarray, count: int, first: int) -> np.ndarray:
-    """The code of each value between `start` and `end` of its column: first .. first + count; outside clipped."""
+    """Returns the code, first .. first + count, of each value from `start` to `end` of its column; clips others."""
     steps = (values - start) / (end - start) * np.float32(count)
     return first + np.nan_to_num(np.clip(np.trunc(steps.astype(np.float64) + 0.5), 0, count))

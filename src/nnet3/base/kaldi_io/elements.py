@@ -16,7 +16,7 @@ _ELEMENT = {
 def gather_elements(
     reader: TokenReader, start: int, header: int, counts: np.ndarray, value_size: int = 4
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The ids (int32) and values (float32) of all elements of the rows from `start` to the reader's position.
+    """Returns the ids (int32) and values (float32) of all elements of the rows from `start` to the reader's position.
 
     Row r is a header of `header` bytes, then counts[r] elements: an int32 and a number, each with its size byte.
     """
@@ -37,7 +37,7 @@ def gather_elements(
 
 
 def scatter_elements(headers: np.ndarray, indptr: np.ndarray, ids: np.ndarray, values: np.ndarray) -> bytes:
-    """The bytes of all rows: row r is headers[r] (of any dtype) and then its elements indptr[r]:indptr[r + 1]."""
+    """Returns the bytes of all rows: for row r, headers[r] (of any dtype), then elements indptr[r]:indptr[r + 1]."""
     rows, header = len(headers), headers.itemsize
     elements = np.empty(len(ids), _ELEMENT[4])
     elements["id_size"], elements["size"] = 4, 4

@@ -23,7 +23,7 @@ ZERO_BYTE = "this begins with a zero byte, but not with the header 00 42 of Kald
 
 
 def check_is_path(path: object, what: str) -> None:
-    """Raise ArgumentError, with a hint, for something that is no path."""
+    """Raises ArgumentError, with a hint, for something that is no path."""
     if isinstance(path, os.PathLike) or (isinstance(path, str) and path):
         return
     shown = repr(path) if len(repr(path)) < 80 else f"a {type(path).__name__}"
@@ -32,7 +32,7 @@ def check_is_path(path: object, what: str) -> None:
 
 
 def map_file(path: str | os.PathLike[str]) -> bytes | mmap.mmap:
-    """The contents of a file without reading them yet (a pipe is read whole). ModelFormatError if there are none."""
+    """Maps the contents of a file into memory; reads a pipe whole. ModelFormatError if the file is missing."""
     check_is_path(path, "a file to read")
     try:
         with open(path, "rb") as file:
@@ -106,7 +106,7 @@ def joined(pieces: Iterable[bytes], source: str, instead: str = "name a file ins
 
 
 def write_atomically(path: str | os.PathLike[str], contents: bytes | Iterable[bytes]) -> None:
-    """Replace the file by `contents` in one step: nobody ever sees half a file, and a failure leaves the old one.
+    """Replaces the file by `contents` in one step: nobody ever sees half a file, and a failure leaves the old one.
 
     A file of another kind is not replaced (`replacing.py`). Symbolic links are followed;
     what is not a regular file (/dev/stdout) is written to directly.
@@ -124,7 +124,7 @@ def write_atomically(path: str | os.PathLike[str], contents: bytes | Iterable[by
 
 
 def check_can_write(path: str | os.PathLike[str]) -> None:
-    """Raise Nnet3Error now if `write_atomically` could not begin to write this file later."""
+    """Raises Nnet3Error now if `write_atomically` could not begin to write this file later."""
     try:
         if is_special(path):
             open(path, "ab").close()
@@ -142,9 +142,9 @@ def is_special(path: str | os.PathLike[str]) -> bool:
 
 
 def open_beside(target: Path) -> tuple[BinaryIO, Path]:
-    """A new file in the folder of `target`, to replace `target` later, and its path.
+    """Returns a new file in the folder of `target`, to replace `target` later, and its path.
 
-    If it replaces a file, nobody else can read it until it is complete.
+    Where a file is replaced, no other user can read the new file until it is complete.
     """
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
     mode = 0o600 if target.exists() else 0o666

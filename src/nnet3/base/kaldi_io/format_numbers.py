@@ -11,7 +11,7 @@ _NUMBER = "%.*g "  # takes a count of digits and a value
 
 
 def format_float(value: float) -> str:
-    """`value` rounded to float32, in the fewest digits that read back to it: `0.1`, `1e-05`, `8`."""
+    """Returns `value` rounded to float32, in the fewest digits that read back to it: `0.1`, `1e-05`, `8`."""
     single = struct.unpack("<f", struct.pack("<f", value))[0]
     for digits in (7 if 1e6 <= abs(single) < 1e7 else 6, 7, 8):
         text = f"{single:.{digits}g}"
@@ -21,18 +21,18 @@ def format_float(value: float) -> str:
 
 
 def format_double(value: float) -> str:
-    """`value` as float64 in the fewest digits that read back to it."""
+    """Returns `value` as float64 in the fewest digits that read back to it."""
     return repr(float(value)).removesuffix(".0")
 
 
 def format_row(values: np.ndarray) -> str:
-    """The numbers of a 1-D float32 or float64 array, each followed by one blank."""
+    """Returns the numbers of a 1-D float32 or float64 array, each followed by one blank."""
     blocks = (values[first : first + _BLOCK] for first in range(0, len(values), _BLOCK))
     return "".join(_fill(_NUMBER * len(block), block) for block in blocks)
 
 
 def format_rows(matrix: np.ndarray) -> str:
-    """The rows of a 2-D float32 or float64 array, each as newline, two blanks, then the numbers as in `format_row`."""
+    """Formats rows of floats (rows, columns): each as newline, two blanks, then the numbers as by `format_row`."""
     rows, columns = matrix.shape
     if columns > _BLOCK:
         return "".join("\n  " + format_row(row) for row in matrix)
@@ -43,7 +43,7 @@ def format_rows(matrix: np.ndarray) -> str:
 
 
 def _fill(template: str, values: np.ndarray) -> str:
-    """Put `values` into a template of `_NUMBER`s, with as few digits as keep every bit."""
+    """Puts `values` into a template of `_NUMBER`s, with as few digits as keep every bit."""
     if values.dtype == np.float64:
         return (template.replace(_NUMBER, "%r ") % tuple(values.tolist())).replace(".0 ", " ")
     digits = _digits_of_float32(values)

@@ -22,7 +22,7 @@ _FINAL = -1  # label and next state of the element that stands for a final cost
 
 
 def read_binary_fst(reader: Reader) -> Fst:
-    """The FST that begins here. Symbol tables are passed over: labels are numbers here."""
+    """Returns the FST that begins here. Symbol tables are passed over: labels are numbers here."""
     start = reader.position
     header = read_fst_header(reader, (VECTOR, COMPACT))
     try:

@@ -70,7 +70,7 @@ def write_const(writer: Writer, fst: Fst) -> None:
 def _columns(reader: Reader, count: int, record: np.dtype, names: tuple[str, ...], what: str) -> list[npt.NDArray[Any]]:
     """Reads a table; returns some of its columns, (count,) each.
 
-    The part of a mapped file that was read is given back block by block, so that a large file is not in memory twice.
+    Memory of a mapped file is given back block by block: a large file never lies in memory twice.
     """
     columns = [np.empty(count, record[name]) for name in names]
     for first in range(0, count, _BLOCK):

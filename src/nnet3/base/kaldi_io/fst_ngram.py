@@ -167,7 +167,7 @@ class Histories:
 
 
 def _marks(keys: Integers) -> npt.NDArray[np.bool_]:
-    """Returns a table that is True at the marks of keys: what is False there is no key."""
+    """Returns a table, True at the marks of keys: a value with a mark of False is no key."""
     table = np.zeros(1 << _MARK_BITS, bool)
     table[_mark(keys)] = True
     return table

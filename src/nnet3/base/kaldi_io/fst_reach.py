@@ -13,12 +13,12 @@ Integers = npt.NDArray[np.integer]
 
 
 def breadth_first(fst: Fst, states: Integers) -> Integers:
-    """All states that can be reached from `states`, in breadth-first order, arcs taken in order: (reached,) int64."""
+    """Returns the states reached from `states`, (reached,) int64, in breadth-first order, arcs taken in order."""
     return np.concatenate([np.empty(0, np.int64), *breadth_first_fronts(fst, states)])
 
 
 def breadth_first_fronts(fst: Fst, states: Integers) -> list[Integers]:
-    """The same as a list, by the number of arcs from `states`: first `states` themselves."""
+    """Returns the states reached from `states` by 0, 1, 2, ... arcs, an array (reached,) for each number of arcs."""
     position = np.full(fst.num_states, -1)
     front: Integers = np.asarray(states, np.int64)
     position[front] = 0
@@ -142,7 +142,7 @@ def _without_dead_ends(fst: Fst, arcs: Integers) -> Integers:
 
 
 def _component_of(fst: Fst, arcs: Integers) -> Flags:
-    """The strongly connected component, by the given arcs, of the first arc's source state."""
+    """Returns the strongly connected component, by the given arcs, of the first arc's source state."""
     part = Fst.from_arcs(0, fst.final, fst.src[arcs], fst.dst[arcs], np.zeros(len(arcs)))
     origin = np.zeros(fst.num_states, bool)
     origin[fst.src[arcs[0]]] = True

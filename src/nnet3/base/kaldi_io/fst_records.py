@@ -1,4 +1,4 @@
-"""Where records of different lengths begin, each of which says how many entries it has."""
+"""Beginnings of records of different lengths; each record has its number of entries."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _FEWEST_WITH_QUANTILES = 8  # rows: the quantiles of fewer say too little
 
 
 def dense(matrix: GeneralMatrix) -> np.ndarray:
-    """The matrix as (rows, columns) float32; a full one is not copied."""
+    """Returns the matrix as (rows, columns) float32; a full one is not copied."""
     if isinstance(matrix, SparseMatrix):
         return matrix.dense()
     return matrix.decode() if isinstance(matrix, CompressedMatrix) else matrix
@@ -34,13 +34,13 @@ def sparse_of(matrix: GeneralMatrix) -> SparseMatrix:
 
 
 def compressed(matrix: GeneralMatrix) -> GeneralMatrix:
-    """A full matrix with rows compressed by the automatic method; sparse and compressed matrices unchanged."""
+    """Returns a full matrix with rows compressed by the automatic method; sparse and compressed matrices unchanged."""
     is_full = not isinstance(matrix, (SparseMatrix, CompressedMatrix))
     return compress(matrix) if is_full and len(matrix) else matrix  # type: ignore[arg-type]
 
 
 def append_rows(matrices: Sequence[GeneralMatrix]) -> np.ndarray | SparseMatrix:
-    """The rows of all, which have equally many columns, in order: sparse if all are sparse, else full."""
+    """Returns the rows of all, which have equally many columns, in order: sparse if all are sparse, else full."""
     columns = {matrix.shape[1] for matrix in matrices if matrix.shape[0]}
     if len(columns) > 1:
         raise ArgumentError(f"matrices of {' and '.join(map(str, sorted(columns)))} columns cannot be one")
@@ -63,7 +63,7 @@ def _append_sparse(matrices: Sequence[SparseMatrix], columns: int) -> SparseMatr
 
 
 def take_rows(matrix: GeneralMatrix, rows: np.ndarray) -> GeneralMatrix:
-    """The rows of the given numbers, (n,), in order. Compressed matrices keep their codes, if compression pays."""
+    """Returns the rows with the given numbers, (n,). Compressed matrices keep their codes, if compression pays."""
     if isinstance(matrix, SparseMatrix):
         return _take_sparse_rows(matrix, rows)
     if not isinstance(matrix, CompressedMatrix):
@@ -82,7 +82,7 @@ def rows_with_padding(matrix: GeneralMatrix, first: int, count: int) -> GeneralM
 
 
 def scaled(matrix: GeneralMatrix, factor: float) -> GeneralMatrix:
-    """The matrix times a number, of the same kind; the codes of a compressed matrix stay."""
+    """Returns the matrix times a number, of the same kind; the codes of a compressed matrix stay."""
     single = np.float32(factor)
     if isinstance(matrix, SparseMatrix):
         return replace(matrix, values=matrix.values * single)

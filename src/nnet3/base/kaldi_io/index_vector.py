@@ -20,7 +20,7 @@ _MOST_RECORDS = 1 << 16  # compared at a time
 
 
 def read_index_vector(reader: TokenReader) -> np.ndarray:
-    """(size, 3) int32 with columns n, t, x."""
+    """Returns (size, 3) int32 with columns n, t, x."""
     reader.expect("<I1V>")
     size = reader.size("an index vector")
     what = f"an index vector of {size} elements"

@@ -1,4 +1,4 @@
-"""int32 numbers, in binary files each with its size byte, and their tables: the tuples of transition models."""
+"""Tables of int32 numbers, the tuples of transition models; in binary files each number follows a size byte."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TAGGED = np.dtype([("size", "u1"), ("value", "<i4")])
 
 
 def read_int32_table(reader: Reader, rows: int, columns: int, what: str) -> np.ndarray:
-    """`rows` rows of `columns` integers, (rows, columns) int32; in text one row a line, up to the next `<`."""
+    """Returns `rows` rows of `columns` integers, (rows, columns) int32; in text one row a line, up to the next `<`."""
     if reader.binary:
         return _read_binary(reader, rows * columns, what).reshape(rows, columns)
     start = reader.position
@@ -43,7 +43,7 @@ def _read_binary(reader: Reader, count: int, what: str) -> np.ndarray:
 
 
 def write_int32_table(writer: Writer, table: ArrayLike, columns: int) -> None:
-    """An (n, columns) array of integers."""
+    """Writes integers (n, columns)."""
     array = int32_array(table, columns)
     if not writer.binary:
         row = "%d " * columns + "\n"

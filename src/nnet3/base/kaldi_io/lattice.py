@@ -56,7 +56,7 @@ class Strings:
 
 
 class Stretched(NamedTuple):
-    """Arcs of at most one value, (n,): the whole arc of each part, the part's ends, and if it is the first part."""
+    """Arcs cut into parts of at most one value, (n,) each: the whole arc of a part, its ends, True for a first part."""
 
     arc: Integers
     src: Integers
@@ -237,7 +237,7 @@ def _read_plain(reader: Reader, header: FstHeader) -> Lattice:
 
 
 def _read_compact(reader: Reader, header: FstHeader) -> Lattice:
-    """Reads for each state its final weight (costs and a string), number of arcs, and arcs with their weights."""
+    """Reads for each state final weight (costs and a string), number of arcs, and weighted arcs."""
     reader.need(20 * header.states, f"{header.states} states of a lattice")
     walk = _Walk(reader)
     offsets, state_at = np.zeros(header.states + 1, np.int64), np.empty(header.states, np.int64)

@@ -42,7 +42,7 @@ def factored(lattice: Lattice) -> Lattice:
 
 
 def _inside_chains(fst: Fst) -> npt.NDArray[np.bool_]:
-    """Marks states inside chains: one arc leads in, and one arc without a word out; no path begins or ends there."""
+    """Marks states inside chains: one arc in, one arc without a word out; no start and no final state."""
     inside = (np.bincount(fst.dst, minlength=fst.num_states) == 1) & (np.diff(fst.offsets) == 1)
     inside &= (fst.final == np.inf) & accessible(fst)
     inside[fst.src[fst.ilabel > 0]] = False
@@ -51,7 +51,7 @@ def _inside_chains(fst: Fst) -> npt.NDArray[np.bool_]:
 
 
 def _chains(fst: Fst, inside: npt.NDArray[np.bool_]) -> tuple[Integers, Integers]:
-    """Returns for each arc the first arc of its chain, and its position in the chain, from 0; both (arcs,)."""
+    """Returns the first arc of each arc's chain, and the arc's position in the chain, from 0, (arcs,) each."""
     into = np.zeros(fst.num_states, np.int64)
     into[fst.dst] = np.arange(fst.num_arcs)
     head = np.where(inside[fst.src], into[fst.src], np.arange(fst.num_arcs))

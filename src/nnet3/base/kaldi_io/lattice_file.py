@@ -78,7 +78,7 @@ def _final_acoustic(lattice: Lattice) -> Floats:
 
 
 def _plain_ids(lattice: Lattice) -> Integers:
-    """The transition-id of each arc of a plain lattice, 0 for none."""
+    """Returns the transition-id of each arc of a plain lattice, 0 for none."""
     ids = np.zeros(lattice.fst.num_arcs, np.int32)
     ids[lattice.transition_ids.lengths > 0] = lattice.transition_ids.values
     return ids

@@ -1,4 +1,4 @@
-"""States of lattices: their order, their times, and lattices of some of them."""
+"""States of lattices: order, times, lattices of some states."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def with_states(lattice: Lattice, states: Integers) -> Lattice:
 
 
 def connected(lattice: Lattice) -> Lattice:
-    """Removes states that are on no path from the start to an end; the others keep their order."""
+    """Removes states on no path from the start to an end; the rest keep their order."""
     kept = accessible(lattice.fst) & coaccessible(lattice.fst)
     return lattice if kept.all() else with_states(lattice, np.flatnonzero(kept))
 

@@ -15,17 +15,17 @@ from nnet3.errors import ModelFormatError
 
 
 def load_matrix(path: str | os.PathLike[str], dtype: DTypeLike = np.float32) -> np.ndarray:
-    """The matrix in a file, text or binary: (rows, columns). Anything wrong with the file is a ModelFormatError."""
+    """Returns the matrix in a file, text or binary: (rows, columns). Raises ModelFormatError for any other file."""
     return Reader.open(path).whole(lambda reader: reader.matrix(dtype))
 
 
 def load_vector(path: str | os.PathLike[str], dtype: DTypeLike = np.float32) -> np.ndarray:
-    """The vector in a file, text or binary: (n,). Anything wrong with the file is a ModelFormatError."""
+    """Returns the vector in a file, text or binary: (n,). Raises ModelFormatError for any other file."""
     return Reader.open(path).whole(lambda reader: reader.vector(dtype))
 
 
 def open_rxfilename(name: str) -> Reader:
-    """A reader of a name given by a user in Kaldi's way: a path, `path:offset`, `command |` or `-` for standard input.
+    """Opens a name given in Kaldi's way: a path, `path:offset`, `command |`, or `-` for standard input.
 
     It may run a command: `name` must never come out of a model file. TableError if the name is none or cannot be
     opened, ModelFormatError for an empty file or an offset behind its end.

@@ -24,13 +24,13 @@ _NAN = re.compile(rb"[+-]?nan", re.IGNORECASE)
 
 
 def parse_integer(word: bytes) -> int | None:
-    """The decimal integer `word` if it fits 32 bits, else None."""
+    """Returns the decimal integer `word` if it fits 32 bits, else None."""
     value = int(word) if _INTEGER.fullmatch(word) else None
     return value if value is not None and -(2**31) <= value < 2**31 else None
 
 
 def parse_real(word: bytes) -> float | None:
-    """The number `word`, infinities and nan included; None if it is none or too large."""
+    """Returns the number `word`, infinities and nan included; None if it is none or too large."""
     if _REAL.fullmatch(word):
         value = float(word)
         return value if math.isfinite(value) else None
@@ -43,7 +43,7 @@ def fits_float32(value: float) -> bool:
 
 
 def parse_rows(data: Buffer, start: int, end: int, dtype: DTypeLike, fail: Fail) -> np.ndarray:
-    """The numbers in data[start:end], rows ended by newline or `;`, empty rows ignored: (rows, columns) of `dtype`."""
+    """Parses data[start:end] as (rows, columns) of `dtype`; newline or `;` ends a row, empty rows are ignored."""
     columns, total = _shape(data, start, end, fail)
     numbers = np.empty(total, dtype)
     done = 0
@@ -57,7 +57,7 @@ def parse_rows(data: Buffer, start: int, end: int, dtype: DTypeLike, fail: Fail)
 
 
 def parse_row(data: Buffer, start: int, end: int, dtype: DTypeLike, fail: Fail) -> np.ndarray:
-    """The numbers in data[start:end], which must be one row: (n,) of `dtype`."""
+    """Returns the numbers in data[start:end], which must be one row: (n,) of `dtype`."""
     for row_end in (b"\n", b";"):
         offset = data.find(row_end, start, end)
         if offset >= 0:
@@ -66,7 +66,7 @@ def parse_row(data: Buffer, start: int, end: int, dtype: DTypeLike, fail: Fail) 
 
 
 def parse_pairs(data: Buffer, start: int, end: int, fail: Fail) -> np.ndarray:
-    """The pairs `1,2 3,-4` in data[start:end], (n, 2) int32."""
+    """Returns the pairs `1,2 3,-4` in data[start:end], (n, 2) int32."""
     total = sum(block.count(b",") for _, block in _blocks(data, start, end, fail))
     pairs = np.empty(2 * total, np.int32)
     done = 0
@@ -99,7 +99,7 @@ class Ragged(NamedTuple):
 
 
 def parse_ragged(data: Buffer, start: int, end: int, fail: Fail) -> Ragged:
-    """The numbers in data[start:end], rows ended by newline or `;`, infinities included."""
+    """Returns the numbers in data[start:end], rows ended by newline or `;`, infinities included."""
     values, is_digits = [np.zeros(0)], [np.zeros(0, bool)]
     offsets, begins = [np.zeros(1, np.int64)], [np.full(1, start)]
     words_before = 0
@@ -125,7 +125,7 @@ def parse_ragged(data: Buffer, start: int, end: int, fail: Fail) -> Ragged:
 
 
 def _blocks(data: Buffer, start: int, end: int, fail: Fail) -> Iterator[tuple[int, bytes]]:
-    """Consecutive pieces of data[start:end] with ends at white space or a `;`, with their offsets."""
+    """Yields consecutive pieces of data[start:end], cut behind white space or `;`, each after its offset."""
     while start < end:
         stop = min(end, start + _BLOCK)
         if stop < end:
@@ -137,7 +137,7 @@ def _blocks(data: Buffer, start: int, end: int, fail: Fail) -> Iterator[tuple[in
 
 
 def _shape(data: Buffer, start: int, end: int, fail: Fail) -> tuple[int, int]:
-    """(columns, count of numbers); fails at the first row not as long as the first row.
+    """Returns (columns, count of numbers); fails at the first row not as long as the first row.
 
     Row ends are checked block by block, because a table of row ends could outgrow the file.
     """
@@ -179,7 +179,7 @@ def _scan(block: bytes) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _parse_block(block: bytes, dtype: DTypeLike) -> np.ndarray | None:
-    """The numbers of the block, or None if NumPy does not understand all of it.
+    """Returns the numbers of the block, or None if NumPy does not understand all of it.
 
     The last word is an addition of ours: it comes out last only if the parser got through everything
     (older NumPy stops at a bad word with a mere warning).
@@ -202,7 +202,7 @@ def _acceptable(values: np.ndarray, block: bytes, dtype: DTypeLike) -> bool:
 
 
 def _find_bad_word(block: bytes, dtype: DTypeLike) -> tuple[re.Match[bytes], str] | None:
-    """The first word that is not an acceptable number, with the reason; slow."""
+    """Returns the first word that is not an acceptable number, with the reason; slow."""
     whole = np.issubdtype(dtype, np.integer)
     limits = np.iinfo(np.dtype(dtype)) if whole else None
     for match in _WORD.finditer(block):

@@ -25,7 +25,7 @@ class Reader(TokenReader):
     """Reads vectors and matrices too."""
 
     def vector(self, dtype: DTypeLike = np.float32) -> np.ndarray:
-        """A vector of floats, (n,) of `dtype`."""
+        """Returns a vector of floats, (n,) of `dtype`."""
         if not self.binary:
             start, end = self._brackets("a vector")
             return parse_row(self.data, start, end, dtype, self.error_at)
@@ -34,7 +34,7 @@ class Reader(TokenReader):
         return converted(self.raw_array(count, stored, "a vector"), dtype)
 
     def matrix(self, dtype: DTypeLike = np.float32) -> np.ndarray:
-        """A matrix of floats, (rows, columns) of `dtype`."""
+        """Returns a matrix of floats, (rows, columns) of `dtype`."""
         if not self.binary:
             start, end = self._brackets("a matrix")
             return parse_rows(self.data, start, end, dtype, self.error_at)
@@ -49,7 +49,7 @@ class Reader(TokenReader):
         return converted(elements, dtype).reshape(rows, columns)
 
     def packed(self, dtype: DTypeLike = np.float64) -> np.ndarray:
-        """The lower triangle of a symmetric matrix, row after row: (n (n + 1) / 2,) of `dtype`."""
+        """Returns the lower triangle of a symmetric matrix, row after row: (n (n + 1) / 2,) of `dtype`."""
         if not self.binary:
             start, end = self._brackets("a symmetric matrix")
             one_row = self.data[start:end].translate(bytes.maketrans(b"\r\n;", b"   "))
@@ -66,7 +66,7 @@ class Reader(TokenReader):
         return converted(elements, dtype)
 
     def general_matrix(self, keep_codes: bool = False) -> np.ndarray | SparseMatrix | CompressedMatrix:
-        """A full, sparse or compressed matrix; a compressed one is decoded unless `keep_codes`."""
+        """Returns a full, sparse or compressed matrix; a compressed one is decoded unless `keep_codes`."""
         first = self.peek_token()
         if first == "SM" or (not self.binary and first.startswith("rows=")):
             return read_sparse(self)
@@ -75,18 +75,18 @@ class Reader(TokenReader):
         return self.matrix()
 
     def index_vector(self) -> np.ndarray:
-        """An index vector, (n, 3) int32 with columns n, t, x."""
+        """Returns an index vector, (n, 3) int32 with columns n, t, x."""
         return read_index_vector(self)
 
     def int_vector(self, dtype: DTypeLike = np.int32) -> np.ndarray:
-        """A vector of integers, (n,); a binary one must have elements of just the size of `dtype`."""
+        """Returns a vector of integers, (n,); a binary one must have elements of just the size of `dtype`."""
         if not self.binary:
             start, end = self._brackets("a vector of integers")
             return parse_row(self.data, start, end, dtype, self.error_at)
         return self._raw_integers(np.dtype(dtype), 1, "a vector of integers")
 
     def pair_vector(self) -> np.ndarray:
-        """A vector of pairs of integers, (n, 2) int32."""
+        """Returns a vector of pairs of integers, (n, 2) int32."""
         if self.binary:
             return self._raw_integers(np.dtype(np.int32), 2, "a vector of pairs").reshape(-1, 2)
         start, end = self._brackets("a vector of pairs")

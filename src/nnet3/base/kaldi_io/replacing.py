@@ -39,7 +39,7 @@ _written: dict[str, bool] = {}  # of the paths that are named twice: has a file 
 
 
 def check_may_replace(target: Path, head: bytes, text_is: str = "") -> None:
-    """Check if content that begins with `head` may replace the file `target`, if any. Raises Nnet3Error if not.
+    """Checks if content that begins with `head` may replace the file `target`, if any. Raises Nnet3Error if not.
 
     `text_is`: the kind that new text may be of.
     """
@@ -61,7 +61,7 @@ def check_may_replace(target: Path, head: bytes, text_is: str = "") -> None:
 
 @contextmanager
 def keeping_inputs(files: Iterable[str], paths: Iterable[str] = ()) -> Iterator[None]:
-    """Take a file named twice for an input, whatever its kind, and put no two files at one path.
+    """Takes a file named twice for an input, whatever its kind; a file at the path of another file is an error.
 
     `files`: the files of a command line. `paths`: the paths named there more than once, as `os.path.realpath` has them.
     """
@@ -82,7 +82,7 @@ def keeping_inputs(files: Iterable[str], paths: Iterable[str] = ()) -> Iterator[
 
 
 def put_in_place(temporary: Path, target: Path, text_is: str = "") -> None:
-    """Let a complete file take the place of its target, with whose permissions. Raises OSError, Nnet3Error.
+    """Lets a complete file take the place of its target, with whose permissions. Raises OSError, Nnet3Error.
 
     `target` is no symbolic link.
     """

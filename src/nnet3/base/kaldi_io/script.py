@@ -28,7 +28,7 @@ class ScriptEntry:
 
 
 def read_script(name: str) -> list[ScriptEntry]:
-    """The lines of a script file; TableError if one is no `KEY FILENAME`."""
+    """Returns the lines of a script file; TableError if one is no `KEY FILENAME`."""
     contents = bytes(read_whole(parse_rxfilename(name))).decode("utf-8", "surrogateescape")
     lines = contents.removesuffix("\n").split("\n") if contents else []
     return [_parse_line(line, f"{name}, line {number}") for number, line in enumerate(lines, 1)]
@@ -42,7 +42,7 @@ def _parse_line(line: str, place: str) -> ScriptEntry:
 
 
 def split_range(name: str, place: str) -> tuple[str, str]:
-    """The name of a file, and the range of rows and columns behind it, or ""; TableError, at `place`, if it is none."""
+    """Returns a file's name, and the text of a range of rows and columns behind it, or "". TableError, at `place`."""
     if not name.endswith("]"):
         return name, ""
     name, bracket, inside = name.rpartition("[")

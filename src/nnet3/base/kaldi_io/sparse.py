@@ -37,18 +37,18 @@ class SparseMatrix:
         return self.rows, self.cols
 
     def row_of_element(self) -> np.ndarray:
-        """The row each of `values` stands in."""
+        """Returns the row each of `values` stands in."""
         return np.repeat(np.arange(self.rows), np.diff(self.indptr))
 
     def dense(self) -> np.ndarray:
-        """(rows, cols) float32. A file may claim any number of columns: compare it with the expected number before."""
+        """Returns (rows, cols) float32. A file may claim any number of columns: check `cols` before."""
         matrix = np.zeros(self.shape, np.float32)
         matrix[self.row_of_element(), self.ids] = self.values
         return matrix
 
 
 def read_sparse(reader: TokenReader) -> SparseMatrix:
-    """The sparse matrix at the reader's position."""
+    """Returns the sparse matrix at the reader's position."""
     start = reader.position
     cols, counts, ids, values = _read_binary(reader) if reader.binary else _read_text(reader)
     indptr = np.concatenate([[0], np.cumsum(counts)])
@@ -77,7 +77,7 @@ def _read_binary(reader: TokenReader) -> tuple[int, np.ndarray, np.ndarray, np.n
 
 
 def _read_row_header(reader: TokenReader) -> tuple[int, int]:
-    """Dimension and number of elements of the row at the reader's position; the row is not consumed."""
+    """Returns dimension and number of elements of the row at the reader's position; the row is not consumed."""
     reader.need(_ROW.itemsize, "a sparse row")
     tag, dim_size, dim, count_size, count = _ROW_HEADER.unpack_from(reader.data, reader.position)
     if (tag, dim_size, count_size) != (b"SV ", 4, 4) or dim < 0 or count < 0:
@@ -88,7 +88,7 @@ def _read_row_header(reader: TokenReader) -> tuple[int, int]:
 def _counts_at_a_glance(reader: TokenReader, rows: int) -> np.ndarray | None:
     """Consumes all rows at once and returns the number of elements of each row, or None if this fails.
 
-    The rows are found by their common beginning; they must lie one behind the other.
+    Rows are found by the token that begins each row; rows must lie one behind another.
     """
     mark = bytes(reader.data[reader.position : reader.position + _MARK])
     window = rows * (_ROW.itemsize + _ELEMENT_SIZE)  # one element in each row, for a start

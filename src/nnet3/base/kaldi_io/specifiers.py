@@ -71,7 +71,7 @@ class FileName:
 
 
 def parse_rspecifier(text: str) -> ReadSpecifier:
-    """`[options,]ark:NAME` or `[options,]scp:NAME`; TableError if it is none."""
+    """Parses `[options,]ark:NAME` or `[options,]scp:NAME`. Raises TableError for other texts."""
     kinds, options, name = _split(text, _READ_OPTIONS, "an rspecifier such as ark:feats.ark or scp:feats.scp")
     if len(kinds) != 1:
         raise TableError(f"'{text}': give either ark or scp when reading a table")
@@ -80,7 +80,7 @@ def parse_rspecifier(text: str) -> ReadSpecifier:
 
 
 def parse_wspecifier(text: str) -> WriteSpecifier:
-    """`[options,]ark[,scp]:NAMES`; TableError if it is none."""
+    """Parses `[options,]ark[,scp]:NAMES`. Raises TableError for other texts."""
     kinds, options, name = _split(text, _WRITE_OPTIONS, "a wspecifier such as ark:out.ark or ark,scp:out.ark,out.scp")
     if kinds == ["scp", "ark"]:
         raise TableError(f"'{text}': write ark,scp, not scp,ark")
@@ -96,7 +96,7 @@ def parse_wspecifier(text: str) -> WriteSpecifier:
 
 
 def _is_one_file(one: str, other: str) -> bool:
-    """True if both names are of one file, existing or not; devices and pipes can take two outputs."""
+    """Returns true if both names are of one file, existing or not; devices and pipes can take two outputs."""
     if any(
         name in ("", "-") or name.startswith("|") or (os.path.exists(name) and not os.path.isfile(name))
         for name in (one, other)
@@ -108,7 +108,7 @@ def _is_one_file(one: str, other: str) -> bool:
 
 
 def _split(text: str, known: dict[str, tuple[str, bool]], expected: str) -> tuple[list[str], dict[str, bool], str]:
-    """The ark and scp pieces in order, the options, and the text behind the colon."""
+    """Returns the ark and scp pieces in order, the options, and the text behind the colon."""
     before, colon, name = text.partition(":")
     if not colon or text != text.rstrip(BLANKS):
         raise TableError(f"'{text}' is not {expected}")
@@ -128,12 +128,12 @@ def _split(text: str, known: dict[str, tuple[str, bool]], expected: str) -> tupl
 
 
 def is_table(name: str) -> bool:
-    """True for names that begin as tables do, such as ark:graphs.fsts, and not for names of files."""
+    """Returns true for names that begin as tables do, such as ark:graphs.fsts, and not for names of files."""
     return _TABLE.match(name) is not None
 
 
 def parse_rxfilename(name: str) -> FileName:
-    """A name to read from: a path, `path:offset`, `command |`, or `-`."""
+    """Parses a name to read from: a path, `path:offset`, `command |`, or `-`."""
     if name in ("", "-"):
         return FileName("standard", name)
     _check_name(name, "read")
@@ -144,7 +144,7 @@ def parse_rxfilename(name: str) -> FileName:
 
 
 def parse_wxfilename(name: str) -> FileName:
-    """A name to write to: a path, `| command`, or `-`."""
+    """Parses a name to write to: a path, `| command`, or `-`."""
     if name in ("", "-"):
         return FileName("standard", name)
     _check_name(name, "written")
@@ -168,7 +168,7 @@ def _check_name(name: str, verb: str) -> None:
 
 
 def check_different(*outputs: str) -> None:
-    """Raise TableError if two tables would go to one file: only one table would be left. "" is no table."""
+    """Raises TableError if two tables would go to one file: only one table would be left. "" is no table."""
     seen: dict[str, str] = {}
     for output in filter(None, outputs):
         specifier = parse_wspecifier(output)

@@ -25,7 +25,7 @@ _LARGEST = 1 << 24  # bytes asked for at once, for which there is room before th
 
 
 class InputStream:
-    """A command's output, standard input or a named pipe, read as it comes; `file` has no buffer.
+    """Reads a command's output, standard input or a named pipe as bytes come. `file`: an unbuffered binary file.
 
     A thread may close the stream while another waits for more bytes.
     """
@@ -79,7 +79,7 @@ def _standard_input() -> BinaryIO:
 
 
 def open_input(name: FileName) -> Buffer | InputStream:
-    """A regular file as a map of it, anything else as a stream. TableError if it cannot be opened."""
+    """Opens a regular file as a memory map, anything else as a stream. TableError if it cannot be opened."""
     if name.kind == "standard":
         return InputStream(_standard_input())
     if name.kind == "pipe":
@@ -100,7 +100,7 @@ def open_input(name: FileName) -> Buffer | InputStream:
 
 
 def read_whole(name: FileName) -> Buffer:
-    """All bytes behind a name, of which `name.offset` is not yet skipped. ModelFormatError for a stream without end."""
+    """Reads all bytes behind a name; `name.offset` is not skipped yet. ModelFormatError for a stream without end."""
     source = open_input(name)
     if not isinstance(source, InputStream):
         return source
@@ -176,7 +176,7 @@ class OutputStream:
         return self._temporary is not None and self._target.exists()
 
     def close(self, suffix: str = "", size: int | None = None) -> None:
-        """Finish writing; TableError if the command fed with the output failed.
+        """Ends the output; TableError if the command fed with the output failed.
 
         A file gets its name, or the name with `suffix`; with `size` everything written beyond it is cut off.
         """

@@ -37,7 +37,7 @@ class SymbolTable:
         return len(self.names)
 
     def __getitem__(self, label: int) -> str:
-        """The word of a label. ModelFormatError for a label without a word: the table belongs to another graph."""
+        """Returns the word of a label. Raises ModelFormatError without one: the table belongs to another graph."""
         if label not in self.names:
             raise ModelFormatError(f"the symbol table has no label {label}: does it belong to this graph?")
         return self.names[label]
@@ -88,7 +88,7 @@ def _starts(reader: Reader, count: int) -> tuple[npt.NDArray[np.int64], int]:
 
 
 def _numbers_at(contents: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], dtype: str) -> npt.NDArray[np.integer]:
-    """Returns the numbers that begin at offsets of bytes, which need not be multiples of their size."""
+    """Returns the numbers at byte offsets (n,), aligned or not."""
     anywhere = np.ndarray(max(len(contents) - np.dtype(dtype).itemsize + 1, 0), dtype, contents, strides=(1,))
     return np.asarray(anywhere[offsets])
 

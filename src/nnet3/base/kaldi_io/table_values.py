@@ -35,7 +35,7 @@ class Posterior(NamedTuple):
 
 
 def read_alignment(reader: Reader) -> np.ndarray:
-    """The integers of a table entry, (n,) int32. Not the form that integer vectors have inside model files."""
+    """Returns the integers of a table entry, (n,) int32. Not the form that integer vectors have inside model files."""
     if not reader.binary:
         start = reader.position
         line = reader.line().encode()
@@ -99,7 +99,7 @@ def write_real_pairs(writer: Writer, pairs: ArrayLike) -> None:
 
 
 def read_token(reader: Reader) -> str:
-    """One word, the last of its line."""
+    """Returns one word, the last of its line."""
     words = words_of(reader.line())
     if len(words) != 1:
         raise reader.error(f"expected one word on the line, got {len(words)}")
@@ -107,7 +107,7 @@ def read_token(reader: Reader) -> str:
 
 
 def read_words(reader: Reader) -> list[str]:
-    """The words on the rest of a line, none or more."""
+    """Returns the words on the rest of a line, none or more."""
     return words_of(reader.line())
 
 
@@ -122,7 +122,7 @@ def write_token(writer: Writer, token: str) -> None:
 
 
 def read_posterior(reader: Reader) -> Posterior:
-    """The ids and weights of each frame."""
+    """Reads a posterior: the ids and weights of each frame."""
     counts, ids, weights = _posterior_binary(reader) if reader.binary else _posterior_text(reader)
     return Posterior(np.concatenate([[0], np.cumsum(counts)]), ids, weights)
 

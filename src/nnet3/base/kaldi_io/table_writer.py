@@ -86,7 +86,7 @@ class TableWriter(Generic[T]):
                 self._take_over(finished)
 
     def _take_over(self, finished: Finished) -> None:
-        """Begin with the entries of the old files."""
+        """Begins with the entries of the old files."""
         if finished.positions is None or self._archive is None:
             return
         with open(finished.archive, "rb") as file:
@@ -97,7 +97,7 @@ class TableWriter(Generic[T]):
             self._write_position(key, position)
 
     def write(self, key: str, value: T) -> None:
-        """Add an entry. After a failed entry no further entry can be written: TableError."""
+        """Adds an entry. After a failed entry no further entry can be written: TableError."""
         if not is_word(key):
             raise TableError(f"{self.specifier.text}: '{key}' cannot be a key, which is a word without blanks")
         if self._has_failed:
@@ -143,7 +143,7 @@ class TableWriter(Generic[T]):
                 stream.flush()
 
     def close(self) -> None:
-        """Finish; TableError if a command that was written to failed."""
+        """Ends the table; TableError if a command that was written to failed."""
         with self._all_or_none():
             for stream in (self._archive, self._script):
                 if stream is not None:

@@ -87,7 +87,7 @@ class _OpenTable(Generic[T]):
         _LOG.warning("%s: %s", self.specifier.text, error)
 
     def _load(self, entry: ScriptEntry) -> T | None:
-        """The object of a line of the script; None if it is unreadable and the table permissive."""
+        """Returns the object of a line of the script; None if it is unreadable and the table permissive."""
         try:
             return self._script.load(entry, self._read)
         except TableError as error:
@@ -153,7 +153,7 @@ class RandomAccessTable(_OpenTable[T]):
             return self._hold(key)
 
     def get(self, key: str) -> T | None:
-        """The object of `key`, or None if the table has no such key."""
+        """Returns the object of `key`, or None if the table has no such key."""
         with naming(self.specifier.text):
             if not self._hold(key):
                 return None
@@ -179,7 +179,7 @@ class RandomAccessTable(_OpenTable[T]):
         return key in self._held
 
     def _search(self, key: str) -> None:
-        """Read on in the archive until `key` has come or cannot come any more."""
+        """Reads on in the archive until `key` has come or cannot come any more."""
         while key not in self._held:
             if self.specifier.sorted and self._last_key and not _sorts_before(self._last_key, key):
                 return

@@ -54,11 +54,11 @@ class TokenReader:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
-        """A reader of a whole file, which is mapped, not loaded."""
+        """Returns a reader of a whole file, which is mapped, not loaded."""
         return cls(map_file(path), os.fspath(path))
 
     def read_header(self) -> None:
-        """Set `binary` by the next bytes: 00 42 (consumed), or any other bytes for text."""
+        """Sets `binary` by the next bytes: 00 42 (consumed), or any other bytes for text."""
         start = self.data[self.position : self.position + 2]
         self.ran_out |= len(start) < 2
         self.binary = start[:1] == b"\0"
@@ -69,7 +69,7 @@ class TokenReader:
     # Errors and nesting
 
     def error(self, message: str) -> ModelFormatError:
-        """The error to raise about the current position."""
+        """Returns the error to raise about the current position."""
         return self.error_at(self.position, message)
 
     def error_at(self, offset: int, message: str) -> ModelFormatError:
@@ -95,12 +95,12 @@ class TokenReader:
             self._depth -= 1
 
     def need(self, count: int, what: str) -> None:
-        """Raise unless `count` more bytes are there."""
+        """Raises unless `count` more bytes are there."""
         if count > self.left:
             raise self.truncated(f"{what} takes {count} bytes, but only {self.left} are left")
 
     def release(self) -> None:
-        """Let the system take back the memory of the part of a mapped file already read; the part can still be read."""
+        """Gives memory of a mapped file, up to the position, back to the system; it can still be read."""
         end = self.position - self.position % mmap.PAGESIZE
         if isinstance(self.data, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") and end - self._released >= _BLOCK:
             self.data.madvise(mmap.MADV_DONTNEED, self._released, end - self._released)
@@ -112,14 +112,14 @@ class TokenReader:
         return self._size - self.position
 
     def truncated(self, message: str) -> ModelFormatError:
-        """The error to raise because the data ended too early."""
+        """Returns the error to raise because the data ended too early."""
         self.ran_out = True
         return self.error(f"{message}: the file is cut off or damaged")
 
     # Tokens and lines
 
     def _word(self) -> re.Match[bytes]:
-        """The next word (group 1, maybe empty), which is not consumed."""
+        """Returns the next word (group 1, maybe empty), which is not consumed."""
         match = _WORD.match(self.data, self.position)
         assert match is not None, "the pattern matches everything"
         self.ran_out |= match.end() == self._size
@@ -128,7 +128,7 @@ class TokenReader:
         return match
 
     def _consume(self, match: re.Match[bytes]) -> bytes:
-        """Move past a word and the one blank behind it; only text may end without a blank."""
+        """Moves past a word and the one blank behind it; only text may end without a blank."""
         if match.end() == self._size and self.binary:
             self.position = self._size
             raise self.truncated("the file ends where a blank should follow a token")
@@ -136,7 +136,7 @@ class TokenReader:
         return match.group(1)
 
     def token(self) -> str:
-        """The next token."""
+        """Returns the next token."""
         match = self._word()
         if not match.group(1):
             raise self.error_at(match.end(), "expected a token, but the file ends here")
@@ -146,11 +146,11 @@ class TokenReader:
             raise self.error_at(match.start(1), f"expected a token, got {match.group(1)[:20]!r}") from None
 
     def peek_token(self) -> str:
-        """The next token, not consumed; "" at the end of the data."""
+        """Returns the next token, not consumed; "" at the end of the data."""
         return self._word().group(1).decode("utf-8", "replace")
 
     def expect(self, *tokens: str) -> str:
-        """The next token, required to be in `tokens`."""
+        """Returns the next token, required to be in `tokens`."""
         match = self._word()
         word = match.group(1).decode("utf-8", "replace")
         if word not in tokens:
@@ -173,7 +173,7 @@ class TokenReader:
         return True
 
     def words(self, count: int) -> list[bytes]:
-        """The next `count` tokens of a text at once; for a few thousand small ones."""
+        """Returns the next `count` tokens of a text at once; for a few thousand small ones."""
         extent = 32 * count
         while True:
             text = self.data[self.position : self.position + extent]
@@ -198,7 +198,7 @@ class TokenReader:
         return match
 
     def line(self) -> str:
-        """The rest of the line without its end; text in binary files too."""
+        """Returns the rest of the line without its end; text in binary files too."""
         end = self.data.find(b"\n", self.position)
         if end < 0:
             self.ran_out, end = True, self._size
@@ -213,7 +213,7 @@ class TokenReader:
         return decoded.removesuffix("\r")
 
     def raw_byte_peek(self) -> int | None:
-        """The next byte, not consumed; None at the end of the data."""
+        """Returns the next byte, not consumed; None at the end of the data."""
         self.ran_out |= self.position >= self._size
         return self.data[self.position] if self.position < self._size else None
 
@@ -231,7 +231,7 @@ class TokenReader:
         return found
 
     def finish(self) -> None:
-        """Raise if anything but white space is left."""
+        """Raises if anything but white space is left."""
         if not self.at_end():
             raise self.error("the file should end here, but goes on: it is damaged or not of the expected kind")
 
@@ -253,7 +253,7 @@ class TokenReader:
         return value
 
     def real(self) -> float:
-        """A float32 or float64, whichever stands here; even the latter must be in the range of the former."""
+        """Returns a float32 or float64, whichever stands here; even the latter must be in the range of the former."""
         start = self.position
         value = self._binary_real() if self.binary else self._text_real()
         if not fits_float32(value):
@@ -297,7 +297,7 @@ class TokenReader:
         return self.error_at(match.start(1), f"expected {expected}, {got}")
 
     def size(self, what: str) -> int:
-        """An int32 that says how large `what` is."""
+        """Returns an int32 that says how large `what` is."""
         start = self.position
         size = self.int32()
         if size < 0:
@@ -305,7 +305,7 @@ class TokenReader:
         return size
 
     def raw_array(self, count: int, dtype: DTypeLike, what: str) -> np.ndarray:
-        """`count` raw elements, as a view of the data that must not outlive the call."""
+        """Returns `count` raw elements, as a view of the data that must not outlive the call."""
         self.need(count * np.dtype(dtype).itemsize, what)
         array = np.frombuffer(self.data, dtype, count, self.position) if count else np.empty(0, dtype)
         self.position += array.nbytes

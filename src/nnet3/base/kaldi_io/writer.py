@@ -35,7 +35,7 @@ class Writer:
         self._chunks.append(contents)
 
     def text(self, text: str) -> None:
-        """Text as it is."""
+        """Writes text as it is."""
         self._chunks.append(text.encode("utf-8"))
 
     def getvalue(self) -> bytes:
@@ -44,12 +44,12 @@ class Writer:
         return contents
 
     def write_to(self, path: str | os.PathLike[str]) -> None:
-        """Put everything into the file in one step."""
+        """Puts everything into the file in one step."""
         write_atomically(path, self._chunks)
 
     @staticmethod
     def of_file(binary: bool) -> Writer:
-        """A writer of a whole file, begun with its header."""
+        """Returns a writer of a whole file, begun with its header."""
         writer = Writer(binary)
         writer.header()
         return writer
@@ -67,12 +67,12 @@ class Writer:
         return self
 
     def newline(self) -> None:
-        """The end of a line in text; nothing in binary."""
+        """Ends a line in text; writes nothing in binary."""
         if not self.binary:
             self.raw(b"\n")
 
     def text_line(self, line: str) -> None:
-        """A line of text, in binary files too."""
+        """Writes a line of text, in binary files too."""
         self.text(line + "\n")
 
     def int32(self, value: int) -> None:
@@ -84,14 +84,14 @@ class Writer:
             self.text(f"{int(value)} ")
 
     def real(self, value: float) -> None:
-        """A float32."""
+        """Writes a float32."""
         if self.binary:
             self.raw(struct.pack("<Bf", 4, value))
         else:
             self.text(format_float(value) + " ")
 
     def double(self, value: float) -> None:
-        """A float64."""
+        """Writes a float64."""
         if self.binary:
             self.raw(struct.pack("<Bd", 8, value))
         else:
@@ -102,7 +102,7 @@ class Writer:
         self.text(letter if self.binary else letter + " ")
 
     def vector(self, values: ArrayLike, double: bool = False) -> None:
-        """A 1-D array as float32, or as float64 if `double`."""
+        """Writes an array (n,) as float32, or as float64 if `double`."""
         array = float_array(values, 1, "<f8" if double else "<f4")
         if not self.binary:
             self.text(f" [ {format_row(array)}]\n")
@@ -112,7 +112,7 @@ class Writer:
         self.raw(array.tobytes())
 
     def matrix(self, values: ArrayLike, double: bool = False) -> None:
-        """A 2-D array as float32, or as float64 if `double`; without elements it becomes Kaldi's 0 x 0 matrix."""
+        """Writes an array (rows, columns) as float32, or float64 if `double`; an empty one as Kaldi's 0 x 0 matrix."""
         array = float_array(values, 2, "<f8" if double else "<f4")
         if array.size == 0:
             array = array.reshape(0, 0)
@@ -125,7 +125,7 @@ class Writer:
         self.raw(array.tobytes())
 
     def packed(self, elements: ArrayLike, double: bool = False) -> None:
-        """The lower triangle of a symmetric matrix, row after row, (n (n + 1) / 2,), as float32 or float64."""
+        """Writes the lower triangle of a symmetric matrix, row by row, (n (n + 1) / 2,), as float32 or float64."""
         array = float_array(elements, 1, "<f8" if double else "<f4")
         size = (math.isqrt(8 * len(array) + 1) - 1) // 2
         if size * (size + 1) // 2 != len(array):
@@ -139,11 +139,11 @@ class Writer:
         self.raw(array.tobytes())
 
     def int_vector(self, values: ArrayLike) -> None:
-        """A 1-D array of integers, stored as int32."""
+        """Writes integers (n,) as int32."""
         self._integers(int32_array(values), "%d ")
 
     def pair_vector(self, values: ArrayLike) -> None:
-        """An (n, 2) array of integers, stored as int32."""
+        """Writes pairs of integers (n, 2) as int32."""
         self._integers(int32_array(values, 2), "%d,%d ")
 
     def _integers(self, array: np.ndarray, element: str) -> None:
@@ -153,7 +153,7 @@ class Writer:
         self.raw(struct.pack("<Bi", 4, len(array)) + array.tobytes())
 
     def index_vector(self, indexes: ArrayLike) -> None:
-        """An (n, 3) array of integers with columns n, t, x."""
+        """Writes indexes (n, 3), with columns n, t, x."""
         rows = int32_array(indexes, 3)
         self.token("<I1V>")
         self.int32(len(rows))
@@ -163,7 +163,7 @@ class Writer:
             self.text(elements_as_text(rows))
 
     def compressed_matrix(self, matrix: CompressedMatrix) -> None:
-        """The codes in binary files; in text the decoded numbers."""
+        """Writes the codes to binary files, the decoded numbers to text."""
         if not self.binary or matrix.codes.size == 0:  # Kaldi does not read the empty one that it writes
             self.matrix(matrix.decode())
             return
@@ -171,7 +171,7 @@ class Writer:
         self.raw(matrix.to_bytes())
 
     def sparse_matrix(self, matrix: SparseMatrix) -> None:
-        """The elements that are not zero, row after row."""
+        """Writes the elements that are not zero, row after row."""
         if not self.binary:
             self.text(f"rows={matrix.rows} {rows_as_text(matrix)}\n")
             return
@@ -180,7 +180,7 @@ class Writer:
         self.raw(rows_as_bytes(matrix))
 
     def general_matrix(self, matrix: ArrayLike | SparseMatrix | CompressedMatrix) -> None:
-        """A full, sparse or compressed matrix in its own form; a matrix without rows as the empty full matrix."""
+        """Writes a full, sparse or compressed matrix in its own form; without rows, as the empty full matrix."""
         if isinstance(matrix, CompressedMatrix):
             self.compressed_matrix(matrix)
         elif not isinstance(matrix, SparseMatrix):

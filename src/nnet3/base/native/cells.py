@@ -18,7 +18,7 @@ _MANY_THREADS, _LARGE = 4, 2**17  # so many threads of PyTorch gain with so many
 
 
 def lstm(y: Tensor, x: Tensor, params: Tensor, use_dropout: bool) -> bool:
-    """y (rows, 2 C) from x (rows, 5 C), or (rows, 5 C + 3) with dropout; params (3, C)."""
+    """Computes y (rows, 2 C) of x (rows, 5 C), or (rows, 5 C + 3) with dropout; params (3, C)."""
     functions = library() if _are_native(y, x, params) and params.is_contiguous() else None
     if functions is None:
         return False
@@ -35,7 +35,7 @@ def lstm_backward(
     repair: Tensor | None,
     sums: Tensor | None,
 ) -> bool:
-    """x_deriv from y_deriv; both as x and y of `lstm`.
+    """Computes x_deriv of y_deriv, which have the shapes of x and y of `lstm`.
 
     `repair` (10, C): factors of the five values, then offsets: factor value - offset is subtracted from a derivative.
     To `sums` (13, C) are added, over rows, the five values, their squares, and the derivatives of params.
@@ -51,7 +51,7 @@ def lstm_backward(
 
 
 def output_gru(y: Tensor, x: Tensor, weights: Tensor) -> bool:
-    """y [h | c] (rows, 2 C) from x [z | part | c'] (rows, 3 C); weights (C,): h = tanh(part + w c')."""
+    """Computes y [h | c] (rows, 2 C) of x [z | part | c'] (rows, 3 C); weights (C,): h = tanh(part + w c')."""
     functions = library() if _are_native(y, x, weights) else None
     if functions is None:
         return False
@@ -60,7 +60,7 @@ def output_gru(y: Tensor, x: Tensor, weights: Tensor) -> bool:
 
 
 def output_gru_backward(x: Tensor, h: Tensor, y_deriv: Tensor, x_deriv: Tensor, weights: Tensor) -> bool:
-    """x_deriv from y_deriv; matrices as in `output_gru`."""
+    """Computes x_deriv of y_deriv; matrices as in `output_gru`."""
     functions = library() if _are_native(x, h, y_deriv, x_deriv, weights) else None
     if functions is None:
         return False

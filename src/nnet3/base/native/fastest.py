@@ -89,7 +89,7 @@ def _ratio(sizes: tuple[tuple[int, int, int], ...], make: Maker) -> float:
 
 
 def _seconds(*calls: Callable[[], object]) -> list[float]:
-    """Returns the least time of each call, made in turns: what else the processor does concerns all of them."""
+    """Returns the least time of each call. Calls are made in turns, so that other work slows all of them alike."""
     least = [math.inf] * len(calls)
     for _ in range(_TIMES):
         for number, call in enumerate(calls):

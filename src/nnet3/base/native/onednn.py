@@ -29,6 +29,6 @@ class OneDnnWeights:
 
 
 def product_with_packed(left: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
-    """left weights^T, (rows, columns), plus a bias (columns,); the weights may be in the order of oneDNN."""
+    """Returns left weights^T + bias, (rows, columns), bias (columns,); weights may be in the order of oneDNN."""
     found: Tensor = torch.ops.mkldnn._linear_pointwise(left, weights, bias, "none", [], "")
     return found

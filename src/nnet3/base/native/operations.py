@@ -165,12 +165,12 @@ def size_of_panels(row: Row, width: int) -> int:
 
 
 def reads_scratch(row: Row) -> bool:
-    """True for a product with panels that another operation makes."""
+    """Returns true for a product with panels that another operation makes."""
     return row[0] == Code.PANELS and row[ADDRESSES][2] == 0
 
 
 def lstm(y: Tensor, x: Tensor, params: Tensor, use_dropout: bool) -> Operations | None:
-    """The forward pass of LstmNonlinearityComponent; params (3, cells)."""
+    """Computes the forward pass of LstmNonlinearityComponent; params (3, cells)."""
     if y.numel() > _MOST_ELEMENTS or not params.is_contiguous():
         return None
     return _operation(Code.LSTM, len(y), params.shape[1], (y, x, params.view(-1)), int(use_dropout))

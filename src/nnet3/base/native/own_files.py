@@ -1,7 +1,7 @@
-"""Files that this user alone can write, in a folder that nobody else can write: for code that is to be run.
+"""Files and a folder that only this user can write: for code that will be run.
 
-A file is opened first, then checked and read, so that no second file can take its place in between. A file begins with
-the digest of its contents: a file cut short, or written on, is no file.
+A file is opened first, then checked and read: no second file can take its place in between. A file begins with the
+digest of its contents: a file cut short, or appended to, does not count.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def read_own(folder: int, name: str) -> bytes | None:
 
 
 def write_own(folder: int, name: str, contents: bytes) -> None:
-    """Write a file in one step: the file is on the disk before it has its name. Raises OSError."""
+    """Writes a file in one step: contents are on the disk before the file has its name. Raises OSError."""
     temporary = f".{name}.{secrets.token_hex(6)}.tmp"
     opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=folder)
     try:

@@ -53,7 +53,7 @@ def columns_of_panel() -> int:
 
 
 def make_panels(panels: Tensor, weights: Tensor) -> None:
-    """Cut weights (columns, inner) into panels, which fill memory of as many numbers as are in whole panels."""
+    """Cuts weights (columns, inner) into panels, which fill memory of as many numbers as are in whole panels."""
     functions = library()
     assert functions is not None
     functions.nnet3_make_panels(*weights.shape, panels.data_ptr(), weights.data_ptr(), *weights.stride())

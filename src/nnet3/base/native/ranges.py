@@ -81,7 +81,7 @@ class Ranges:
         self._bytes = self._bytes_of(self._sizes)
 
     def resize(self, operations: np.ndarray) -> None:
-        """Become the memory of operations that differ in sizes and addresses alone."""
+        """Takes the ranges of operations that differ in sizes and addresses alone."""
         self._sizes = operations[self._number, SIZES]
         self._bytes = self._bytes_of(self._sizes)
 
@@ -112,7 +112,7 @@ class Ranges:
         return np.where(end > first, first, begin), np.where(end > first, end, begin)
 
     def _bytes_of(self, sizes: np.ndarray) -> np.ndarray:
-        """Returns the bytes of each matrix from its first number to its last; sizes (matrices, ..., 3)."""
+        """Returns the bytes from first to last number of each matrix; sizes (matrices, ..., 3)."""
         rows, columns, inner = np.moveaxis(sizes, -1, 0)
         width = columns_of_panel()
         made = [np.ones_like(rows), rows, columns, inner, 2 * columns, 3 * columns, 5 * columns + 3 * inner]
@@ -136,7 +136,7 @@ class ReachableMemory:
         self._written, self._all = _sorted_stretches(written), _sorted_stretches([*written, *read])
 
     def check(self, ranges: Ranges, addresses: np.ndarray, tables: Sequence[np.ndarray], num_iterations: int) -> None:
-        """Check that operations with these addresses use reachable memory, from the first iteration to the last.
+        """Checks that operations with these addresses use reachable memory, from the first iteration to the last.
 
         Raises ExecutionError for memory out of reach.
         """
@@ -154,7 +154,7 @@ class ReachableMemory:
             )
 
     def holds(self, ranges: Ranges, addresses: np.ndarray, num_iterations: np.ndarray) -> bool:
-        """True if operations without tables use reachable memory, each in its `num_iterations`, (operations,)."""
+        """Returns true if operations without tables use reachable memory in `num_iterations` (operations,)."""
         return bool(self._holds(ranges, *ranges(addresses, (), num_iterations)).all())
 
     def _holds(self, ranges: Ranges, begin: np.ndarray, end: np.ndarray) -> np.ndarray:

@@ -51,7 +51,7 @@ class DerivTimes(Options):
             yield "min_deriv_time", f"min_deriv_time is {first}, after max_deriv_time, {last}"
 
     def deriv_times(self) -> dict[str, int | None]:
-        """The three limits by name."""
+        """Returns the three limits by name."""
         return {item.name: getattr(self, item.name) for item in declared(DerivTimes)}
 
 

@@ -52,7 +52,7 @@ def option(
     steers: bool = True,
     hidden: bool = False,
 ) -> Any:
-    """A field of an `Options` class; see `Option`."""
+    """Returns a field of an `Options` class; see `Option`."""
     said = {
         "kind": kind, "help": help, "unit": unit, "flag": flag, "program_default": program_default,
         "metavar": metavar, "steers": steers, "hidden": hidden,
@@ -61,13 +61,13 @@ def option(
 
 
 def again(of: type[Options], name: str, default: Any, **changes: Any) -> Any:
-    """A field that another class declares, with another default; `changes` replace further arguments of `option`."""
+    """Returns a field declared by another class, with another default; `changes` replace arguments of `option`."""
     said = of.__dataclass_fields__[name].metadata["option"]
     return field(default=default, metadata={"option": said | {"program_default": _SAME} | changes})
 
 
 def declared(options: type) -> tuple[Option, ...]:
-    """The options that a class declares: first the class's own, then the base's."""
+    """Returns the options that a class declares: first the class's own, then the base's."""
     fields = {field.name: field for field in dataclasses.fields(options) if "option" in field.metadata}
     order = [name for base in options.__mro__ for name in inspect.get_annotations(base) if name in fields]
     return tuple(_option(fields[name]) for name in dict.fromkeys(order))
@@ -122,5 +122,5 @@ class Options:
         return iter(())
 
     def values(self) -> dict[str, Any]:
-        """The options that are declared, by name."""
+        """Returns the options that are declared, by name."""
         return {item.name: getattr(self, item.name) for item in declared(type(self))}

@@ -145,6 +145,6 @@ class CopyingOptions(Options):
     right_context: int = option(-1, Integer(at_least(-1)), "Right context to keep (-1: all).", unit="frames")
 
     def contexts(self) -> tuple[int | None, int | None]:
-        """The contexts to keep on the left and on the right; None: all."""
+        """Returns the contexts to keep on the left and on the right; None: all."""
         left, right = self.left_context, self.right_context
         return None if left < 0 else left, None if right < 0 else right

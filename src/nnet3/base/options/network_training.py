@@ -62,13 +62,13 @@ class NetworkTrainingOptions(ParameterOptions):
         return ParameterOptions(**{item.name: getattr(self, item.name) for item in declared(ParameterOptions)})
 
     def trainer_options(self, seed: int) -> TrainerOptions:
-        """The options of the trainer; what is skipped is counted by the run."""
+        """Returns the options of the trainer; what is skipped is counted by the run."""
         names = {item.name for item in declared(type(self))} & {item.name for item in declared(TrainerOptions)}
         own = {name: getattr(self, name) for name in names}
         return TrainerOptions(**own | {"max_skipped": _NO_LIMIT}, batchnorm_stats_scale=1.0, seed=seed)
 
     def steers(self, name: str) -> bool:
-        """True if different values of an option lead to different parameters."""
+        """Returns true if different values of an option lead to different parameters."""
         return next(item.steers for item in declared(type(self)) if item.name == name)
 
     @property

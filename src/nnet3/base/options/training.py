@@ -55,7 +55,7 @@ class TrainerOptions(StepOptions):
     seed: int = option(0, Integer(bits=64), "Seed of all that is random.", flag="srand")
 
     def compile_options(self, others: CompileOptions | None = None) -> CompileOptions:
-        """The compiler's options, with the given derivative times and level."""
+        """Returns the compiler's options, with the given derivative times and level."""
         given: dict[str, Any] = {name: time for name, time in self.deriv_times().items() if time is not None}
         given |= {"level": self.optimization_level} if self.optimization_level != DEFAULT_LEVEL else {}
         return replace(others or CompileOptions(), **given)

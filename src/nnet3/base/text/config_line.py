@@ -59,7 +59,7 @@ class ConfigLine:
         return key in self.values
 
     def error(self, message: str, key: str | None = None, hint: str = "") -> ConfigError:
-        """An error at the value of `key`, or at the whole line."""
+        """Returns an error at the value of `key`, or at the whole line."""
         value = self.values.get(key) if key else None
         prefix = f"{self.subject}: " if self.subject else ""
         return ConfigError(prefix + message, value.span if value else self.span, hint)
@@ -78,7 +78,7 @@ class ConfigLine:
         return str(default) if text is None else text
 
     def value(self, key: str, kind: Value, default: Any = _REQUIRED) -> Any:
-        """A value of a kind; its rule is not for the default."""
+        """Returns a value of a kind; its rule is not for the default."""
         text = self._take(key, default)
         if text is None:
             return default
@@ -91,25 +91,25 @@ class ConfigLine:
         return value
 
     def integer(self, key: str, default: int | object = _REQUIRED, **limits: float) -> int:
-        """An int32; `limits` are those of `nnet3.base.text.values.bounds`."""
+        """Returns an int32; `limits` are those of `nnet3.base.text.values.bounds`."""
         value: int = self.value(key, Integer(bounds(**limits)), default)
         return value
 
     def number(self, key: str, default: float | object = _REQUIRED, **limits: float) -> float:
-        """A finite float; `limits` are those of `nnet3.base.text.values.bounds`."""
+        """Returns a finite float; `limits` are those of `nnet3.base.text.values.bounds`."""
         value: float = self.value(key, Number(bounds(**limits)), default)
         return value
 
     def boolean(self, key: str, default: bool | object = _REQUIRED) -> bool:
-        """True or false by the first letter, as Kaldi has it."""
+        """Returns true or false by the first letter, as Kaldi has it."""
         return bool(self.value(key, Boolean(), default))
 
     def integers(self, key: str, default: Any = _REQUIRED, *, separators: str = ":,") -> list[int]:
-        """A list of ints separated by any of `separators`; empty pieces are dropped."""
+        """Returns a list of ints separated by any of `separators`; empty pieces are dropped."""
         return list(self.value(key, Integers(separators=separators, with_gaps=True), default))
 
     def nested(self, key: str) -> ConfigLine:
-        """The value of `key` parsed as a config line of its own (as CompositeComponent's parts are)."""
+        """Returns the value of `key` parsed as a config line of its own (as CompositeComponent's parts are)."""
         self.string(key)
         line = parse_config_line(self.values[key].span)
         line.repeated = self.repeated = [*self.repeated, *line.repeated]
@@ -126,7 +126,7 @@ class ConfigLine:
         return warnings
 
     def finish(self) -> None:
-        """Raise for the first key that no getter asked for."""
+        """Raises for the first key that no getter asked for."""
         for key, value in self.values.items():
             if key not in self._asked:
                 prefix = f"{self.subject}: " if self.subject else ""
@@ -136,7 +136,7 @@ class ConfigLine:
 
 
 def read_config_lines(text: str, source: str = "<config>") -> list[ConfigLine]:
-    """All non-empty lines of a config text. A `#` starts a comment anywhere, even inside quotes (as in Kaldi)."""
+    """Returns the non-empty lines of a config. A `#` starts a comment anywhere, even inside quotes (as in Kaldi)."""
     lines = []
     for number, raw in enumerate(text.split("\n"), start=1):
         content = raw.partition("#")[0].rstrip(" \t\r")
@@ -148,7 +148,7 @@ def read_config_lines(text: str, source: str = "<config>") -> list[ConfigLine]:
 
 
 def parse_config_line(span: Span) -> ConfigLine:
-    """Parse the stretch of text that `span` marks."""
+    """Parses the stretch of text that `span` marks."""
     text = span.words
     position = len(text) - len(text.lstrip())
     first = text[position:].split(None, 1)[0] if text.strip() else ""
@@ -165,7 +165,7 @@ def parse_config_line(span: Span) -> ConfigLine:
 
 
 def _parse_pair(text: str, position: int, span: Span, line: ConfigLine) -> int:
-    """Parse a `key=value` at `position`; return where the next pair may begin."""
+    """Parses a `key=value` at `position`; returns where the next pair may begin."""
     position += len(text[position:]) - len(text[position:].lstrip())
     equals = text.find("=", position)
     if equals < 0:
@@ -193,7 +193,7 @@ def _parse_pair(text: str, position: int, span: Span, line: ConfigLine) -> int:
 
 
 def _end_of_unquoted(text: str, start: int) -> int:
-    """An unquoted value ends at the last blank before the next `=`, or at the end of the line."""
+    """Returns where an unquoted value ends: at the last blank before the next `=`, or at the end of the line."""
     equals = text.find("=", start)
     if equals < 0:
         return len(text)
@@ -205,7 +205,7 @@ _SHOWN = 200
 
 
 def decode_config(contents: bytes, source: str) -> str:
-    """The text of a config. Bytes outside UTF-8 may stand in comments, where they are read as Latin-1.
+    """Returns the text of a config. Bytes outside UTF-8 may stand in comments, where they are read as Latin-1.
 
     Raises ConfigError at the first bad byte elsewhere. A byte order mark is dropped.
     """

@@ -30,5 +30,5 @@ class Declared:
         return self.default is REQUIRED or not self.kind.rule.holds(self.default)
 
     def fault(self, value: Any) -> str:
-        """What a value of the kind must be, "" if it keeps the rule: "must be > 0"."""
+        """Returns the rule that a value of the kind breaks, such as "must be > 0"; "" if it breaks none."""
         return "" if self.kind.rule.holds(value) else f"must be {self.kind.rule.words}"

@@ -10,7 +10,7 @@ _WORDS = re.compile("[a-z]+|[0-9]+")
 
 
 def did_you_mean(word: str, known: Iterable[str], *, similarity: float = 0.6) -> str:
-    """A hint such as "did you mean 'tdnn1.affine'?", or "" when nothing known is near `word`."""
+    """Returns a hint such as "did you mean 'tdnn1.affine'?", or "" when nothing known is near `word`."""
     names = list(known)
     lowered = {name.lower(): name for name in names}
     near = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=similarity)
@@ -18,7 +18,7 @@ def did_you_mean(word: str, known: Iterable[str], *, similarity: float = 0.6) ->
 
 
 def misspelt(key: str, given: Iterable[str]) -> str:
-    """A hint such as "is it the misspelt 'dm'?" about a missing key, or "" when no given one is a misspelt `key`.
+    """Returns a hint about a missing key: "is it the misspelt 'dm'?", or "" where no given key is near `key`.
 
     Keys are compared word by word: an output-dim is no misspelt input-dim, and input-x-dim is none of input-y-dim.
     """

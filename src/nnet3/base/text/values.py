@@ -22,7 +22,7 @@ _BOOLEANS = {"t": True, "T": True, "f": False, "F": False}
 
 @dataclass(frozen=True)
 class Rule:
-    """A bound of values. `words` follow on "must be"; `minimum` and `maximum` are bounds that are good themselves."""
+    """A bound of values. `words`: end of a message, after "must be"; `minimum`, `maximum`: allowed bounds, if any."""
 
     words: str
     holds: Callable[[Any], bool]
@@ -37,7 +37,7 @@ def bounds(
     maximum: float | None = None,
     below: float | None = None,
 ) -> Rule:
-    """The rule of such bounds as are given. NaN keeps none."""
+    """Returns the rule of such bounds as are given. NaN keeps none."""
     if minimum is not None and maximum is not None:
         words = f"within [{_shown(minimum)}, {_shown(maximum)}]"
     else:
@@ -84,7 +84,7 @@ def one_of(*words: str) -> Rule:
 
 
 def either(special: float, rule: Rule) -> Rule:
-    """A value that stands for "none", or a value by another rule."""
+    """Returns a value that stands for "none", or a value by another rule."""
     return Rule(f"{special:g} (none) or {rule.words}", lambda value: value == special or rule.holds(value))
 
 
@@ -105,14 +105,14 @@ class Value(abc.ABC):
 
     @abc.abstractmethod
     def read(self, text: str) -> Any:
-        """The value of a text, rule or not. Raises ValueError with the requirement on a text."""
+        """Returns the value of a text, rule or not. Raises ValueError with the requirement on a text."""
 
     @abc.abstractmethod
     def take(self, value: Any) -> Any:
-        """The value of a Python object, rule or not. Raises ValueError with the requirement."""
+        """Returns the value of a Python object, rule or not. Raises ValueError with the requirement."""
 
     def checked(self, value: Any) -> Any:
-        """The value of a Python object. Raises ValueError with the requirement."""
+        """Returns the value of a Python object. Raises ValueError with the requirement."""
         taken = self.take(value)
         if not self.rule.holds(taken):
             raise ValueError(self.rule.words)
@@ -285,7 +285,7 @@ _INTEGER_OF_32_BITS = Integer()
 
 
 def choice(*words: str) -> Text:
-    """Text, one of the given words."""
+    """Returns the kind of texts that are one of the given words."""
     rule = one_of(*words)
     return Text(rule, description=rule.words)
 
@@ -296,7 +296,7 @@ def whole_number(text: str | bytes) -> int | None:
 
 
 def read_number(text: str) -> float:
-    """The number, infinity or NaN in a text as a whole. Raises ValueError, also for Python's `1_000`."""
+    """Returns the number, infinity or NaN in a text as a whole. Raises ValueError, also for Python's `1_000`."""
     if "_" in text or not text.isascii():
         raise ValueError(f"not a number: '{text}'")
     return float(text)

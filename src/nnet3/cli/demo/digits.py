@@ -16,7 +16,7 @@ _BATCH = 64
 
 
 def digit_tasks(seed: int) -> list[DemoTask]:
-    """A TDNN and an LSTM on the same two thirds of the images, judged on the other third."""
+    """Returns a TDNN and an LSTM on the same two thirds of the images, judged on the other third."""
     try:
         from sklearn.datasets import load_digits
         from sklearn.model_selection import train_test_split
@@ -52,7 +52,7 @@ def digit_tasks(seed: int) -> list[DemoTask]:
 
 
 def _minibatches(images: np.ndarray, labels: np.ndarray, output_time: int, order: np.ndarray) -> list[Minibatch]:
-    """Full minibatches in this order; the rest is left out."""
+    """Returns full minibatches of the images in their order; the rest is left out."""
     rows = [order[start : start + _BATCH] for start in range(0, len(order) - _BATCH + 1, _BATCH)]
     return [_minibatch(images[chosen], labels[chosen], output_time) for chosen in rows]
 

@@ -1,4 +1,4 @@
-"""The picture of a demo: for each network its loss curve, its confusion matrix, and examples of its errors."""
+"""The picture of a demo: loss curve, confusion matrix and examples of errors of each network."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TaskResult:
 
 
 def write_report(results: Sequence[TaskResult], path: Path, title: str) -> None:
-    """A row of plots for each network, as a PNG."""
+    """Writes a PNG with a row of plots for each network."""
     import matplotlib
 
     matplotlib.use("Agg")

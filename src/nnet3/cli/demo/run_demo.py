@@ -17,7 +17,7 @@ from nnet3.errors import Nnet3Error
 
 
 def run_demo(speech: str | None, folder: str, seed: int) -> None:
-    """Train on scanned digits, or on the spoken ones of the ZIP `speech`, and write the results to `folder`.
+    """Trains on scanned digits, or on the spoken ones of the ZIP `speech`, and writes the results to `folder`.
 
     Raises Nnet3Error if a network does not reach the accuracy it should.
     """

@@ -20,7 +20,7 @@ from nnet3.training.train.trainer import Trainer, TrainerOptions
 
 
 def run_task(task: DemoTask, folder: Path, console: Console, seed: int) -> TaskResult:
-    """Train and evaluate; writes network.config, model.raw and computation.txt into the folder."""
+    """Trains and evaluates a network; writes network.config, model.raw and computation.txt into the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     console.print(f"\n{task.name.upper()}: {task.what}", style="bold", highlight=False)
     start = time.perf_counter()
@@ -46,7 +46,7 @@ def run_task(task: DemoTask, folder: Path, console: Console, seed: int) -> TaskR
 
 
 def _explain_compilation(task: DemoTask, nnet: Nnet, console: Console) -> str:
-    """Compile the training computation stage by stage; returns it printed."""
+    """Compiles the training computation stage by stage; returns its printed form."""
     request = task.make_minibatches(0)[0].request(train=True)
     rows = ", ".join(f"{io.name} {len(io.indexes)}" for io in (*request.inputs, *request.outputs))
     console.print(f"  {'request':<12}rows: {rows}; with derivatives and model update", highlight=False)

@@ -37,7 +37,7 @@ class Recording:
 
 
 def speech_tasks(archive: str, seed: int) -> list[DemoTask]:
-    """One TDNN over the frames."""
+    """Returns one TDNN over the frames."""
     utterances = read_utterances(archive)
     test = [u for u in utterances if u.recording < _NUM_TEST_RECORDINGS]
     train = [u for u in utterances if u.recording >= _NUM_TEST_RECORDINGS]
@@ -48,7 +48,7 @@ def speech_tasks(archive: str, seed: int) -> list[DemoTask]:
     test_minibatch = _minibatch([(test[number], start) for number, start in chunks], _TEST_FRAMES, 1)
 
     def judge(outputs: Sequence[np.ndarray]) -> np.ndarray:
-        """Log-probabilities summed over the real frames of each utterance."""
+        """Returns log-probabilities, (utterances, words), summed over the real frames of each utterance."""
         by_chunk = outputs[0].reshape(len(chunks), _TEST_FRAMES, 10)
         scores = np.zeros((len(test), 10))
         for (number, start), frames in zip(chunks, by_chunk, strict=True):
@@ -72,7 +72,7 @@ def speech_tasks(archive: str, seed: int) -> list[DemoTask]:
 
 
 def read_utterances(archive: str) -> list[Recording]:
-    """All recordings of the ZIP, by name. Raises Nnet3Error if it is not such a ZIP."""
+    """Returns all recordings of the ZIP, by name. Raises Nnet3Error if it is not such a ZIP."""
     if not Path(archive).is_file():
         raise Nnet3Error(f"{archive}: no such file; give the ZIP of the Free Spoken Digit Dataset's recordings")
     try:
@@ -99,7 +99,7 @@ def _utterance(name: str, data: bytes) -> Recording:
 
 
 def mfcc(samples: np.ndarray, rate: int) -> np.ndarray:
-    """13 MFCCs every 10 ms, (frames, 13)."""
+    """Returns 13 MFCCs every 10 ms, (frames, 13)."""
     try:
         import kaldi_native_fbank
     except ImportError:
@@ -128,7 +128,7 @@ def _train_minibatches(train: Sequence[Recording], rng: np.random.Generator) -> 
 
 
 def _minibatch(cuts: Sequence[tuple[Recording, int]], num_frames: int, step: int) -> Minibatch:
-    """A sequence for each chunk; outside the utterance its first or last frame is repeated."""
+    """Returns a sequence for each chunk; outside the utterance its first or last frame is repeated."""
     times = np.arange(-_CONTEXT, num_frames + _CONTEXT)
     frames = [u.features[np.clip(times + start, 0, len(u.features) - 1)] for u, start in cuts]
     outputs = np.arange(0, num_frames, step)

@@ -35,7 +35,7 @@ class OffsetReference:
 
 
 def references(descriptor: Descriptor, name: str) -> list[OffsetReference]:
-    """All references in order. Raises NetworkError for references without a counterpart, naming the node."""
+    """Returns all references in order. Raises NetworkError for references without a counterpart, naming the node."""
     return [reference for part in descriptor.parts for reference in _of_part(part, name, False)]
 
 
@@ -62,7 +62,7 @@ def _of_forward(source: ForwardingDescriptor, name: str, optional: bool, offset:
 
 
 def component_offsets(made: Component, name: str) -> dict[int, bool]:
-    """The frames, relative to the output's, at which a component looks, and whether every frame is required.
+    """Returns the frames, relative to the output's, at which a component looks, and whether every frame is required.
 
     Raises NetworkError if the frames depend on t.
     """
@@ -93,7 +93,7 @@ class FrameSpan:
         return FrameSpan(max(self.first, other.first), min(self.last, other.last))
 
     def around(self, other: FrameSpan) -> FrameSpan:
-        """The frames from the first to the last of both."""
+        """Returns the frames from the first to the last of both."""
         return FrameSpan(min(self.first, other.first), max(self.last, other.last))
 
     @property
@@ -132,11 +132,11 @@ class FramesOfNodes:
         self.shifts = {number: self._shift(number, wanted) for number, wanted in self._wanted(outputs).items()}
 
     def ahead(self, number: int, look: Look) -> int:
-        """The number of frames by which a node of the CN looks ahead at the source's node."""
+        """Returns the number of frames by which a node of the CN looks ahead at the source's node."""
         return self.shifts[number] + look.offset - self.shifts[look.source]
 
     def missing(self, number: int) -> tuple[int, int]:
-        """The numbers of first and of last frames that the CN keeps of a node and nnet3 has no value for."""
+        """Returns the numbers of first and of last frames that the CN keeps of a node and nnet3 has no value for."""
         there, shift = self.there[number], self.shifts[number]
         return int(max(there.first - shift, 0)), int(max(shift - there.last, 0))
 
@@ -162,7 +162,7 @@ class FramesOfNodes:
         return [Look(source) for source in sources]
 
     def _decisive(self, number: int) -> list[Look]:
-        """The looks that decide where a node has a value: the required looks, or all of a component that needs any."""
+        """Returns the looks that decide where a node has a value: the required ones; all, where any one will do."""
         node, looks = self._parts.nodes[number], self.looks[number]
         required = [look for look in looks if look.is_required]
         if required or not isinstance(node, ComponentNode) or not _needs_a_frame(self._parts.component(node)):
@@ -179,7 +179,7 @@ class FramesOfNodes:
         return reduce(FrameSpan.common, seen, ALWAYS)
 
     def _wanted(self, outputs: Iterable[int]) -> dict[int, FrameSpan]:
-        """The frames of each node computed for frames 0 to T - 1 of the outputs."""
+        """Returns the frames of each node computed for frames 0 to T - 1 of the outputs."""
         wanted = {number: FrameSpan().common(self.there[number]) for number in outputs}
         waiting = list(wanted)
         while waiting:
@@ -196,11 +196,11 @@ class FramesOfNodes:
         return wanted
 
     def _seen(self, frames: FrameSpan, look: Look) -> FrameSpan:
-        """The source's frames in view of these frames."""
+        """Returns the source's frames in view of these frames."""
         return frames.moved(look.offset).common(self.there[look.source])
 
     def _shift(self, number: int, wanted: FrameSpan) -> int:
-        """The shift next to 0 that gets in the wanted frames, and the frames read by a component's own offsets."""
+        """Returns the shift nearest 0 that brings the wanted frames, and those of a component's offsets, into range."""
         if isinstance(self._parts.nodes[number], ComponentNode) and any(look.offset for look in self.looks[number]):
             wanted = reduce(FrameSpan.around, (self._seen(wanted, look) for look in self.looks[number]), wanted)
             if not wanted.fit:
@@ -215,6 +215,6 @@ class FramesOfNodes:
 
 
 def _needs_a_frame(made: Component) -> bool:
-    """True if a component has no value where all frames in its reach are missing."""
+    """Returns true if a component has no value where all frames in its reach are missing."""
     nothing = np.zeros((1, made.moves().shape[1]), bool)
     return not made.computable(np.zeros((1, 3), np.int32), nothing)[0].all()

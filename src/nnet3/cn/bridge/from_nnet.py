@@ -43,7 +43,7 @@ _FUNCTIONS: dict[str, Callable[..., Node]] = {
 
 
 def from_nnet(nnet: Nnet) -> Network:
-    """The CN with equal inputs and outputs, by name, copies of the parameters, and the network's type of numbers.
+    """Returns a CN with inputs and outputs of the same names, copies of the parameters, and the network's dtype.
 
     Affine, linear and elementwise components become nodes of native CN types, others `component` nodes. Raises
     NetworkError for parts without a counterpart: Round, Switch, ReplaceIndex, Failover, offsets in x, components that
@@ -74,7 +74,7 @@ class _Bridge:
         return Network(outputs={self.parts.nodes[i].name: self.made[i] for i in outputs}, dtype=dtype)
 
     def _needed_at_once(self, number: int) -> list[int]:
-        """The nodes to be made before this node: the nodes read in the same frame of the CN."""
+        """Returns the nodes to be made before this node: the nodes read in the same frame of the CN."""
         looks = self.frames.looks[number]
         if isinstance(self.parts.nodes[number], ComponentNode):
             looks = [Look(look.source) for look in looks]
@@ -117,7 +117,7 @@ class _Bridge:
         return value if reference.scale == 1 else scale(reference.scale, value)
 
     def _looked_at(self, number: int, look: Look) -> Node:
-        """The value of another node, as seen by a node."""
+        """Returns the value of another node, as seen by a node."""
         ahead = self.frames.ahead(number, look)
         if not ahead:
             return self.made[look.source] if look.is_required else self._masked(look.source)
@@ -126,12 +126,12 @@ class _Bridge:
         return waiting
 
     def _masked(self, number: int) -> Node:
-        """The value, zero in frames in which nnet3 has none."""
+        """Returns the value, zero in frames in which nnet3 has none."""
         missing = self.frames.missing(number)
         return element_times(self.made[number], self._existing(*missing)) if any(missing) else self.made[number]
 
     def _existing(self, first: int, last: int) -> Node:
-        """One row: 0 in the given numbers of first and last frames, else 1."""
+        """Returns one row: 0 in the given numbers of first and last frames, else 1."""
         if (first, last) not in self.existing:
             some_input = next(
                 number for number in self.frames.numbers if isinstance(self.parts.nodes[number], InputNode)
@@ -162,7 +162,7 @@ class _Bridge:
         return component(made.copy(), x, name=name)
 
     def _parameters(self, name: str, made: Component) -> dict[str, Node]:
-        """Parameter nodes, shared by the nodes that share a component."""
+        """Returns parameter nodes, shared by the nodes that share a component."""
         if name not in self.shared:
             tensors = dict(made.parameters())
             for constant_name in made.constant_names if not tensors else ():

@@ -20,13 +20,13 @@ from nnet3.model.structure.parts import NetworkParts
 
 
 def average_kernels(operation: ImageOperation) -> Tensor:
-    """The kernels, (channels, K_r K_c channels), whose convolution is average pooling."""
+    """Returns the kernels, (channels, K_r K_c channels), whose convolution is average pooling."""
     pixels = operation.window[0] * operation.window[1]
     return torch.eye(operation.image[2]).tile(1, pixels) / pixels
 
 
 def convolution_config(operation: ImageOperation, num_filters: int) -> str:
-    """The component line; kernels with gaps become wider ones with zeros."""
+    """Returns the component line; kernels with gaps become wider ones with zeros."""
     return (
         f"ConvolutionComponent {_dims(operation)} filt-x-dim={operation.extent[0]} "
         f"filt-y-dim={operation.extent[1]} filt-x-step={operation.stride[0]} filt-y-step={operation.stride[1]} "
@@ -35,7 +35,7 @@ def convolution_config(operation: ImageOperation, num_filters: int) -> str:
 
 
 def convolution_parameters(operation: ImageOperation, kernels: Tensor, bias: Tensor | None) -> dict[str, Tensor]:
-    """The parameters of the component, of kernels (output channels, K_r K_c C_x)."""
+    """Returns the parameters of the component, of kernels (output channels, K_r K_c C_x)."""
     pixels = kernels.unflatten(1, (*operation.window, operation.image[2]))
     wide = kernels.new_zeros(len(kernels), *operation.extent, operation.image[2])
     down, across = operation.dilation if isinstance(operation, Convolution) else (1, 1)
@@ -99,7 +99,7 @@ _REFER = {"delay", "row_slice", "scale", *_IMAGES}  # what may write the name of
 
 
 def to_nnet(network: NetworkState) -> Nnet:
-    """The nnet3 network with equal outputs, by name. Its `config_lines()` are the config.
+    """Returns the nnet3 network with equal outputs, by name. Its `config_lines()` are the config.
 
     W X becomes a LinearComponent, or with a bias column an AffineComponent; sums, stacks and delays become descriptors,
     a delay IfDefined(Offset(...)), which is zero before the first frame, like a default of 0. Convolution and maximum
@@ -148,7 +148,7 @@ class _Writer:
         return result
 
     def _free(self, name: str) -> str:
-        """A free name for an output that may be called like a node: nnet3 has one space of names."""
+        """Returns a free name for an output that may be called like a node: nnet3 has one space of names."""
         while name in self.taken:
             name = f"{name}.output"
         return name
@@ -223,7 +223,7 @@ class _Writer:
         raise self._error(node, "is an operation of computational networks")
 
     def _range(self, name: str, whole: Node, first: int, rows: int) -> str:
-        """A dim-range node. A range of a range becomes a range of the node below both."""
+        """Returns a dim-range node. A range of a range becomes a range of the node below both."""
         while whole.type == "row_slice":
             operation: Any = whole.operation
             whole, first = whole.operands[0], first + operation.first
@@ -276,7 +276,7 @@ class _Writer:
         return self._line(self.names[node], line, self._framed(node, images))
 
     def _framed(self, node: Node, images: Node) -> str:
-        """The image that the windows of a node touch: rows of pixels between zeros."""
+        """Returns the image that the windows of a node touch: rows of pixels between zeros."""
         parts = []
         for number, (first, count, before, after) in enumerate(framed_rows(node.operation)):  # type: ignore[arg-type]
             parts += [f"Const(0.0, {before})"] * bool(before)
@@ -286,7 +286,7 @@ class _Writer:
         return f"Append({', '.join(parts)})" if parts else self._seen(images)
 
     def _bias_of(self, node: Node) -> Node | None:
-        """The product of W X + b, if the node is that and nobody else uses the product."""
+        """Returns the product of W X + b, if the node is that and nobody else uses the product."""
         for product, bias in (node.operands, node.operands[::-1]):
             is_bias = bias.is_parameter and bias.shape.rows == node.shape.rows
             is_product = product.type in _PRODUCTS and product.operands[0].is_parameter

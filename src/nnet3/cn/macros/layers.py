@@ -23,24 +23,24 @@ from nnet3.errors import ArgumentError, check_kind
 
 
 def macro_2w1b(w1: Node, i1: Node, w2: Node, i2: Node, b: Node, *, name: str = "") -> Node:
-    """W1 I1 + W2 I2 + b (1.165, 1.166)."""
+    """Returns W1 I1 + W2 I2 + b (1.165, 1.166)."""
     return plus(plus(times(w1, i1), times(w2, i2)), b, name=name)
 
 
 def macro_3w1b(w1: Node, i1: Node, w2: Node, i2: Node, w3: Node, i3: Node, b: Node, *, name: str = "") -> Node:
-    """W1 I1 + W2 I2 + W3 I3 + b (1.167, 1.168)."""
+    """Returns W1 I1 + W2 I2 + W3 I3 + b (1.167, 1.168)."""
     return plus(macro_2w1b(w1, i1, w2, i2, b), times(w3, i3), name=name)
 
 
 def affine(x: Node, dim: int, *, name: str) -> Node:
-    """W X + b with parameters `name.W` (dim x rows of X) and `name.b`."""
+    """Returns W X + b with parameters `name.W` (dim x rows of X) and `name.b`."""
     check_kind(x, Node, "the input of a layer", "a node")
     W, b = parameter(f"{name}.W", (dim, x.shape.rows)), parameter(f"{name}.b", (dim, 1))
     return plus(times(W, x), b, name=name)
 
 
 def check_activation(activation: object) -> None:
-    """Raise ArgumentError for what is no function of a node."""
+    """Raises ArgumentError for what is no function of a node."""
     if not callable(activation):
         raise ArgumentError(f"an activation must be a function such as cn.relu, got {activation!r}")
 
@@ -48,7 +48,7 @@ def check_activation(activation: object) -> None:
 def dnn_layer(
     x: Node, dim: int, *, name: str, activation: Callable[..., Node] = sigmoid, dropout_rate: float = 0.0
 ) -> Node:
-    """activation(W X + b), with dropout if a rate is given. The value's node is called `name`."""
+    """Returns activation(W X + b), `dim` rows, named `name`; `dropout_rate` of the elements become 0 in training."""
     check_activation(activation)
     check_kind(dropout_rate, numbers.Real, "a rate of dropout", "a number")
     plain = affine(x, dim, name=f"{name}.affine")
@@ -66,7 +66,7 @@ def dnn(
     activation: Callable[..., Node] = sigmoid,
     dropout_rate: float = 0.0,
 ) -> Node:
-    """Hidden layers `name.1`, `name.2`, ... of the given sizes, and `name.output`: values before a softmax."""
+    """Returns `name.output`, `outputs` rows before a softmax, above hidden layers `name.1`, ... of given sizes."""
     check_kind(hidden, (list, tuple), "the hidden layers of a dnn", "a list of sizes")
     for number, dim in enumerate(hidden, 1):
         x = dnn_layer(x, dim, name=f"{name}.{number}", activation=activation, dropout_rate=dropout_rate)
@@ -74,7 +74,7 @@ def dnn(
 
 
 def tensor_layer(x: Node, y: Node, dim: int, *, name: str, activation: Callable[..., Node] = sigmoid) -> Node:
-    """A layer of a tensor network: activation(W vec(x_j y_j^T) + b) for each column j.
+    """Returns a layer of a tensor network: activation(W vec(x_j y_j^T) + b) for each column j.
 
     Each output sees all products of an element of x and an element of y, by their Khatri-Rao product.
     """
@@ -125,7 +125,7 @@ class Lstm:
 
 
 def lstm(x: Node, cells: int, *, name: str = "lstm", lag: int = 1, diagonal: bool = True, carry: bool = False) -> Lstm:
-    """An LSTM over the frames of `x`; lag -1 makes it run backward in time.
+    """Returns an LSTM of `cells` cells over the frames of `x`; lag -1 makes it run backward in time.
 
     The chapter says that the weights from the cell to the gates are diagonal, but writes W^(cf) C and W^(co) C as
     full products in (1.156) and (1.162): `diagonal` takes d^(cf) and d^(co), else all of the matrices W^(cf), W^(co).
@@ -175,7 +175,7 @@ class Gru:
 
 
 def fast_lstm(x: Node, cells: int, *, name: str = "lstm", reverse: bool = False) -> Node:
-    """An LSTM without peepholes over the frames of `x`, as one node (see `lstm_layer`): the outputs, called `name`.
+    """Returns the outputs, called `name`, of an LSTM without peepholes over the frames of `x`; see `lstm_layer`.
 
     Parameters are `name.W`, `name.R` and `name.b`; with `reverse` the LSTM runs backward in time.
     """
@@ -187,14 +187,14 @@ def fast_lstm(x: Node, cells: int, *, name: str = "lstm", reverse: bool = False)
 
 
 def blstm(x: Node, cells: int, *, name: str = "blstm", diagonal: bool = True) -> Node:
-    """An LSTM forward in time and an LSTM backward, outputs stacked: 2 * cells rows."""
+    """Returns an LSTM forward in time and an LSTM backward, outputs stacked: 2 * cells rows."""
     forward = lstm(x, cells, name=f"{name}.forward", diagonal=diagonal)
     backward = lstm(x, cells, name=f"{name}.backward", lag=-1, diagonal=diagonal)
     return row_stack(forward.h, backward.h, name=name)
 
 
 def gru(x: Node, cells: int, *, name: str = "gru", lag: int = 1, carry: bool = False) -> Gru:
-    """A gated recurrent unit over the frames of `x`, as PyTorch's; lag -1 makes it run backward in time.
+    """Returns a GRU of `cells` rows over the frames of `x`, as PyTorch's; lag -1 makes it run backward in time.
 
     r = sigmoid(Wxr x + Whr h(t-1) + br), z = sigmoid(Wxz x + Whz h(t-1) + bz),
     n = tanh(Wxn x + bn + r * (Whn h(t-1) + bhn)), h = (1 - z) * n + z * h(t-1).

@@ -217,7 +217,7 @@ def exp(x: Node, *, name: str = "") -> Node:
 
 
 def copy(x: Node, *, name: str = "") -> Node:
-    """The operand itself, under a name of its own."""
+    """Returns the operand itself, under a name of its own."""
     return Node(Copy(), (x,), name)
 
 

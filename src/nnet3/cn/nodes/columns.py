@@ -103,7 +103,7 @@ def row_slice(x: Node, first: int, rows: int, *, name: str = "") -> Node:
 
 
 def row_stack(*operands: Node, name: str = "") -> Node:
-    """The operands stacked, the first one uppermost; a column without samples is repeated."""
+    """Returns the operands stacked, the first one uppermost; a column without samples is repeated."""
     nodes = [as_node(operand, "row_stack") for operand in operands]
     return Node(RowStack(tuple(node.shape.rows for node in nodes)), nodes, name)
 
@@ -239,27 +239,27 @@ class LayerNorm(Elementwise):
 
 
 def sum_rows(x: Node, *, name: str = "") -> Node:
-    """The sum of the rows of every column: one row."""
+    """Returns the sum of the rows of every column: one row."""
     return Node(ColumnReduction("sum"), (x,), name)
 
 
 def mean_rows(x: Node, *, name: str = "") -> Node:
-    """The mean of the rows of every column: one row."""
+    """Returns the mean of the rows of every column: one row."""
     return Node(ColumnReduction("mean"), (x,), name)
 
 
 def max_rows(x: Node, *, name: str = "") -> Node:
-    """The greatest element of every column: one row."""
+    """Returns the greatest element of every column: one row."""
     return Node(ColumnReduction("max"), (x,), name)
 
 
 def min_rows(x: Node, *, name: str = "") -> Node:
-    """The least element of every column: one row."""
+    """Returns the least element of every column: one row."""
     return Node(ColumnReduction("min"), (x,), name)
 
 
 def log_sum_exp_rows(x: Node, *, name: str = "") -> Node:
-    """The logarithm of the sum of e^x over every column: one row."""
+    """Returns the logarithm of the sum of e^x over every column: one row."""
     return Node(ColumnReduction("log_sum_exp"), (x,), name)
 
 
@@ -276,14 +276,14 @@ def transpose(x: Node, *, name: str = "") -> Node:
 def layer_norm(
     x: Node, gain: Node | None = None, bias: Node | None = None, *, epsilon: float = 1e-5, name: str = ""
 ) -> Node:
-    """Each column with mean 0 and variance 1 over its rows; then times `gain` plus `bias`, D x 1, if given."""
+    """Returns each column with mean 0 and variance 1 over its rows; then times `gain` plus `bias`, D x 1, if given."""
     return _affine(Node(LayerNorm(epsilon), (x,), name if gain is None and bias is None else ""), gain, bias, name)
 
 
 def batch_norm(
     x: Node, gain: Node | None = None, bias: Node | None = None, *, epsilon: float = 1e-3, name: str = ""
 ) -> Node:
-    """Each row with mean 0 and variance 1 over samples; then times `gain` plus `bias`, D x 1, if given.
+    """Returns each row with mean 0 and variance 1 over samples; then times `gain` plus `bias`, D x 1, if given.
 
     In training over the samples of the minibatch; in test mode by the statistics of training (BatchNormComponent).
     """

@@ -46,7 +46,7 @@ class ComponentOperation(Operation):
         return [self.component, *(leaf for _, leaf in self.component.leaves() if leaf is not self.component)]
 
     def parameters(self) -> dict[str, Tensor]:
-        """The component's own tensors, by name."""
+        """Returns the component's own tensors, by name."""
         return self.component.parameters()
 
     @property
@@ -66,7 +66,7 @@ class ComponentOperation(Operation):
         return Shape(self.component.output_dim, operands[0].cols)
 
     def form(self, operands: Sequence[Shape], value: Shape) -> NodeForm:
-        """A component that looks at other frames is a kernel with an INDEXED operand."""
+        """Returns a kernel with an INDEXED operand for a component that looks at other frames."""
         if self.component.identity_indexes:
             return super().form(operands, value)
         return NodeForm(
@@ -103,7 +103,7 @@ class ComponentOperation(Operation):
         return self.component
 
     def gradient_kernel(self) -> Component:
-        """A component that collects plain gradients and statistics; kept until `component` lies elsewhere."""
+        """Returns a component that collects plain gradients and statistics; kept until `component` lies elsewhere."""
         known, parameters = self._gradient, self.parameters()
         theirs = {} if known is None else known.parameters()
         if known is None or {n: _kind(t) for n, t in theirs.items()} != {n: _kind(t) for n, t in parameters.items()}:
@@ -132,7 +132,7 @@ class ComponentOperation(Operation):
         return self.needs_training or self.stores_statistics
 
     def take_statistics(self) -> None:
-        """Take over the statistics that a training pass has left in `gradient_kernel`."""
+        """Takes over the statistics that a training pass has left in `gradient_kernel`."""
         if self.stores_statistics:
             collected = ComponentOperation(self.gradient_kernel())
             for mine, theirs in zip(self.parts, collected.parts, strict=True):
@@ -174,12 +174,12 @@ class ComponentOperation(Operation):
         return {"text": writer.getvalue().decode(), "trainable": self.trainable}
 
     def structure(self) -> dict[str, Any]:
-        """The settings on which programs depend, as a digest: not the values of parameters."""
+        """Returns the settings on which programs depend, as a digest: not the values of parameters."""
         return {"fingerprint": component_digest(self.component)}
 
     @classmethod
     def from_options(cls, **options: Any) -> ComponentOperation:
-        """The operation that `options` describes. Raises ArgumentError, ModelFormatError."""
+        """Returns the operation that `options` describes. Raises ArgumentError, ModelFormatError."""
         text, trainable = checked_option(options.get("text"), "str", "component: text"), options.get("trainable", True)
         component = Reader(text.encode(), "component", binary=False).whole(read_from)
         return cls(component, trainable)
@@ -194,7 +194,7 @@ def _kind(tensor: Tensor) -> tuple[object, ...]:
 
 
 def component(made: Component | str, x: Node, *, name: str = "") -> Node:
-    """An nnet3 component applied to X.
+    """Returns an nnet3 component applied to X.
 
     `made`: a component (which the node then owns), or a type with its config, such as "TanhComponent dim=20". Raises
     NetworkError for a component without input, ShapeError if X does not fit.

@@ -59,7 +59,7 @@ class ImageOperation(Operation):
         return rows, cols
 
     def shape_of(self, channels: int, images: Shape) -> Shape:
-        """The shape of the value. Raises ShapeError unless the operand is such images and it has some pixels."""
+        """Returns the shape of the value. Raises ShapeError for an operand that is no such images, or no pixels."""
         height, width, depth = self.image
         if images.rows != height * width * depth:
             raise ShapeError(
@@ -72,25 +72,25 @@ class ImageOperation(Operation):
         return Shape(math.prod(self.value_size) * channels, images.cols)
 
     def pixels(self, images: Tensor) -> Tensor:
-        """(samples, elements) as (samples, channels, rows, columns), the channels of a pixel side by side."""
+        """Returns (samples, elements) as (samples, channels, rows, columns), the channels of a pixel side by side."""
         return images.unflatten(1, self.image).permute(0, 3, 1, 2)
 
 
 def put_pixels(dest: Tensor, pixels: Tensor, accumulate: bool) -> None:
-    """Put images (samples, channels, rows, columns) into (samples, elements), or add them."""
+    """Writes images (samples, channels, rows, columns) to `dest` (samples, elements), or adds them to it."""
     moved = pixels.permute(0, 2, 3, 1)
     put(dest.unflatten(1, moved.shape[1:]), moved, accumulate)
 
 
 def window_options(image: Any, window: Any, stride: Any, pad: Any) -> tuple[Any, Any, Any, Any]:
-    """The options of `ImageOperation`: an image of (rows, columns) has one channel, a single number is for both."""
+    """Returns `ImageOperation`'s options: an image (rows, columns) has one channel, one number is for both axes."""
     if isinstance(image, tuple | list) and len(image) == 2:
         image = (*image, 1)
     return image, both(window), both(stride), pad
 
 
 def both(size: Any) -> Any:
-    """A size for rows and a size for columns; a single number is both sizes."""
+    """Returns a size for rows and a size for columns; a single number is both sizes."""
     return size if isinstance(size, tuple | list) else (size, size)
 
 
@@ -133,7 +133,7 @@ class Convolution(ImageOperation):
         return value
 
     def check_bias(self, bias: Sequence[Shape], channels: int) -> None:
-        """Raise ShapeError for a bias that does not fit."""
+        """Raises ShapeError for a bias that does not fit."""
         if bias and bias[0] != Shape(channels, 1):
             raise ShapeError(f"{self.type} needs a bias of {channels} x 1, a number for each output channel")
 
@@ -217,7 +217,7 @@ def convolution(
     dilation: tuple[int, int] | int = 1,
     name: str = "",
 ) -> Node:
-    """Convolve images with `kernels`, C_v x (window rows * window columns * C_x), and add `bias`, C_v x 1.
+    """Convolves images with `kernels`, C_v x (window rows * window columns * C_x), and add `bias`, C_v x 1.
 
     Images are columns, pixel by pixel along the rows, the C_x channels of a pixel side by side; so are the rows of
     `kernels` and the result, of (steps down) x (steps across) x C_v. `image`: (rows, columns, channels); `window`
@@ -242,7 +242,7 @@ def transposed_convolution(
     extra: tuple[int, int] | int = 0,
     name: str = "",
 ) -> Node:
-    """Each pixel of the images, of `image` (rows, columns, C_y), times its kernel, added up where the window lies.
+    """Returns each pixel of images (rows, columns, C_y) times its kernel, added up where the window lies.
 
     This is the transpose of `convolution` (`torch.nn.ConvTranspose2d`): small images become large. The result has
     (rows - 1) * stride + window - margins on both sides + `extra` rows; convolutions of several sizes give equal
@@ -313,7 +313,7 @@ def max_pooling(
     pad: bool = False,
     name: str = "",
 ) -> Node:
-    """The largest element of every window and channel. Images and options as in `convolution`."""
+    """Returns the largest element of every window and channel. Images and options as in `convolution`."""
     return Node(MaxPooling(*window_options(image, window, stride, pad)), (images,), name)
 
 
@@ -326,5 +326,5 @@ def average_pooling(
     pad: bool = False,
     name: str = "",
 ) -> Node:
-    """The mean of each window, for each channel; zeros of the margin count. Images and options as in `convolution`."""
+    """Returns the mean of each window and channel; zeros in the margin count. Options are those of `convolution`."""
     return Node(AveragePooling(*window_options(image, window, stride, pad)), (images,), name)

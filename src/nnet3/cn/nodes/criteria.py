@@ -126,7 +126,7 @@ class ClassCrossEntropy(Operation):
         put_scaled(dx, log_posterior.exp().mul_(wanted.sum(1, keepdim=True)).sub_(wanted), gradient, accumulate)
 
     def _wanted(self, labels: Tensor, like: Tensor) -> Tensor:
-        """q, (samples, classes)."""
+        """Returns q, (samples, classes)."""
         labels = labels[:, None]
         is_wanted = (labels >= 0).to(like.dtype)
         wanted = torch.zeros_like(like).scatter_(1, labels.clamp(min=0), is_wanted)
@@ -200,12 +200,12 @@ class CrossEntropyWithSoftmax(Criterion):
 
 
 def finite_slope(x: Tensor, log_y: Tensor) -> Tensor:
-    """The slope log Y of X log Y, but 0 where X log Y is 0 though log Y is -inf: there it has none."""
+    """Returns the slope log Y of X log Y, but 0 where X log Y is 0 though log Y is -inf: there it has none."""
     return torch.where((x == 0) & torch.isneginf(log_y), 0.0, log_y)
 
 
 def classification_error(x: Node, y: Node, *, name: str = "") -> Node:
-    """The number of columns in which the largest elements of X and Y stand in different rows. It has no gradient.
+    """Returns the number of columns whose largest elements in X and Y stand in different rows. It has no gradient.
 
     X may be class indexes (`input(name, classes=...)`); indexes of -1 are not counted.
     """
@@ -225,7 +225,7 @@ def cross_entropy(labels: Node, posterior: Node, *, name: str = "") -> Node:
 def cross_entropy_with_softmax(
     labels: Node, y: Node, *, weights: Node | None = None, smoothing: float = 0.0, name: str = ""
 ) -> Node:
-    """`cross_entropy(labels, softmax(y))`, computed without overflow and with a simple gradient.
+    """Returns `cross_entropy(labels, softmax(y))`, computed without overflow and with a simple gradient.
 
     `labels`: distributions, as many rows as `y` has, or class indexes (`input(name, classes=...)`). With `smoothing`
     that part of each wanted distribution is spread over all classes. `weights`, K x 1, multiply the terms of classes.

@@ -72,7 +72,7 @@ class DelayNode(Node):
             self.connect(source)
 
     def connect(self, source: Node) -> Node:
-        """Say what is delayed; returns `source`, so that a loop can be closed in passing.
+        """Makes `source` the delayed node, and returns it, so that one expression closes a loop.
 
         Raises NetworkError for a connected delay, ShapeError if `source` does not fit.
         """
@@ -118,7 +118,7 @@ def delay(
     axis: str | None = None,
     name: str = "",
 ) -> DelayNode:
-    """The value `lag` frames ago (a negative lag: a later frame's); `default` where there is no such frame.
+    """Returns the value `lag` frames ago (a negative lag: a later frame's); `default` where there is no such frame.
 
     `x` may be None, for a delay of `dim` rows, on an `axis` (see `input`); `connect` gives the operand later, which
     closes a loop. `initial`: an input with |lag| frames for each sequence, in the place of the frames before the

@@ -102,7 +102,7 @@ class SparseTimes(LookUp):
 
 
 def embedding(table: Node, classes: Node, *, sparse: bool = True, name: str = "") -> Node:
-    """The columns of `table`, D x K, with the numbers of `classes` (`input(name, classes=K)`); zeros for -1.
+    """Returns the columns of `table`, D x K, with the numbers of `classes` (`input(name, classes=K)`); zeros for -1.
 
     `classes` may also be a `sparse` input: then the value is the product of both, like `table @ classes`.
     The gradient of a parameter used by embeddings alone is sparse: it holds the chosen columns. Some
@@ -113,5 +113,5 @@ def embedding(table: Node, classes: Node, *, sparse: bool = True, name: str = ""
 
 
 def is_sparse_input(value: Any) -> bool:
-    """Tell whether a node is an input declared sparse."""
+    """Tells whether a node is an input declared sparse."""
     return isinstance(value, Node) and isinstance(value.operation, Input) and bool(value.operation.sparse)

@@ -160,7 +160,7 @@ def abs(x: Node, *, name: str = "") -> Node:
 
 
 def sqrt(x: Node, *, name: str = "") -> Node:
-    """The square root, element by element."""
+    """Returns the square root, element by element."""
     return _made("sqrt", x, name=name)
 
 
@@ -180,12 +180,12 @@ def divide(x: Node, y: Node, *, name: str = "") -> Node:
 
 
 def minimum(x: Node, y: Node, *, name: str = "") -> Node:
-    """The smaller of two elements, expanded as `plus` does; where they are equal, X has the gradient."""
+    """Returns the smaller of two elements, expanded as `plus` does; where they are equal, X has the gradient."""
     return _made("minimum", x, y, name=name)
 
 
 def maximum(x: Node, y: Node, *, name: str = "") -> Node:
-    """The greater of two elements, expanded as `plus` does; where they are equal, X has the gradient."""
+    """Returns the greater of two elements, expanded as `plus` does; where they are equal, X has the gradient."""
     return _made("maximum", x, y, name=name)
 
 

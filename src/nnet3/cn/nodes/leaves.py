@@ -97,7 +97,7 @@ class ParameterNode(StoredNode):
         self._given: Tensor | None = None  # of a constant
 
     def initialize(self, seed: int | None) -> None:
-        """Random values, from `seed` or else from the name; a column is zero until it is used as weights."""
+        """Draws values, from `seed` or else from the name; a column is zero until it is used as weights."""
         rows, cols = self.shape.rows, self.operation.cols or 1
         random = np.random.default_rng(list(self.name.encode()) if seed is None else seed)
         limit = np.sqrt(6.0 / (rows + cols))
@@ -175,7 +175,7 @@ def parameter(
 
 
 def constant(value: Any, name: str = "") -> ParameterNode:
-    """A matrix (or number: 1 x 1) that is never trained."""
+    """Returns a matrix (or number: 1 x 1) that is never trained."""
     matrix = np.atleast_1d(as_array(value, "constant").astype(np.float64))
     matrix = matrix[:, None] if matrix.ndim == 1 else matrix
     shape = as_shape(tuple(matrix.shape), "constant")

@@ -86,20 +86,20 @@ class SquaredNorm(Total):
 
 
 def sum_elements(x: Node, *, name: str = "") -> Node:
-    """The sum of all elements, over samples too: 1 x 1."""
+    """Returns the sum of all elements, over samples too: 1 x 1."""
     return Node(SumElements(), (x,), name)
 
 
 def l1_norm(x: Node, *, name: str = "") -> Node:
-    """The sum of the absolute values of all elements: 1 x 1."""
+    """Returns the sum of the absolute values of all elements: 1 x 1."""
     return Node(L1Norm(), (x,), name)
 
 
 def l2_norm(x: Node, *, name: str = "") -> Node:
-    """The square root of the sum of all squares (not the sum itself, see `squared_norm`): 1 x 1."""
+    """Returns the square root of the sum of all squares (not the sum itself, see `squared_norm`): 1 x 1."""
     return Node(L2Norm(), (x,), name)
 
 
 def squared_norm(x: Node, *, name: str = "") -> Node:
-    """The sum of the squares of all elements, as for weight decay: 1 x 1."""
+    """Returns the sum of the squares of all elements, as for weight decay: 1 x 1."""
     return Node(SquaredNorm(), (x,), name)

@@ -70,7 +70,7 @@ def scale(factor: Node | float, y: Node, *, name: str = "") -> Node:
 
 
 def diag_times(d: Node, y: Node, *, name: str = "") -> Node:
-    """The product of the diagonal matrix of the column d (no samples) and Y."""
+    """Returns the product of the diagonal matrix of the column d (no samples) and Y."""
     return Node(DiagTimes(), (d, y), name)
 
 
@@ -141,7 +141,7 @@ class KhatriRaoProduct(Operation):
 
 
 def times(x: Node, y: Node, *, name: str = "") -> Node:
-    """The matrix product X Y; X has no samples (a parameter, or made of parameters). `x @ y` is the same.
+    """Returns the matrix product X Y; X has no samples (a parameter, or made of parameters). `x @ y` is the same.
 
     Where Y is a sparse input, only the columns of X are read that are multiplied by something, as by `embedding`.
     """
@@ -184,11 +184,11 @@ class Cos(Operation):
 
 
 def inverse_norms(matrix: Tensor) -> Tensor:
-    """1 / |x| of each row x; 0 for a row of zeros, whose cosine and gradient are 0 with every row."""
+    """Returns 1 / |x| of each row x; 0 for a row of zeros, whose cosine and gradient are 0 with every row."""
     norms = torch.linalg.vector_norm(matrix, dim=1, keepdim=True)
     return torch.where(norms == 0, 0.0, 1 / norms)
 
 
 def cos(x: Node, y: Node, *, name: str = "") -> Node:
-    """The cosine of the angle between the columns j of X and Y, for each j: one row. (A similarity, from -1 to 1.)"""
+    """Returns the cosine, from -1 to 1, of the angle between columns j of X and Y, for each j: one row."""
     return Node(Cos(), (x, y), name)

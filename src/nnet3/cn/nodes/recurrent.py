@@ -60,7 +60,7 @@ class LstmLayer(SequenceOperation):
 def lstm_layer(
     x: Node, weights: Node, recurrent_weights: Node, bias: Node, *, reverse: bool = False, name: str = ""
 ) -> Node:
-    """The outputs of PyTorch's LSTM, C x S, over whole sequences: without peepholes, but fast.
+    """Returns the outputs of PyTorch's LSTM, C x S, over whole sequences: without peepholes, but fast.
 
     `weights`, 4C x D, multiply X and `recurrent_weights`, 4C x C, the outputs of the frame before; `bias` is 4C x 1. C
     rows each belong to the gates i, f, g, o. The three are `weight_ih_l0`, `weight_hh_l0` and the sum of both biases of

@@ -222,7 +222,7 @@ class CtcCriterion(SequenceOperation):
 
 
 def _check_frames(frames: Sequence[int], labels: Sequence[int], targets: Tensor, there: Tensor) -> None:
-    """Raise ShapeError for a sequence with fewer frames than its labels need: between two equal labels is a blank.
+    """Raises ShapeError for a sequence with fewer frames than its labels need: between two equal labels is a blank.
 
     `targets`, (sequences, most labels), and `there` are as made by `SampleRows.padded`. Targets on a device are not
     waited for: equal labels are not looked at then.
@@ -239,47 +239,47 @@ def _check_frames(frames: Sequence[int], labels: Sequence[int], targets: Tensor,
 
 
 def first(x: Node, *, name: str = "") -> Node:
-    """The first frame of each sequence: D x N."""
+    """Returns the first frame of each sequence: D x N."""
     return Node(SequenceReduction("first"), (x,), name)
 
 
 def last(x: Node, *, name: str = "") -> Node:
-    """The last frame of each sequence: D x N."""
+    """Returns the last frame of each sequence: D x N."""
     return Node(SequenceReduction("last"), (x,), name)
 
 
 def sum(x: Node, *, name: str = "") -> Node:
-    """The sum of all frames of each sequence: D x N."""
+    """Returns the sum of all frames of each sequence: D x N."""
     return Node(SequenceReduction("sum"), (x,), name)
 
 
 def mean(x: Node, *, name: str = "") -> Node:
-    """The mean of all frames of each sequence: D x N."""
+    """Returns the mean of all frames of each sequence: D x N."""
     return Node(SequenceReduction("mean"), (x,), name)
 
 
 def max(x: Node, *, name: str = "") -> Node:
-    """The greatest number of every row over all frames of a sequence: D x N."""
+    """Returns the greatest number of every row over all frames of a sequence: D x N."""
     return Node(SequenceReduction("max"), (x,), name)
 
 
 def softmax(x: Node, *, name: str = "") -> Node:
-    """The softmax of each row over all frames of each sequence: positive, with sum 1 over the frames."""
+    """Returns the softmax of each row over all frames of each sequence: positive, with sum 1 over the frames."""
     return Node(SequenceSoftmax(), (x,), name)
 
 
 def reverse(x: Node, *, name: str = "") -> Node:
-    """The frames of each sequence in the opposite order."""
+    """Returns the frames of each sequence in the opposite order."""
     return Node(SequenceReversal(), (x,), name)
 
 
 def gather(x: Node, frames: Node, *, name: str = "") -> Node:
-    """The frames of X with the numbers in `frames`, one row, on its axis; zeros for -1 and beyond the end."""
+    """Returns the frames of X with the numbers in `frames`, one row, on its axis; zeros for -1 and beyond the end."""
     return Node(SequenceGather(), (x, frames), name)
 
 
 def broadcast_as(x: Node, like: Node, *, name: str = "") -> Node:
-    """The column of each sequence, D x N, at every frame of `like`."""
+    """Returns the column of each sequence, D x N, at every frame of `like`."""
     return Node(BroadcastSequence(), (x, like), name)
 
 

@@ -31,7 +31,7 @@ class Statistic(Operation):
 
     @abc.abstractmethod
     def finish(self, mean: Tensor, mean_of_squares: Tensor) -> Tensor:
-        """The statistic, (rows,), from the means of x and x * x."""
+        """Returns the statistic, (rows,), from the means of x and x * x."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +73,14 @@ class StatisticNode(StoredNode):
         self.is_computed = other.is_computed
 
     def forget(self) -> None:
-        """Begin again with an empty data set."""
+        """Begins again with an empty data set."""
         self.is_computed = False
         self._count = 0
         self._mean = torch.zeros(self.shape.rows, dtype=torch.float64)
         self._mean_of_squares = torch.zeros(self.shape.rows, dtype=torch.float64)
 
     def accept(self, minibatch: Tensor) -> None:
-        """Add the samples of a minibatch, (samples, rows)."""
+        """Adds the samples of a minibatch, (samples, rows)."""
         # k += X.cols (1.123, 1.125); v = 1/k X 1 + (k - X.cols)/k v (1.124, 1.126); omega likewise of X * X (1.127)
         if len(minibatch) == 0:
             return
@@ -91,7 +91,7 @@ class StatisticNode(StoredNode):
         self._mean_of_squares = (samples * samples).sum(0) / self._count + old * self._mean_of_squares
 
     def finish(self) -> None:
-        """The end of the data set is reached: the value is there, and is not computed again."""
+        """Computes the value at the end of the data set; later data sets do not change it."""
         if self._count == 0:
             raise NetworkError(f"the data set for the statistic '{self.formula}' has no samples")
         self.memory.copy_(self.operation.finish(self._mean, self._mean_of_squares)[None, :])
@@ -118,15 +118,15 @@ class PerDimMeanVarNorm(Operation):
 
 
 def mean(x: Node, *, name: str = "") -> StatisticNode:
-    """The mean of each row over all samples of the data set given to `Network.compute_statistics`: D x 1."""
+    """Returns the mean of each row over all samples of the data set given to `Network.compute_statistics`: D x 1."""
     return StatisticNode(Mean(), (x,), name)
 
 
 def inv_std_dev(x: Node, *, floor: float = 1e-10, name: str = "") -> StatisticNode:
-    """The inverse standard deviation of each row over the whole data set: D x 1; deviations at least `floor`."""
+    """Returns the inverse standard deviation of each row over the data set, D x 1; deviations at least `floor`."""
     return StatisticNode(InvStdDev(floor), (x,), name)
 
 
 def per_dim_mean_var_norm(x: Node, mean: Node, inverse: Node, *, name: str = "") -> Node:
-    """(X - m) * s for each sample, with mean m and inverse standard deviation s, D x 1. It has no gradient."""
+    """Returns (X - m) * s for each sample, with mean m and inverse standard deviation s, D x 1. It has no gradient."""
     return Node(PerDimMeanVarNorm(), (x, mean, inverse), name)

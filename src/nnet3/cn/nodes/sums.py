@@ -147,7 +147,7 @@ def apply(function: Callable[..., Tensor], inputs: Matrices, output: Tensor) -> 
 
 
 def fold(value: Tensor, like: Tensor) -> Tensor:
-    """The sum of `value` over what was repeated, in the size of `like`."""
+    """Returns the sum of `value` over what was repeated, in the size of `like`."""
     if value.size(0) != like.size(0):
         value = value.unflatten(0, (-1, like.size(0))).sum(0)
     if value.size(1) != like.size(1):
@@ -166,5 +166,5 @@ def minus(x: Node, y: Node, *, name: str = "") -> Node:
 
 
 def element_times(x: Node, y: Node, *, name: str = "") -> Node:
-    """The product of X and Y element by element, expanded as `plus` does."""
+    """Returns the product of X and Y element by element, expanded as `plus` does."""
     return Node(ElementTimes(), (x, y), name)

@@ -76,7 +76,7 @@ class TorchFunction(Operation):
 
     @contextmanager
     def _named(self) -> Iterator[None]:
-        """Say of which node the function fails."""
+        """Says of which node the function fails."""
         try:
             yield
         except Exception as error:
@@ -86,7 +86,7 @@ class TorchFunction(Operation):
 def torch_function(
     function: Callable[..., Tensor], *operands: Node, shape: int | tuple[int, int] | None = None, name: str = ""
 ) -> Node:
-    """A node that computes `function` of its operands: tensors of rows x columns become a tensor of `shape`.
+    """Returns a node that computes `function` of its operands: tensors of rows x columns become a tensor of `shape`.
 
     `shape`: a number of rows for a value with samples, or (rows, columns); by default the first operand's shape. In a
     value with samples, a column may depend only on its own column of operands with samples: inside a loop the

@@ -59,7 +59,7 @@ class Asked:
         return self.stage is None and takes_stages(self.nodes)
 
     def stages(self) -> Iterator[Asked | Node]:
-        """The stages computed one after another: programs, and nodes of whole sequences."""
+        """Yields the stages computed one after another: programs, and nodes of whole sequences."""
         if not self.is_staged:
             yield self
             return

@@ -22,9 +22,9 @@ from nnet3.export.translate import translate
 
 
 def shortest_of_family(asked: Asked) -> int:
-    """Returns the number of frames from which one family serves all lengths, found on temporary graphs.
+    """Returns the least number of frames of a family for all longer sequences, found on temporary graphs.
 
-    Raises ExportError for a network without such a family.
+    Raises ExportError for a network without a family.
     """
     reason = f"no sequence of at most {MOST_FRAMES} frames shows how longer ones go on"
     try:

@@ -28,7 +28,7 @@ def export_network(
     nodes: Node | str | Sequence[Node | str],
     options: Mapping[str, Any],
 ) -> NetworkMetadata:
-    """Write values of a network as an ONNX file; see `Network.export_onnx`."""
+    """Writes values of a network as an ONNX file; see `Network.export_onnx`."""
     settings = NetworkOnnxOptions.named(**options)
     asked = Asked(network, _outputs(network, nodes))
     target = checked_target(path)
@@ -65,7 +65,7 @@ def _digest(network: Network) -> str:
 
 
 def _check_can_be_exported(nodes: Iterable[Node], names: Mapping[Node, str]) -> None:
-    """Raise ExportError, with the node's name, for a node without a form in ONNX."""
+    """Raises ExportError, with the node's name, for a node without a form in ONNX."""
     for node in nodes:
         if isinstance(node.operation, ComponentOperation):
             reason = node.operation.component.inference_only

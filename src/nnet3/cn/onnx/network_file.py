@@ -95,13 +95,13 @@ class NetworkFile:
         return self.values[node]
 
     def _add_whole(self, graph: GraphBuilder, node: Node) -> None:
-        """Add a node of whole sequences."""
+        """Adds a node of whole sequences."""
         about = Emission(graph, self.asked.network.names[node], 0, node.shape.rows)
         operands = [graph.value(self._value(graph, each), 0, each.shape.rows) for each in node.operands]
         self.values[node] = graph.whole(EMITTERS[node.type](about, node, *operands))
 
     def _add_program(self, graph: GraphBuilder, stage: Asked) -> None:
-        """Add a program: for one length if the samples have a fixed length, else for all lengths."""
+        """Adds a program: for one length if the samples have a fixed length, else for all lengths."""
         given = {node: self.values[node] for node in stage.inputs}
         program = ProgramNodes(stage, graph, given, {node: self._value(graph, node) for node in stage.contexts})
         axis = stage.sequences[0].shape.axis if stage.sequences else None

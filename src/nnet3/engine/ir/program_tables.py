@@ -177,9 +177,9 @@ class ProgramTables:
         return self._known["submatrices"].find_or_add(self.submatrices, block)
 
     def add_submatrices(self, blocks: np.ndarray) -> int:
-        """Declare many blocks at once, (blocks, 5 or 6) with the columns of SubMatrix; returns the number of the first.
+        """Declares sub-matrices, given as rows (blocks, 5 or 6) of SubMatrix's fields; returns the number of the first.
 
-        Further numbers follow. Equal blocks may stand in the list twice; `find_or_add` finds the first.
+        Numbers are consecutive. Equal blocks get a number each; `find_or_add` finds the first.
         """
         first = len(self.submatrices)
         self.submatrices.extend(starmap(SubMatrix, blocks.tolist()))

@@ -33,7 +33,7 @@ def export_onnx(
     quantize: str | None = None,
     **options: Any,
 ) -> OnnxMetadata:
-    """Write a network as an ONNX file of standard operators; returns its metadata.
+    """Writes a network as an ONNX file of standard operators; returns its metadata.
 
         nnet3.export_onnx(model, "model.onnx", frame_subsampling_factor=3)
         nnet3.export_onnx(model, "chunks.onnx", frames_per_chunk=150, frame_subsampling_factor=3)

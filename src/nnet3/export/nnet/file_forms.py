@@ -192,7 +192,7 @@ class Vectors(Utterances):
     """Utterances of any length, with one vector computed of each; too short utterances are made longer."""
 
     def at(self, rows: int) -> FrameRange:
-        """Returns the number of frames in use, of so many frames."""
+        """Returns the form for utterances of `rows` frames."""
         return replace(self.shortest, length=rows)  # type: ignore[call-arg]
 
     def sizes(self) -> dict[str, Any]:

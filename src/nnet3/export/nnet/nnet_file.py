@@ -111,7 +111,7 @@ class NnetFile:
     def _streams(
         self, session: onnxruntime.InferenceSession, form: Streams
     ) -> Iterator[tuple[str, np.ndarray, torch.Tensor]]:
-        """Yields outputs as `_ranges`, for so many chunks of streams that all programs run with every state."""
+        """Yields outputs as `_ranges`, for enough chunks of streams that each program runs with every state."""
         random, program, nnet, state = np.random.default_rng(0), form.program, self.network, self.about.state
         streams = StreamComputer(
             nnet, program.frames_per_chunk, _STREAMS, program.frame_subsampling_factor,

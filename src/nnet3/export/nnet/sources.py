@@ -47,7 +47,7 @@ class Source:
     def random_input(
         self, random: np.random.Generator, form: Form, batch: int, frames: int
     ) -> tuple[Given, np.ndarray]:
-        """Returns random inputs for so many frames, and the features (batch, frames, dim) behind the inputs."""
+        """Returns random inputs for `frames` frames, and the features (batch, frames, dim) behind the inputs."""
         features = random.standard_normal((batch, frames, self.dim)).astype(np.float32)
         return {"input": features}, features
 

@@ -104,7 +104,7 @@ class Wave(Source):
         return Fed(_rows(graph, features, graph.op("Min", numbers, last)), [wave, frames], {})
 
     def _stream(self, graph: GraphBuilder, form: Streams) -> Fed:
-        """The first call is known by its samples. A stream ends in the first call that is not full."""
+        """Emits the input of a stream: the first call is known by its samples; the first call not full is the last."""
         op, integers, pad, rest = graph.op, graph.integers, self._pad, self._rest
         wave = graph.tensor(WAVE, ["batch", "samples"])
         count = graph.tensor(COUNT, ["batch"], ir.DataType.INT64)
@@ -139,7 +139,7 @@ class Wave(Source):
         return Fed(features, [wave, count, *state.values()], outputs)
 
     def _frames_of(self, graph: GraphBuilder, count: ir.Value) -> ir.Value:
-        """Returns the frames of so many samples."""
+        """Returns the number of frames of `count` samples."""
         more = self._shift - self._length if self.options.snip_edges else self._shift // 2
         enough = graph.op("Max", graph.op("Add", count, graph.integers(more)), graph.integers(0))
         return graph.op("Div", enough, graph.integers(self._shift))
@@ -173,7 +173,7 @@ class Wave(Source):
     def random_streams(
         self, random: np.random.Generator, form: Streams, batch: int, calls: int
     ) -> Iterator[tuple[Given, np.ndarray]]:
-        """The first stream goes on, the others end before the last call."""
+        """Yields the samples of each call: the first stream goes on, the others end before the last call."""
         sizes = np.array([self._first_samples(form), *[self._next_samples(form)] * (calls - 1)])
         wave = _random_wave(random, batch, int(sizes.sum()))
         totals = random.integers(self._samples_of(1), max(int(sizes[:-1].sum()), self._samples_of(1)) + 1, batch)

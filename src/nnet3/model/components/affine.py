@@ -152,7 +152,7 @@ class NaturalGradientAffineComponent(NaturalGradientPair, AffineComponent):
 
 
 def initial_affine(line: ConfigLine, rng: RandomSource, bias_mean: float) -> tuple[Tensor, Tensor]:
-    """W and b from the file that `matrix` names (W with b as last column), or random."""
+    """Returns W and b, random or from the file named by the key `matrix` (W with b as last column)."""
     if line.has("matrix"):
         matrix = load_matrix_key(line, "matrix")
         if matrix.shape[1] < 2:
@@ -165,7 +165,7 @@ def initial_affine(line: ConfigLine, rng: RandomSource, bias_mean: float) -> tup
 
 
 def initial_linear(line: ConfigLine, rng: RandomSource, input_blocks: int = 1, output_blocks: int = 1) -> Tensor:
-    """Normal numbers (output-dim / output_blocks, input-dim / input_blocks) of standard deviation `param-stddev`."""
+    """Draws normal numbers (output-dim / output_blocks, input-dim / input_blocks), deviation `param-stddev`."""
     input_dim = line.integer("input-dim", minimum=1) // input_blocks
     output_dim = line.integer("output-dim", minimum=1) // output_blocks
     stddev = line.number("param-stddev", 1 / math.sqrt(input_dim), minimum=0.0)

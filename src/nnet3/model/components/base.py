@@ -85,16 +85,19 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
 
     @abc.abstractmethod
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> Any:
-        """Fill y (rows, output_dim) from x (rows, input_dim); return the memo for `backward`, or None."""
+        """Fills y (rows, output_dim) from x (rows, input_dim); returns the memo for `backward`, or None.
+
+        `indexes`: the result of `load_indexes`, for components that precompute something from the rows' indexes.
+        """
 
     def forward_again(self, x: Tensor, y: Tensor, memo: Any, indexes: Any = None) -> None:
-        """Fill y once more, as the `forward` did that returned this memo."""
+        """Fills y once more, as the `forward` that returned `memo` did."""
         self.forward(x, y, indexes)
 
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
-        """Fill x_deriv (unless None) from y_deriv and, if `to_update` is given, update it.
+        """Fills x_deriv (rows, input_dim), unless None, from y_deriv (rows, output_dim); updates `to_update`, if given.
 
         `to_update` is a component of the same type (self, a copy or a gradient copy): its parameters move by its
         own learning rate times the (preconditioned) gradient, and its statistics are added to. x and y hold values
@@ -104,11 +107,11 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
             self.fill_deriv(x, y, y_deriv, memo, x_deriv, indexes)
 
     def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
-        """Fill x_deriv from y_deriv: all that `backward` does for a component whose backward pass updates nothing."""
+        """Fills x_deriv from y_deriv: the whole backward pass of a component that updates nothing; see `backward`."""
         raise ComponentError(f"{self.type_name} has no backward pass: its class must define backward or fill_deriv")
 
     def store_stats(self, x: Tensor, y: Tensor, memo: Any) -> None:
-        """Add this minibatch's forward statistics; called after `forward` if STORES_STATS is set."""
+        """Adds statistics of x, y and the memo of a `forward` to the component; called if STORES_STATS is set."""
 
     # ---- the same for a person at a prompt ----
 
@@ -170,7 +173,7 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
     # ---- what others ask instead of a type ----
 
     def leaves(self) -> Iterator[tuple[str, Component]]:
-        """Yields what holds statistics and natural-gradient state, itself or its parts, with a prefix of names."""
+        """Yields the component, or the parts of a composite, each after the prefix of its tensors' names."""
         yield "", self
 
     @property
@@ -196,7 +199,7 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
 
     @property
     def rows_apart(self) -> bool:
-        """True if an output row depends on no other row of the input than its own."""
+        """True if output row i depends on no input row but row i."""
         return Properties.SIMPLE in self.properties
 
     @property
@@ -220,11 +223,11 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
         return None
 
     def as_fixed(self) -> Component | None:
-        """A new component that does the same with constants in the place of parameters; None if no type can."""
+        """Returns a new component that does the same with constants in the place of parameters; None if no type can."""
         return None
 
     def without_repeats(self) -> Component | None:
-        """A new equivalent component with a copy of the parameters for each use; None if no type can."""
+        """Returns a new equivalent component with a copy of the parameters for each use; None if no type can."""
         return None
 
     @property
@@ -233,7 +236,7 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
         return ""
 
     def in_low_precision(self, products: torch.dtype) -> Component | None:
-        """A new equivalent component for inference with products of int8 or bfloat16; None if no type can.
+        """Returns a new equivalent component for inference with products of int8 or bfloat16; None if no type can.
 
         For float32 its weights are packed for speed; None if packing gains nothing.
 
@@ -267,7 +270,7 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
         self.backward(x, output, output_deriv, memo, to_update, input_derivs[0] if input_derivs else None, indexes)
 
     def replay_state(self) -> list[object] | None:
-        """Returns all that `forward` depends on besides its tensors' contents; None if it draws numbers."""
+        """Returns all that `forward` depends on, contents of tensors left out; None if `forward` draws numbers."""
         return list(vars(self).values())
 
     # ---- native code ----
@@ -292,7 +295,7 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
                 return
 
     def native_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> Operations | None:
-        """The same in the form of the kernel protocol."""
+        """Returns the same in the form of the kernel protocol."""
         return self.native(inputs[0], output) if inputs and self.replay_state() is not None else None
 
     # ---- index rules; only components that are not simple override these ----
@@ -331,14 +334,14 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
         return self.wanted_inputs(outputs).astype(np.int64) - outputs[:, np.newaxis]
 
     def computable(self, outputs: np.ndarray, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns which outputs are computable (rows,) and which inputs they use (rows, slots).
+        """Returns masks of the computable outputs, (rows,), and of the inputs used by each, (rows, slots).
 
-        `available` (rows, slots): the available inputs among the wanted inputs.
+        `available`: mask of the wanted inputs that exist, (rows, slots).
         """
         return np.asarray(available.all(axis=1)), available
 
     def reorder_indexes(self, inputs: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns input and output indexes in the orders that this component wants; padding rows have t = NO_TIME.
+        """Returns input and output indexes, (n, 3) each, in the component's orders; padding rows have t = NO_TIME.
 
         Called only if REORDERS_INDEXES is set. If `precompute_indexes` gives arrays `input_padding` and
         `output_padding`, the numbers of these rows, all its other arrays must ignore which rows are padding.
@@ -364,22 +367,22 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
     # ---- randomness and modes: no effect on components that have none ----
 
     def seed_random(self, seed: int, scalars: SharedNumbers | None = None) -> None:
-        """Make all later random draws of this component a function of `seed`; scalars come from `scalars`, if given."""
+        """Makes later random draws of the component a function of `seed`; scalars come from `scalars`, if given."""
         self.rng = RandomSource(seed, scalars)
 
     def set_dropout_proportion(self, proportion: float) -> None:
-        """Zero this proportion from now on; no effect on components that are no dropout."""
+        """Zeros this proportion of elements from now on; no effect on components without dropout."""
 
     def set_test_mode(self, test_mode: bool) -> None:
-        """Behave as in decoding (True) or in training; no effect on components that have one behaviour only."""
+        """Makes the component behave as in decoding (True) or in training; components with one behaviour ignore it."""
 
     # ---- learning rates: no effect without parameters (UpdatableComponent overrides) ----
 
     def set_learning_rate(self, rate: float) -> None:
-        """Set the underlying learning rate; the actual one is this times the component's factor."""
+        """Sets the underlying learning rate; the actual one is this times the component's factor."""
 
     def freeze_natural_gradient(self, frozen: bool) -> None:
-        """Use natural-gradient estimates without changing them (True), or change them again (False)."""
+        """Uses natural-gradient estimates without changing them (True), or changes them again (False)."""
 
     def __repr__(self) -> str:
         return f"<{self.type_name} {self.input_dim} -> {self.output_dim}>"
@@ -416,7 +419,7 @@ class UpdatableComponent(Component):
         self.is_gradient = False
 
     def copy_header(self, other: UpdatableComponent) -> None:
-        """Take over the rates, limits and flags of another component."""
+        """Takes over the rates, limits and flags of another component."""
         for field in HEADER:
             setattr(self, field.name, getattr(other, field.name))
 
@@ -428,7 +431,7 @@ class UpdatableComponent(Component):
         self.learning_rate = rate * self.learning_rate_factor
 
     def set_actual_learning_rate(self, rate: float) -> None:
-        """Set the rate itself, whatever the factor."""
+        """Sets the rate itself, whatever the factor."""
         self.learning_rate = rate
 
     def set_as_gradient(self) -> None:
@@ -436,7 +439,7 @@ class UpdatableComponent(Component):
         self.is_gradient = True
 
     def forget_natural_gradient(self) -> None:
-        """Begin new estimates with the same settings."""
+        """Begins new estimates with the same settings."""
         for name in self.preconditioner_names:
             setattr(self, name, getattr(self, name).fresh())
 
@@ -457,6 +460,6 @@ class UpdatableComponent(Component):
         target.add_(rows.sum(0), alpha=rate)
 
     def dot(self, other: Component) -> float:
-        """Sum of products of all parameters with those of a component of the same type and size."""
+        """Sums the products of all parameters with those of a component of the same type and size."""
         theirs = other.parameters()
         return sum(float((mine.double() * theirs[name].double()).sum()) for name, mine in self.parameters().items())

@@ -63,7 +63,7 @@ class NormalizeComponent(Component):
     # In both passes p = |x|^2 / (d target_rms^2) is the relative mean square of a block, f = max(p, floor)^(-1/2).
 
     def _blocks(self, matrix: Tensor) -> Tensor:
-        """A matrix seen as (rows, blocks, columns of a block)."""
+        """Returns a matrix seen as (rows, blocks, columns of a block)."""
         return matrix.unflatten(1, (self.input_dim // self.block_dim, -1))
 
     def _relative_mean_square(self, blocks: Tensor) -> Tensor:
@@ -221,11 +221,11 @@ class BatchNormComponent(Component):
         return of_all.to(mean.dtype), variance.to(mean.dtype)
 
     def _of_block(self, sums: Tensor) -> Tensor:
-        """Returns sums over columns (dim,) that are one in a block, (block_dim,)."""
+        """Returns sums over the blocks of (dim,), (block_dim,)."""
         return sums.unflatten(-1, (-1, self.block_dim)).sum(-2)
 
     def _columns(self, numbers: Tensor, like: Tensor) -> Tensor:
-        """Returns a number for each column, (dim,), of one for each of a block, (block_dim,)."""
+        """Repeats numbers of a block's columns, (block_dim,), for all blocks, (dim,)."""
         return numbers.to(like.dtype).repeat(self.dim // self.block_dim)
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> BatchNormMemo | None:
@@ -312,7 +312,7 @@ class BatchNormComponent(Component):
         self._affine = None
 
     def set_test_mode(self, test_mode: bool) -> None:
-        """Normalise by the stored statistics (True) or by those of each minibatch (False)."""
+        """Normalises by the stored statistics (True) or by those of each minibatch (False)."""
         self.test_mode = test_mode
         self._affine = None
 
@@ -325,6 +325,6 @@ class BatchNormComponent(Component):
         self._affine = None
 
     def zero_stats(self) -> None:
-        """Forget the statistics, except in test mode, which protects them."""
+        """Forgets the statistics, except in test mode, which protects them."""
         if not self.test_mode:
             super().zero_stats()

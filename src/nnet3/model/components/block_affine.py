@@ -76,16 +76,16 @@ class BlockAffineComponent(UpdatableComponent):
             to_update.bias_params.add_(y_deriv.sum(0), alpha=rate)
 
     def _blocks_of_params(self) -> Tensor:
-        """W as (blocks, output part, input part)."""
+        """Returns W as (blocks, output part, input part)."""
         return self.linear_params.view(self.num_blocks, -1, self.linear_params.shape[1])
 
     def _by_block(self, matrix: Tensor) -> Tensor:
-        """(rows, dim) as (blocks, rows, dim / blocks), a view."""
+        """Returns (rows, dim) as (blocks, rows, dim / blocks), a view."""
         return matrix.unflatten(1, (self.num_blocks, -1)).transpose(0, 1)
 
 
 def divisor(line: ConfigLine, key: str) -> int:
-    """A number of blocks, which must divide `input-dim` and `output-dim`."""
+    """Returns a number of blocks, which must divide `input-dim` and `output-dim`."""
     blocks = line.integer(key, minimum=1)
     for dim_key in ("input-dim", "output-dim"):
         dim = line.integer(dim_key, minimum=1)
@@ -168,7 +168,7 @@ class RepeatedAffineComponent(UpdatableComponent):
         self.bias_params.add_(y_deriv.sum(0), alpha=self.learning_rate)
 
     def _by_block(self, matrix: Tensor) -> Tensor:
-        """(rows, dim) as (rows * repeats, dim / repeats): a view if the rows are contiguous, else a copy."""
+        """Returns (rows, dim) as (rows * repeats, dim / repeats): a view if the rows are contiguous, else a copy."""
         return matrix.reshape(matrix.shape[0] * self.num_repeats, matrix.shape[1] // self.num_repeats)
 
 

@@ -1,4 +1,4 @@
-"""Types that send columns elsewhere or make one of several: SumGroup, Permute; Pnorm, SumBlock, ElementwiseProduct."""
+"""Types that permute columns or combine several into one: SumGroup, Permute; Pnorm, SumBlock, ElementwiseProduct."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _not_a_permutation(column_map: np.ndarray, values: Values) -> str:
 
 
 def _column_map_of_old_file(values: np.ndarray) -> np.ndarray:
-    """Old files hold the columns as floats, whose last element may be too large to be exact."""
+    """Returns the columns in an old file, stored as floats; the last element may be too large to be exact."""
     column_map = np.nan_to_num(values.astype(np.float64) + 0.5, nan=-1.0).clip(-1, _MOST_COLUMNS).astype(np.int64)
     column_map[-1:] = len(column_map) - 1
     return column_map
@@ -169,11 +169,11 @@ class _Reduction(Component):
         self.input_dim, self.output_dim = input_dim, output_dim
 
     def _groups(self, matrix: Tensor) -> Tensor:
-        """The input seen as (rows, output columns, input columns of each)."""
+        """Returns the input seen as (rows, output columns, input columns of each)."""
         return matrix.unflatten(1, (self.output_dim, -1))
 
     def _blocks(self, matrix: Tensor) -> Tensor:
-        """The input seen as (rows, blocks, output columns)."""
+        """Returns the input seen as (rows, blocks, output columns)."""
         return matrix.unflatten(1, (-1, self.output_dim))
 
 

@@ -39,12 +39,12 @@ class ComponentFields:
 
     @classmethod
     def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
-        """Values of fields that are not simply those of config keys, such as random initial parameters, by name."""
+        """Returns values of fields without a config key, for instance random initial parameters, by name."""
         return {}
 
     @classmethod
     def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        """A new component from the keys of a config line; initial values are drawn from `rng`.
+        """Returns a new component from the keys of a config line; initial values are drawn from `rng`.
 
         Raises ConfigError at the offending key. The caller checks for left-over keys.
         """
@@ -55,7 +55,7 @@ class ComponentFields:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
-        """A component with these values of fields: arguments of the constructor, and attributes set after it."""
+        """Returns a component with these values of fields: arguments of the constructor, attributes set afterwards."""
         arguments = inspect.signature(cls).parameters
         component = cls(**{name: value for name, value in values.items() if name in arguments and value is not None})
         others = {name: value for name, value in values.items() if name not in arguments}
@@ -64,18 +64,18 @@ class ComponentFields:
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        """Read the fields after the opening token, up to and including the closing token."""
+        """Reads the fields after the opening token, up to and including the closing token."""
         values = read_fields(reader, cls._all_fields("read"))
         cls.read_end(reader)
         return cls.from_values(values)
 
     @classmethod
     def read_end(cls, reader: Reader) -> None:
-        """Read the closing token."""
+        """Reads the closing token."""
         reader.expect(f"</{cls.type_name}>")
 
     def write_body(self, writer: Writer) -> None:
-        """Write the fields between the opening and the closing token."""
+        """Writes the fields between the opening and the closing token."""
         write_fields(writer, self, self._all_fields("write_body"))
 
     @classmethod
@@ -90,7 +90,7 @@ class ComponentFields:
         writer.token(f"</{self.type_name}>")
 
     def write(self, path: str, *, binary: bool = True) -> None:
-        """Write the component alone to a file (atomically), as Kaldi writes one."""
+        """Writes the component alone to a file (atomically), as Kaldi writes one."""
         writer = Writer.of_file(binary)
         self.write_to(writer)
         writer.newline()

@@ -17,14 +17,14 @@ C = TypeVar("C", bound=type[Component])
 
 
 def register(cls: C) -> C:
-    """Class decorator: make the type known under its name, from now on its `type_name`."""
+    """Class decorator: makes the type known under the class's name, which becomes the `type_name`."""
     cls.type_name = cls.__name__
     COMPONENT_TYPES[cls.type_name] = cls
     return cls
 
 
 def create(type_name: str, config: str = "", *, seed: int = 0) -> Component:
-    """A component from its config keys, for instance `create("TanhComponent", "dim=20")`.
+    """Returns a component of config keys: `create("TanhComponent", "dim=20")`. `seed`: of random parameters.
 
     Raises ConfigError for an unknown type, a wrong or unknown key, or a missing one.
     """
@@ -37,7 +37,7 @@ def create(type_name: str, config: str = "", *, seed: int = 0) -> Component:
 
 
 def create_from_line(line: ConfigLine, rng: RandomSource) -> Component:
-    """A component from a config line with `type=`; every key of the line must be used by the type."""
+    """Returns a component from a config line with `type=`; every key of the line must be used by the type."""
     type_name = line.string("type")
     if type_name not in COMPONENT_TYPES:
         raise line.error(f"unknown component type '{type_name}'", "type", _suggest_type(type_name))
@@ -52,7 +52,7 @@ def create_from_line(line: ConfigLine, rng: RandomSource) -> Component:
 
 
 def _suggest_type(name: str) -> str:
-    """The type meant by a name, possibly without its Component."""
+    """Returns the type meant by a name, possibly without its Component."""
     for known in COMPONENT_TYPES:
         if known.lower() == f"{name.lower()}component":
             return f"did you mean '{known}'?"
@@ -64,12 +64,12 @@ def _suggest_type(name: str) -> str:
 
 
 def read(path: str | os.PathLike[str]) -> Component:
-    """Read a file of one component, text or binary (detected). Raises ModelFormatError."""
+    """Reads the file of one component at `path`, text or binary (detected). Raises ModelFormatError."""
     return Reader.open(path).whole(read_from)
 
 
 def read_from(reader: Reader) -> Component:
-    """Read a component, its opening token included."""
+    """Reads a component, its opening token included."""
     token = reader.token()
     type_name = token[1:-1] if token.startswith("<") and token.endswith(">") else ""
     if type_name not in COMPONENT_TYPES:

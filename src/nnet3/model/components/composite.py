@@ -268,7 +268,7 @@ class CompositeComponent(UpdatableComponent):
 
 
 def _problem(part: Component, previous: Component | None) -> str:
-    """Returns why a part cannot follow the previous one, "" if it can."""
+    """Returns the reason why a part cannot follow the previous part, "" if it can."""
     if not part.properties & Properties.SIMPLE or part.properties & Properties.RANDOM:
         return f"is {part.type_name}, but only simple components that are not random can be put together"
     if previous is not None and previous.output_dim != part.input_dim:

@@ -22,7 +22,7 @@ def _type_name(component: Component) -> str:
 
 
 class _ConstantOutput(UpdatableComponent):
-    """A component each of whose output rows is the vector `output`, a parameter if `is_updatable`."""
+    """A component with the vector `output` as every output row, a parameter if `is_updatable`."""
 
     parameter_names = ("output",)
     preconditioner_names = ("preconditioner",)
@@ -68,7 +68,7 @@ class _ConstantOutput(UpdatableComponent):
 
 @register
 class ConstantFunctionComponent(_ConstantOutput):
-    """The input's values are ignored, but there must be one. Parameter, if `is_updatable`: output (output_dim,)."""
+    """Needs an input, and ignores the input's values. Parameter, if `is_updatable`: output (output_dim,)."""
 
     fields = (Field("input_dim", SIZE), *_ConstantOutput.fields)
     shown = (

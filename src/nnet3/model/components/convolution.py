@@ -23,7 +23,7 @@ _ORDERS = ("yzx", "zyx")  # numbered so in files
 
 
 def _fits(axis: str) -> Check:
-    """The check that the step of filters leads from the first to the last position of an axis."""
+    """Returns the check that the step of filters leads from the first to the last position of an axis."""
 
     def check(step: int, values: Values) -> str:
         dim, size = values[f"input_{axis}_dim"], values[f"filt_{axis}_dim"]
@@ -77,7 +77,7 @@ class PatchLayout:
         return _ORDERS[self.input_vectorization] == "zyx"
 
     def view(self, matrix: Tensor) -> Tensor:
-        """All patches of a matrix (rows, input_dim) as a view (rows, patches x, patches y, filter x, filter y, z)."""
+        """Returns all patches of (rows, input_dim) as a view (rows, patches x, patches y, filter x, filter y, z)."""
         of_x = self.input_y_dim * self.input_z_dim
         of_y, of_z = (self.input_z_dim, 1) if self.is_zyx else (1, self.input_y_dim)
         shape = (matrix.shape[0], *self.patches, self.filt_x_dim, self.filt_y_dim, self.input_z_dim)
@@ -94,7 +94,7 @@ def _patch_dim(values: Values) -> int:
 
 
 def _initial_parameters(line: ConfigLine, rng: RandomSource, patch_dim: int) -> tuple[Tensor, Tensor]:
-    """W and b from the file that `matrix` names (W with b as last column), or random."""
+    """Returns W and b, random or from the file named by the key `matrix` (W with b as last column)."""
     if line.has("matrix"):
         matrix = load_matrix_key(line, "matrix")
         if matrix.shape[1] != patch_dim + 1:
@@ -162,7 +162,7 @@ class ConvolutionComponent(UpdatableComponent):
             y.copy_(torch.addmm(self.bias_params, patches, self.filter_params.t()).view(y.shape))
 
     def _patch_rows(self, x: Tensor) -> Tensor:
-        """One row a patch, (rows * patches, patch dim)."""
+        """Returns one row a patch, (rows * patches, patch dim)."""
         return self.layout.view(x).reshape(-1, self.layout.patch_dim)
 
     def backward(

@@ -45,11 +45,11 @@ class HeightPiece:
     count: int
 
     def of_target(self, matrix: Tensor, filters: int) -> Tensor:
-        """A view (count, rows, filters)."""
+        """Returns a view (count, rows, filters)."""
         return _height_view(matrix, self.target_start * filters, self.target_step * filters, self.count, filters)
 
     def of_source(self, matrix: Tensor, filters: int) -> Tensor:
-        """A view (count, rows, taps * filters)."""
+        """Returns a view (count, rows, taps * filters)."""
         columns = self.num_taps * filters
         return _height_view(matrix, self.source_start * filters, self.source_step * filters, self.count, columns)
 
@@ -178,7 +178,7 @@ class ConvolutionModel:
         )
 
     def fault(self) -> str | None:
-        """Returns why this cannot be computed, None if it can."""
+        """Returns the reason why the model cannot be computed, None if it can."""
         if max(self.input_dim, self.output_dim) >= 2**31:
             return f"input dim {self.input_dim} and output dim {self.output_dim} must fit 32 bits"
         wide = too_wide(len(self.time_offsets), 2 * max(map(abs, self.time_offsets)) + 1)
@@ -198,7 +198,7 @@ class ConvolutionModel:
         return None
 
     def _served(self, height_offsets: Iterable[int]) -> list[tuple[int, int]]:
-        """First and last output height with an input in range, for each offset with such heights."""
+        """Returns first and last output height with an input in range, for each offset with such heights."""
         step = self.height_subsample_out
         ranges = []
         for offset in height_offsets:
@@ -219,7 +219,7 @@ class ModelKind(Kind):
 
 
 def _pieces(source: np.ndarray) -> Iterator[HeightPiece]:
-    """All pieces of a table (target heights, taps) of source heights, -1 for none."""
+    """Yields all pieces of a table (target heights, taps) of source heights, -1 for none."""
     valid = source >= 0
     goes_on = np.zeros_like(valid)  # whether a tap continues the stretch of the tap before it
     goes_on[:, 1:] = valid[:, 1:] & valid[:, :-1] & (source[:, 1:] == source[:, :-1] + 1)
@@ -257,7 +257,7 @@ def _increasing(line: ConfigLine, key: str) -> list[int]:
 
 
 def _parse_offsets(line: ConfigLine) -> list[tuple[int, int]]:
-    """`time,height;time,height;...`, sorted."""
+    """Parses `time,height;time,height;...`; returns pairs in order."""
     pairs = []
     for text in line.string("offsets").split(";"):
         match = _OFFSET_PAIR.fullmatch(text)

@@ -18,7 +18,7 @@ from nnet3.model.components.value_kinds import SIZE
 
 @dataclass(frozen=True)
 class BlockOfRow:
-    """The input row of each output row, and the block of columns in it."""
+    """The input row of each output row, and the block of its columns, (rows,) each."""
 
     row: Tensor  # (output rows,)
     block: Tensor
@@ -61,7 +61,7 @@ class DistributeComponent(Component):
         y.copy_(blocks[indexes.row, indexes.block])
 
     def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
-        """Each block gets the derivative of the one row that reads it; blocks that no row reads get zero."""
+        """Fills each block with the derivative of the output row that reads the block, or with zeros if no row does."""
         if not indexes.covers_input:
             x_deriv.zero_()
         x_deriv.unflatten(1, (self.num_blocks, self.output_dim)).index_put_((indexes.row, indexes.block), y_deriv)

@@ -32,7 +32,7 @@ class RandomComponent(Component):
         self.test_mode = test_mode
 
     def set_test_mode(self, test_mode: bool) -> None:
-        """Do without random numbers (True), as for anything but training, or with them (False)."""
+        """Does without random numbers (True), as for anything but training, or with them (False)."""
         self.test_mode = test_mode
 
     def replay_state(self) -> list[object] | None:
@@ -60,7 +60,7 @@ class DropoutBase(RandomComponent):
         self.dropout_proportion = proportion
 
     def kept(self, *shape: int, like: Tensor) -> Tensor:
-        """A mask: 1 with probability 1 - dropout_proportion, else 0."""
+        """Returns a mask: 1 with probability 1 - dropout_proportion, else 0."""
         return self.uniform(*shape, like=like).lt_(1.0 - self.dropout_proportion).to(like.dtype)
 
     def continuous_mask(self, *shape: int, like: Tensor) -> Tensor:
@@ -69,7 +69,7 @@ class DropoutBase(RandomComponent):
         return self.uniform(*shape, like=like).mul_(4.0 * p).add_(1.0 - 2.0 * p).to(like.dtype)
 
     def uniform(self, *shape: int, like: Tensor) -> Tensor:
-        """Uniform float32 numbers on the device of `like`: fewer bits would make the proportion inexact."""
+        """Draws uniform float32 numbers on the device of `like`: fewer bits would make the proportion inexact."""
         return self.rng.uniform_tensor(*shape, like=like.new_empty(0, dtype=torch.float32))
 
 
@@ -278,7 +278,7 @@ class GeneralDropoutComponent(DropoutBase):
         return {"num_mask_rows": np.array(len(keys)), "mask_row_of_row": mask_row_of_row.reshape(-1)}
 
     def forward(self, x: Tensor, y: Tensor, indexes: GeneralDropoutIndexes | None = None) -> Tensor | None:
-        """The memo is the mask, (mask rows, block_dim), or None for the identity."""
+        """Returns the mask, (mask rows, block_dim), as the memo; None for the identity."""
         if self.test_mode or (self.dropout_proportion == 0.0 and self.specaugment_max_proportion == 0.0):
             self._multiply(x, None, y, indexes)
             return None
@@ -313,7 +313,7 @@ class GeneralDropoutComponent(DropoutBase):
         return mask.mul_(1.0 / (1.0 - self.dropout_proportion)) if self.dropout_proportion < 1.0 else mask
 
     def _specaugment_mask(self, num_rows: int) -> Tensor:
-        """Zero a random range of the columns, seen as a circle; then flip random halves of the circle to split it."""
+        """Zeros a random range of the columns, seen as a circle; then flips random halves of the circle to split it."""
         bins = torch.arange(self.block_dim)
         most_zeroed = int(self.block_dim * self.specaugment_max_proportion + 0.5)
         num_zeroed = self._integers(num_rows, most_zeroed + 1)
@@ -329,6 +329,6 @@ class GeneralDropoutComponent(DropoutBase):
         return mask
 
     def _integers(self, num_rows: int, bound: int) -> Tensor:
-        """Random integers in [0, bound), (num_rows, 1)."""
+        """Draws integers in [0, bound), (num_rows, 1)."""
         draw = self.rng.uniform_tensor(num_rows, 1, like=torch.empty((), dtype=torch.float64))
         return (draw * bound).long()

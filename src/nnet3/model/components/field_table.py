@@ -36,7 +36,7 @@ def _element(value: float) -> str:
 
 
 def summarize_vector(vector: Tensor | np.ndarray) -> str:
-    """`[ v1 v2 ]` below 10 elements, else percentiles, mean and standard deviation."""
+    """Returns `[ v1 v2 ]` below 10 elements, else percentiles, mean and standard deviation."""
     values = np.asarray(vector, dtype=np.float64)
     if values.size < 10:
         return "[ " + "".join(f"{_element(v)} " for v in values) + "]"
@@ -53,13 +53,13 @@ def summarize_vector(vector: Tensor | np.ndarray) -> str:
 
 
 def least_and_most(name: str, tensor: Tensor) -> str:
-    """`, NAME-min=m, NAME-max=m`."""
+    """Returns `, NAME-min=m, NAME-max=m`."""
     least, most = (format_number(float(value)) for value in torch.aminmax(tensor))
     return f", {name}-min={least}, {name}-max={most}"
 
 
 def mean_stddev(name: str, tensor: Tensor) -> str:
-    """`, NAME-{mean,stddev}=m,s` with 4 significant digits, in float32 and not floored, as Kaldi does it."""
+    """Returns `, NAME-{mean,stddev}=m,s` with 4 significant digits, in float32 and not floored, as Kaldi does it."""
     values = tensor.detach().cpu().float().numpy().ravel()
     if values.size == 0:
         return f", {name}-{{mean,stddev}}=0,0"
@@ -72,14 +72,14 @@ def mean_stddev(name: str, tensor: Tensor) -> str:
 
 
 def rms(name: str, tensor: Tensor) -> str:
-    """`, NAME-rms=r`."""
+    """Returns `, NAME-rms=r`."""
     values = tensor.detach().double()
     value = float(values.square().mean().sqrt()) if values.numel() else 0.0
     return f", {name}-rms={format_number(value, 4)}"
 
 
 def row_and_column_norms(name: str, matrix: Tensor) -> str:
-    """`, NAME-row-norms=[...], NAME-col-norms=[...]` (Euclidean)."""
+    """Returns `, NAME-row-norms=[...], NAME-col-norms=[...]` (Euclidean)."""
     values = matrix.detach().double().cpu()
     rows, columns = values.square().sum(1).sqrt(), values.square().sum(0).sqrt()
     return f", {name}-row-norms={summarize_vector(rows)}, {name}-col-norms={summarize_vector(columns)}"
@@ -137,7 +137,7 @@ class Field(Declared):
         return f"<{self.name.title().replace('_', '')}>" if self.token == "<>" else str(self.token)
 
     def parse(self, line: ConfigLine, values: dict[str, Any]) -> None:
-        """Take the value from a config line, unless the value is given or the field has no key."""
+        """Takes the value from a config line, unless the value is given or the field has no key."""
         if self.key is None or self.name in values:
             return
         default = {} if self.default is REQUIRED else {"default": _resolve(self.default, values.__getitem__)}
@@ -147,7 +147,7 @@ class Field(Declared):
             raise line.error(_sentence(f"'{self.label}'", fault), self.label)
 
     def read(self, reader: Reader, values: dict[str, Any]) -> None:
-        """Take the value from a file."""
+        """Takes the value from a file."""
         if self.token is None:
             return
         what = self.token_text
@@ -209,7 +209,7 @@ Shown = Sequence["str | Callable[[Any], str]"]
 
 
 def show(component: Any, fields: Sequence[Field], shown: Shown) -> str:
-    """The info line but for the type name: `, key=value` for each attribute shown that is not hidden."""
+    """Returns the info line but for the type name: `, key=value` for each attribute shown that is not hidden."""
     by_name = {field.name: field for field in reversed(fields)}
     text = ""
     for item in shown:
@@ -225,7 +225,7 @@ def show(component: Any, fields: Sequence[Field], shown: Shown) -> str:
 
 
 def read_fields(reader: Reader, fields: Sequence[Field]) -> dict[str, Any]:
-    """The values of consecutive fields, by name."""
+    """Returns the values of consecutive fields, by name."""
     values: dict[str, Any] = {}
     for field in fields:
         field.read(reader, values)
@@ -238,7 +238,7 @@ def write_fields(writer: Writer, component: Any, fields: Sequence[Field]) -> Non
 
 
 def divisor_of(name: str) -> Check:
-    """The check that a value divides another value."""
+    """Returns the check that a value divides another value."""
 
     def check(value: Any, values: Values) -> str:
         whole = values[name]
@@ -248,7 +248,7 @@ def divisor_of(name: str) -> Check:
 
 
 def at_most(name: str) -> Check:
-    """The check that a value is not greater than another value."""
+    """Returns the check that a value is not greater than another value."""
 
     def check(value: Any, values: Values) -> str:
         most = values[name]
@@ -258,14 +258,14 @@ def at_most(name: str) -> Check:
 
 
 def packed(values: Values, parts: type[Any], name: str) -> dict[str, Any]:
-    """The values, with the values for fields of a dataclass put together in an object of the dataclass."""
+    """Returns the values, with the values for fields of a dataclass put together in an object of the dataclass."""
     names = {part.name for part in dataclass_fields(parts)}
     others = {key: value for key, value in values.items() if key not in names}
     return {**others, name: parts(**{key: value for key, value in values.items() if key in names})}
 
 
 def multiple_of_length(name: str) -> Check:
-    """The check that a value is a multiple of the length of a vector."""
+    """Returns the check that a value is a multiple of the length of a vector."""
 
     def check(value: Any, values: Values) -> str:
         length = len(values[name])
@@ -275,12 +275,12 @@ def multiple_of_length(name: str) -> Check:
 
 
 def length_of(name: str) -> Callable[[Values], int]:
-    """The number of rows or elements of a field."""
+    """Returns the number of rows or elements of a field."""
     return lambda values: len(values[name])
 
 
 def value_of(name: str) -> Callable[[Values], int]:
-    """The value of a field."""
+    """Returns the value of a field."""
     return lambda values: int(values[name])
 
 
@@ -303,7 +303,7 @@ def _shown(value: Any) -> str:
 
 
 def assign(component: Any, fields: Sequence[Field], values: Mapping[str, Any]) -> None:
-    """Set the values of fields that the constructor did not take; sums come after their divisors."""
+    """Sets the values of fields not taken by the constructor; sums come after their divisors."""
     sums = {field.name: field for field in fields if field.per}
     for name, value in sorted(values.items(), key=lambda item: item[0] in sums):
         if value is not None and name in sums:

@@ -26,9 +26,9 @@ _ROWS_AT_ONCE = 512  # of weights that are transposed: 4,096 x 256 in a quarter 
 class AffineSlice:
     """y = x W_c^T + b, or x W_c^T + a for a second input a; W_c are the columns [first, end) of W.
 
-    It reads the component's parameters whenever it runs, unless W_c^T, or panels of it, is the third input; this is
-    what it writes if it has no input. Backward it gives the derivative of x, and learns nothing; if it `goes_backward`,
-    it writes W_c, or panels of W_c^T, which are the second input then.
+    Without inputs it writes W_c^T, or panels of W_c^T, which then are the third input; otherwise every run reads the
+    component's parameters. The backward pass computes the derivative of x, and learns nothing. If `goes_backward`, it
+    writes W_c, or panels of W_c^T, the second input of the backward pass.
     """
 
     type_name = "AffineSlice"
@@ -54,7 +54,7 @@ class AffineSlice:
         return getattr(self._component, self._bias) if self._bias else None
 
     def parameters(self) -> dict[str, Tensor]:
-        """Returns what it reads, by name."""
+        """Returns the tensors that are read, by name."""
         bias = self.bias_params
         return {"linear_params": self.linear_params} | ({} if bias is None else {"bias_params": bias})
 

@@ -1,4 +1,4 @@
-"""GruNonlinearityComponent and OutputGruNonlinearityComponent: what GRUs have besides their gates."""
+"""GruNonlinearityComponent and OutputGruNonlinearityComponent: the parts of GRUs besides the gates."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class GruComponent(UpdatableComponent):
         self.self_repair_scale = 1e-5
 
     def _activation_deriv(self, h: Tensor, z: Tensor, y_deriv: Tensor) -> Tensor:
-        """The derivative of what the tanh is of: e = (dh + dc (1 - z)) (1 - h^2)."""
+        """Returns the derivative of what the tanh is of: e = (dh + dc (1 - z)) (1 - h^2)."""
         dh, dc = y_deriv[:, : self.cell_dim], y_deriv[:, self.cell_dim :]
         return _tanh_backward((dh + dc).addcmul_(dc, z, value=-1.0), h)
 
@@ -80,7 +80,7 @@ class GruComponent(UpdatableComponent):
         return self.self_repair_scale == 0.0
 
     def _store_and_repair(self, to_update: GruComponent, h: Tensor, e: Tensor) -> None:
-        """Statistics of h into `to_update`, whose own sums decide which elements of e are repaired."""
+        """Adds statistics of h to `to_update`, and repairs the elements of e that its sums find saturated."""
         if self.rng.uniform() > _REPAIR_PROBABILITY:
             return
         to_update.count += h.shape[0]
@@ -94,7 +94,7 @@ class GruComponent(UpdatableComponent):
 
 
 def statistics_info(component: GruComponent) -> str:
-    """Self-repair, statistics and alpha."""
+    """Returns the part of the info line about self-repair, statistics and alpha."""
     text = f", self-repair-threshold={format_number(component.self_repair_threshold)}"
     text += f", self-repair-scale={format_number(component.self_repair_scale)}"
     count = component.count

@@ -1,4 +1,4 @@
-"""Types that pass their input on and change its derivative: NoOp, ClipGradient, BackpropTruncation."""
+"""Types that copy the input and change the derivative: NoOp, ClipGradient, BackpropTruncation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from nnet3.model.components.value_kinds import (
 
 
 def _copy(source: Tensor, dest: Tensor) -> None:
-    """Copies a matrix, unless both are the same memory."""
+    """Copies a matrix, unless source and destination are one memory."""
     if dest.data_ptr() != source.data_ptr():
         dest.copy_(source)
 
@@ -178,7 +178,7 @@ class ClipGradientComponent(Component):
             self._self_repair(x, x_deriv, to_update)
 
     def _self_repair(self, x: Tensor, x_deriv: Tensor, to_update: ClipGradientComponent) -> None:
-        """Turns derivatives towards smaller inputs if much is clipped; their sum of row norms stays what it is."""
+        """Turns derivatives towards smaller inputs if much is clipped; keeps the sum of the derivatives' row norms."""
         if not self._may_repair or self.count == 0.0:
             return
         if self.rng.uniform() > _REPAIR_PROBABILITY:

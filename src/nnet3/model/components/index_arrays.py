@@ -1,4 +1,4 @@
-"""Arrays that components precompute from the indexes of their rows, and what is loaded of them to a device."""
+"""Arrays precomputed by components from indexes of rows, and arrays loaded to a device."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class InferenceAffine(Component):
 
     @abc.abstractmethod
     def take_weights(self, linear: Tensor) -> None:
-        """Keep weights (output_dim, offsets * input_dim) in their form."""
+        """Keeps weights (output_dim, offsets * input_dim) in their form."""
 
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
@@ -75,9 +75,9 @@ _FEWEST_WEIGHTS = 2**15  # with fewer, it takes longer to call a product with pa
 
 
 class PackedAffineComponent(InferenceAffine):
-    """Weights of float32 in the order in which they are multiplied fastest; a row's result does not depend on others.
+    """Weights of float32 in the fastest order for products; the result of a row does not depend on further rows.
 
-    `packed_weights` has each W_i. Columns of weights in panels lie together, so that parts need no memory of their own.
+    `packed_weights` has each W_i. Columns of weights in panels lie together: a part of the columns is a view.
     """
 
     type_name = "PackedAffineComponent"
@@ -178,7 +178,7 @@ class PackedTdnnComponent(ReadsTimeOffsets, PackedAffineComponent):
 
 
 def is_worth_packing(weights: Tensor) -> bool:
-    """True for weights that are multiplied faster when they are packed, where packing is faster at all."""
+    """Returns true for weights that are multiplied faster when they are packed, where packing is faster at all."""
     return weights.device.type == "cpu" and weights.dtype == torch.float32 and weights.numel() >= _FEWEST_WEIGHTS
 
 
@@ -200,7 +200,7 @@ class LowPrecisionAffine(InferenceAffine):
 
     @abc.abstractmethod
     def multiply(self, x: Tensor, y: Tensor, blocks: Sequence[RowBlock]) -> None:
-        """Fill y with b + sum_i W_i x(t + o_i); rows that the first block leaves out are padding."""
+        """Fills y with b + sum_i W_i x(t + o_i); rows that the first block leaves out are padding."""
 
     def forward(self, x: Tensor, y: Tensor, indexes: TimeBlocks | None = None) -> None:
         if indexes is None:
@@ -213,7 +213,7 @@ class LowPrecisionAffine(InferenceAffine):
         self.multiply(x, y, blocks)
 
     def weights_of(self, block: RowBlock, x: Tensor) -> Tensor:
-        """Returns those that rows of x are multiplied by, (columns of x, output_dim)."""
+        """Returns the weights for rows of x, (columns of x, output_dim)."""
         start = block.offset * self.input_dim
         return self.weights[:, start : start + x.shape[1]].t()
 
@@ -231,9 +231,9 @@ class LowPrecisionAffine(InferenceAffine):
 
 
 class Int8AffineComponent(LowPrecisionAffine):
-    """The integers of W times `scales` (output_dim,) are its rows; each row of x is made integers when it comes.
+    """Row o of W is scales[o], (output_dim,), times integers of 8 bits; rows of x become integers in each product.
 
-    Sums are exact, so that a row's result does not depend on what is computed beside it.
+    Sums are exact: the result of a row does not depend on the rows computed together.
     """
 
     type_name = "Int8AffineComponent"
@@ -273,7 +273,7 @@ class Int8AffineComponent(LowPrecisionAffine):
 
 
 class BFloat16AffineComponent(LowPrecisionAffine):
-    """Weights of bfloat16; where the hardware has fast products of it, x and each product are rounded to it too."""
+    """Weights of bfloat16; on hardware with fast products of bfloat16, x and each product are rounded as well."""
 
     type_name = "BFloat16AffineComponent"
     properties = Properties.SIMPLE
@@ -362,7 +362,7 @@ def _integers_of_rows(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _parts(columns: int, *matrices: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Yields ranges of rows of all matrices, of which each has few enough elements for the cache in so many columns."""
+    """Yields the matrices in ranges of rows, each range of `columns` columns small enough for the cache."""
     rows = max(1, _ELEMENTS_AT_ONCE // columns)
     if len(matrices[0]) <= rows:
         return iter((matrices,))

@@ -41,10 +41,10 @@ def _is_by_native_code(y: Tensor, left: Tensor, right: Tensor) -> bool:
 
 
 def packed(weights: Tensor) -> Panels | OneDnnWeights:
-    """Returns weights (columns, inner) in the order in which they are multiplied fastest."""
+    """Returns weights (columns, inner) in the fastest order for products."""
     return Panels(weights) if fastest().packed == "panels" else OneDnnWeights(weights)
 
 
 def packing_is_faster() -> bool:
-    """True if products with packed weights are faster than those by PyTorch."""
+    """Returns true if products with packed weights are faster than those by PyTorch."""
     return fastest().packed != ""

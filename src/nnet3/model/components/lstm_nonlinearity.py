@@ -108,7 +108,7 @@ class LstmNonlinearityComponent(UpdatableComponent):
 
     @property
     def num_values(self) -> float:
-        """The number of each of the five values that have been seen."""
+        """The number of values seen so far, for each of the five."""
         return self.count * self.cell_dim
 
     @property
@@ -213,7 +213,7 @@ class LstmNonlinearityComponent(UpdatableComponent):
             sums[12] += (do * c).sum(0, dtype=sums.dtype)
 
     def _values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(rows, 5, C): i, f, tanh(Cp), o, tanh(c); f_s f (rows, C); c (rows, C)."""
+        """Returns (rows, 5, C): i, f, tanh(Cp), o, tanh(c); f_s f (rows, C); c (rows, C)."""
         dim = self.cell_dim
         parts = x[:, : 5 * dim].unflatten(1, (5, dim))
         previous = parts[:, 4]
@@ -231,7 +231,7 @@ class LstmNonlinearityComponent(UpdatableComponent):
     # ---- self-repair, statistics and update ----
 
     def _is_repaired(self) -> Tensor:
-        """(5, C): where the average derivative of a value is below its threshold."""
+        """Returns (5, C): where the average derivative of a value is below its threshold."""
         return self.deriv_sum / (1.0 + self.count) < self._repair_thresholds.double()  # the count may be negative
 
     def _self_repair(self) -> Tensor | None:
@@ -242,7 +242,7 @@ class LstmNonlinearityComponent(UpdatableComponent):
         return torch.cat([factors, factors * self._repair_centers])
 
     def _store_backward_stats(self, values: Tensor, squares: Tensor, rows: int, is_repaired: Tensor) -> None:
-        """Takes the sums of the values and of their squares, (5, C), over this many rows."""
+        """Adds sums of the values and of their squares, (5, C) each, over `rows` rows."""
         self.count += rows
         self.value_sum.add_(values)
         for k, is_sigmoid in enumerate(_IS_SIGMOID):

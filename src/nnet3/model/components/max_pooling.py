@@ -21,7 +21,7 @@ _LEAST = -1e20
 
 
 def _fits(axis: str) -> Check:
-    """The check that the step of boxes leads from the first to the last position of an axis."""
+    """Returns the check that the step of boxes leads from the first to the last position of an axis."""
 
     def check(step: int, values: Values) -> str:
         dim, size = values[f"input_{axis}_dim"], values[f"pool_{axis}_size"]
@@ -84,7 +84,7 @@ class MaxpoolingComponent(Component):
             deriv_parts.add_((parts == largest) * g)
 
     def _disjoint_parts(self, matrix: Tensor) -> Iterator[Tensor]:
-        """Cut all boxes into parts no longer than the step, so that parts of different boxes do not overlap.
+        """Cuts all boxes into parts no longer than the step, so that parts of different boxes do not overlap.
 
         Yields one view (rows, *num_pools, x, y, z) for each position of a part in the box.
         """

@@ -27,7 +27,7 @@ _TAKES_SCALE = AffineComponent | LinearComponent | TdnnComponent | TimeHeightCon
 
 
 def merge_dropout(first: Component, second: Component) -> Component | None:
-    """Dropout in test mode is a scale."""
+    """Turns dropout in test mode into a scale."""
     scale = first.test_mode_scale
     if scale is None or not isinstance(second, _TAKES_SCALE):
         return None
@@ -91,7 +91,7 @@ MERGES: dict[str, Merge] = {
 
 
 def _blocks(linear: Tensor, dim: int) -> Tensor:
-    """Columns grouped by the copies of the first component's output that they multiply: (rows, copies, dim)."""
+    """Groups columns by the copy of the first component's output that they multiply: (rows, copies, dim)."""
     return linear.to(torch.float64).unflatten(1, (-1, dim))
 
 

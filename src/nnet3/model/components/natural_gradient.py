@@ -42,7 +42,7 @@ class Directions:
     norm: Tensor  # tr(X X^T), a float64 scalar
 
     def matrix(self) -> tuple[Tensor, Tensor, Tensor]:
-        """X_hat but for the column that belongs to the ones, that column (rows,), and tr(X_hat X_hat^T)."""
+        """Returns X_hat without the column of the ones, this column (rows,), and tr(X_hat X_hat^T)."""
         x, columns = self.x.dense(), self.x.shape[1]
         ones = x.new_ones(len(x))
         if self.w.shape[1] == 0:
@@ -56,7 +56,7 @@ class Directions:
         return x_hat, ones, norm_hat
 
     def precise_norm(self) -> Tensor | None:
-        """tr(X_hat X_hat^T) without X_hat; None where it is so much smaller than tr(X X^T) that it would be inexact."""
+        """Returns tr(X_hat X_hat^T), X_hat not made; None where inexact: far smaller than tr(X X^T)."""
         gram = (self.projection.t() @ self.projection).double()
         change = (gram * (self.w.t() @ self.w).double()).sum() - 2 * gram.trace()
         norm = self.norm + change
@@ -64,7 +64,7 @@ class Directions:
 
 
 def restoring_scale(norms: Tensor) -> Tensor:
-    """The factor that restores the Frobenius norm of X, a float64 scalar, given tr(X X^T) and tr(X_hat X_hat^T)."""
+    """Returns the float64 factor that restores the Frobenius norm of X, from tr(X X^T) and tr(X_hat X_hat^T)."""
     ratio = norms[0] / norms[1]
     return torch.where(ratio.isfinite() & (ratio > 0), ratio.sqrt(), 1.0)
 
@@ -108,19 +108,19 @@ class OnlineNaturalGradient:
         self._waits = False  # for sums over the rows of other processes
 
     def state(self) -> NaturalGradientState:
-        """The estimate so far, to be taken up by `load_state`; the tensors are never changed afterwards."""
+        """Returns the estimate so far, to be taken up by `load_state`; the tensors are never changed afterwards."""
         return NaturalGradientState(self._calls, self.rank, self._rho, self._d, self._w)
 
     def load_state(self, state: NaturalGradientState) -> None:
-        """Go on from there."""
+        """Goes on from an earlier estimate."""
         self._calls, self.rank, self._rho, self._d, self._w = state
 
     def fresh(self) -> OnlineNaturalGradient:
-        """A new preconditioner with equal settings."""
+        """Returns a new preconditioner with equal settings."""
         return replace(self)
 
     def precondition(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """X_hat (rows, dim) and the scale, a float64 scalar, that gives it the Frobenius norm of x.
+        """Returns X_hat (rows, dim) and the scale, a float64 scalar, that gives it the Frobenius norm of x.
 
         The scale is for the caller to multiply the learning rate by. x is not changed, but may be what is returned.
         """
@@ -131,7 +131,7 @@ class OnlineNaturalGradient:
         return x_hat, restoring_scale(norms)
 
     def directions(self, x: Tensor | RowMatrix, *, has_ones: bool = False) -> Directions:
-        """The same in factors; if `has_ones`, for x with a column of ones appended."""
+        """Returns X_hat in factors; if `has_ones`, for x with a column of ones appended."""
         if isinstance(x, Tensor):
             x = RowMatrix(x)
         if self._waits:
@@ -158,12 +158,12 @@ class OnlineNaturalGradient:
         return not self.frozen and (self._calls <= 10 or (self._calls - 10) % self.update_period == 0)
 
     def _project(self, x: RowMatrix, has_ones: bool) -> tuple[Tensor, Tensor]:
-        """H = X W^T, (rows, rank), and the squares of X without the ones."""
+        """Returns H = X W^T, (rows, rank), and the squares of X without the ones."""
         projection, squares = x.times(self._w[:-1] if has_ones else self._w)
         return projection.add_(self._w[-1]) if has_ones else projection, squares
 
     def _start(self, x: RowMatrix, has_ones: bool, norm: Tensor, rows: int) -> bool:
-        """Begin with a fixed sparse basis, then learn from the first matrix itself (docs/formulas.md, beginning).
+        """Begins with a fixed sparse basis, then learns from the first matrix itself (docs/formulas.md, beginning).
 
         Returns False if there is nothing to learn.
         """
@@ -185,7 +185,7 @@ class OnlineNaturalGradient:
         return True
 
     def _update(self, directions: Directions) -> None:
-        """Move the estimate towards their covariance (docs/formulas.md, updating), once all processes' sums are known.
+        """Moves the estimate towards their covariance (docs/formulas.md, updating), once all processes' sums are known.
 
         A matrix with NaN or infinity is ignored. What is of size (rank, rank) is computed in float64 on the CPU.
         """
@@ -199,7 +199,7 @@ class OnlineNaturalGradient:
         sum_later_((j, norm_and_rows), lambda: self._move(j, *norm_and_rows.tolist()))
 
     def _move(self, j: Tensor, norm: float, rows: float) -> None:
-        """The rest of `_update`, given sums over all rows: J = H^T X, tr(X X^T) and the number of rows."""
+        """Does the rest of `_update`, given sums over all rows: J = H^T X, tr(X X^T) and the number of rows."""
         self._waits = False
         if rows == 0:
             return
@@ -246,7 +246,7 @@ class OnlineNaturalGradient:
         take_those_of_first_later_((c, u), turn)
 
     def _forgetting(self, rows: float) -> float:
-        """eta, the weight of this minibatch in the estimate (docs/formulas.md, forgetting)."""
+        """Returns eta, the weight of this minibatch in the estimate (docs/formulas.md, forgetting)."""
         if self.num_minibatches_history > 0:
             return 1 / self.num_minibatches_history
         return min(0.9, 1 - math.exp(-rows / self.num_samples_history))
@@ -271,7 +271,7 @@ def _decreasing_eigenvalues(z: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tens
 
 
 def _orthonormal_rows(basis: Tensor) -> Tensor:
-    """Make rows orthonormal; each row keeps its direction off the span of the rows before it."""
+    """Makes rows orthonormal: from each row subtracts the projection on the rows before, then scales."""
     gram = basis @ basis.t()
     identity = torch.eye(gram.shape[0], dtype=gram.dtype, device=gram.device)
     if (gram - identity).abs().max() <= 1e-3:

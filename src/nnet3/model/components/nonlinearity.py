@@ -1,4 +1,4 @@
-"""Pointwise nonlinearities and softmax: what all share (statistics, self-repair, their form on disk), and each type."""
+"""Pointwise nonlinearities and softmax: common parts (statistics, self-repair, form on disk), and each type."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _AVERAGE = Vector(value_of("dim"), statistic=True, may_be_empty=True)
 
 
 class _Threshold(Kind):
-    """A number, or None, which stands as -1000 in config lines and files that say it."""
+    """A number, or None, written as -1000 in config lines and files."""
 
     def parse(self, line: ConfigLine, key: str, default: dict[str, Any]) -> float | None:
         value = line.number(key, _UNSET)
@@ -58,7 +58,7 @@ class _Threshold(Kind):
 
 
 def old_statistics() -> tuple[Field, ...]:
-    """Returns the fields that old files have of types that were nonlinearities once."""
+    """Returns the fields in old files of types that were nonlinearities once."""
     vectors = Vector(statistic=True, may_be_empty=True)
     return (
         *obsolete(vectors, "<ValueAvg>", "<DerivAvg>"),
@@ -172,10 +172,10 @@ class Nonlinearity(Component):
 
     @abc.abstractmethod
     def differentiate(self, y: Tensor, y_deriv: Tensor, x_deriv: Tensor) -> None:
-        """Fill x_deriv from the output and its derivative."""
+        """Fills x_deriv from the output and its derivative."""
 
     def self_repair(self, y: Tensor, x_deriv: Tensor, to_update: Nonlinearity) -> None:
-        """Push dimensions that are saturated on average back, by a small change of x_deriv.
+        """Pushes dimensions that are saturated on average back, by a small change of x_deriv.
 
         The formulas are in docs/formulas.md, self-repair. Called only if `self_repair_happens`.
         """
@@ -196,7 +196,7 @@ class Nonlinearity(Component):
         return self.rng.uniform() <= REPAIR_PROBABILITY
 
     def _complaint_about_self_repair(self) -> tuple[str, str] | None:
-        """Returns what is wrong with the settings, and the config key that it is about."""
+        """Returns a message about wrong settings, and their config key; None for right ones."""
         if self.self_repair_scale == 0.0 or not self.has_self_repair:
             return None
         if not 0.0 < self.self_repair_scale < 0.1:
@@ -218,23 +218,23 @@ class Nonlinearity(Component):
         return self.default_upper_threshold if value is None else value
 
     def store_output_and_deriv(self, y: Tensor, deriv_sum: Tensor) -> None:
-        """Add the sums over rows of the output and of its derivative to the statistics."""
+        """Adds the sums over rows of the output and of its derivative to the statistics."""
         self.value_sum = add_to_sum(self.value_sum, y.sum(0))
         self.deriv_sum = add_to_sum(self.deriv_sum, deriv_sum)
         self.count += y.shape[0]
 
     def skips_statistics(self) -> bool:
-        """Decides whether this minibatch's outputs are left out: every other one on average, never the first."""
+        """Decides whether to leave this minibatch out of statistics: every second on average, never the first."""
         return self.rng.integer(0, 1) == 0 and self.count != 0.0
 
 
 def add_to_sum(total: Tensor, term: Tensor) -> Tensor:
-    """`total` plus `term`, in place, or float64 of `term` if nothing was ever stored."""
+    """Returns `total` plus `term`, in place, or float64 of `term` if nothing was ever stored."""
     return term.double() if total.numel() == 0 else total.add_(term)
 
 
 class _Squashing(Nonlinearity):
-    """A nonlinearity whose derivative is a function of the output and vanishes where it saturates."""
+    """A nonlinearity with a derivative that is a function of the output, and 0 where saturated."""
 
     repeats_forward = True
     properties = (
@@ -345,7 +345,7 @@ _FLOOR = 1e-20
 
 @register
 class SoftmaxComponent(Nonlinearity):
-    """y = softmax(x) of each row, floored at 1e-20 so that its logarithm is finite."""
+    """y = softmax(x) of each row, floored at 1e-20: the logarithm is finite."""
 
     properties = Properties.SIMPLE | Properties.IN_PLACE | Properties.BACKPROP_NEEDS_OUTPUT | Properties.STORES_STATS
     has_self_repair = False

@@ -118,7 +118,7 @@ class NaturalGradientPerElementScaleComponent(OnePreconditioner, PerElementScale
 def initial_vector(
     line: ConfigLine, rng: RandomSource, dim: int, mean: float, prefix: str = "param", stddev: float = 0.0
 ) -> Tensor:
-    """Normal numbers (dim,) by the keys PREFIX-mean and PREFIX-stddev, which have these defaults."""
+    """Draws normal numbers (dim,) by the keys PREFIX-mean (default `mean`) and PREFIX-stddev (default `stddev`)."""
     mean = line.number(f"{prefix}-mean", mean)
     return rng.normal_tensor(dim) * line.number(f"{prefix}-stddev", stddev, minimum=0.0) + mean
 
@@ -186,12 +186,12 @@ class PerElementOffsetComponent(UpdatableComponent):
         self.add_rows(self.offsets, gradients, self.preconditioner if self.use_natural_gradient else None)
 
     def _by_block(self, matrix: Tensor) -> Tensor:
-        """(rows, dim) as (rows, blocks, block_dim), a view."""
+        """Returns (rows, dim) as (rows, blocks, block_dim), a view."""
         return matrix.unflatten(1, (-1, len(self.offsets)))
 
 
 def block_dim_of(line: ConfigLine, dim: int) -> int:
-    """The key `block-dim`, which is `dim` by default and must divide it."""
+    """Returns the key `block-dim`, which is `dim` by default and must divide it."""
     block_dim = line.integer("block-dim", dim, minimum=1)
     if dim % block_dim != 0:
         raise line.error(f"'block-dim' must divide 'dim', but {dim} is no multiple of {block_dim}", "block-dim")
@@ -215,8 +215,8 @@ def _block_info(component: ScaleAndOffsetComponent) -> str:
 class ScaleAndOffsetComponent(UpdatableComponent):
     """The same scales and offsets for each block of the row.
 
-    Parameters: scales (block_dim,), offsets (block_dim,), where block_dim divides dim. As in Kaldi, the
-    natural-gradient estimates change each 4th minibatch, but each one in a component that was read from a file.
+    Parameters: scales (block_dim,), offsets (block_dim,), where block_dim divides dim. As in Kaldi, natural-gradient
+    estimates change in each 4th minibatch; in a component read from a file, in every minibatch.
     """
 
     is_linear = True
@@ -280,10 +280,10 @@ class ScaleAndOffsetComponent(UpdatableComponent):
             self.add_rows(tensor, rows, preconditioner if self.use_natural_gradient else None)
 
     def safe_scales(self) -> Tensor:
-        """The scales with those near zero moved to +-1e-4."""
+        """Returns the scales with those near zero moved to +-1e-4."""
         least = torch.where(self.scales < 0, -_LEAST_SCALE, _LEAST_SCALE).to(self.scales)
         return torch.where(self.scales.abs() < _LEAST_SCALE, least, self.scales)
 
     def _by_block(self, matrix: Tensor) -> Tensor:
-        """(rows, dim) as (rows, blocks, block_dim), a view."""
+        """Returns (rows, dim) as (rows, blocks, block_dim), a view."""
         return matrix.unflatten(1, (-1, len(self.scales)))

@@ -1,4 +1,4 @@
-"""PromisesToProofs: what types of components declare to proofs, unless they declare something else."""
+"""PromisesToProofs: the default promises of component types to proofs."""
 
 from __future__ import annotations
 

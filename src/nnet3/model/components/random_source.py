@@ -14,10 +14,10 @@ class SharedNumbers(Protocol):
     """Gives single numbers to several components in turn."""
 
     def uniform(self) -> float:
-        """One number between 0 and 1."""
+        """Returns one number between 0 and 1."""
 
     def integer(self, low: int, high: int) -> int:
-        """An integer between two bounds, both included."""
+        """Returns an integer between two bounds, both included."""
 
 
 class RandomSource:
@@ -36,21 +36,21 @@ class RandomSource:
         return self._made
 
     def uniform(self) -> float:
-        """One number in [0, 1)."""
+        """Returns one number in [0, 1)."""
         return self._generators()[0].random() if self._scalars is None else self._scalars.uniform()
 
     def integer(self, low: int, high: int) -> int:
-        """An integer between two bounds, both included."""
+        """Returns an integer between two bounds, both included."""
         if self._scalars is not None:
             return self._scalars.integer(low, high)
         return self._generators()[0].randint(low, high)
 
     def uniform_tensor(self, *shape: int, like: Tensor) -> Tensor:
-        """Uniform numbers in [0, 1) with the dtype and on the device of `like`."""
+        """Draws uniform numbers in [0, 1) with the dtype and on the device of `like`."""
         return torch.rand(*shape, generator=self._generators()[1], dtype=torch.float32).to(like)
 
     def normal_tensor(self, *shape: int) -> Tensor:
-        """Standard normal float32 numbers on the CPU."""
+        """Draws standard normal float32 numbers on the CPU."""
         return torch.randn(*shape, generator=self._generators()[1])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RandomSource:

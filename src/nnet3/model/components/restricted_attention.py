@@ -1,8 +1,8 @@
 """RestrictedAttentionComponent: dot-product attention over a few times around each row.
 
-Attention with time-stride s connects times that are congruent modulo s. The rows of one (n, x) and one such class form
-a sequence of positions t // s. Its queries are cut into windows of equal size; a window has all keys and values at
-which its queries look. So scores are products of small matrices, of which a band is used. Rows may be any set.
+Attention with time-stride s connects times that are congruent modulo s. Rows of equal n, x and t % s form a sequence
+of positions t // s. The queries of a sequence are cut into windows of equal size; a window has all keys and values
+read by the queries. So scores are products of small matrices, of which a band is used. Rows may be any set.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def attention_windows(
 ) -> IndexArrays:
     """Returns the fields of AttentionWindows.
 
-    Each output row looks at `context_dim` inputs, `time_stride` apart, `num_left` of them before its own time.
+    Each output row reads `context_dim` inputs, `time_stride` apart, `num_left` inputs before the row's time.
     """
     phases = outputs.copy()
     phases[:, T] %= time_stride
@@ -99,7 +99,7 @@ def attention_windows(
 
 
 def _window_size(longest: int, step: int, context_dim: int) -> int:
-    """Returns the queries of a window: one if contexts have nothing in common, else so many that windows are equal."""
+    """Returns the number of queries of a window: 1 without overlap of contexts, else a size for equal windows."""
     if step >= context_dim:
         return 1
     num_windows = -(-longest // _MOST_QUERIES)
@@ -263,7 +263,7 @@ class RestrictedAttentionComponent(Component):
         return super().from_values(packed(values, AttentionSizes, "sizes"))
 
     def _steps(self) -> np.ndarray:
-        """The times of the inputs wanted, in units of time_stride from the output."""
+        """Returns the times of the inputs wanted, in units of time_stride from the output."""
         return np.arange(-self.sizes.num_left, self.sizes.num_right + 1)
 
     def wanted_inputs(self, outputs: np.ndarray) -> np.ndarray:
@@ -326,14 +326,14 @@ class RestrictedAttentionComponent(Component):
         self._scatter(result, x_deriv, windows)
 
     def _gather(self, x: Tensor, windows: AttentionWindows) -> Tensor:
-        """(windows * heads, positions, head_dim), zero where an input is missing."""
+        """Returns (windows * heads, positions, head_dim), zero where an input is missing."""
         gathered = x.reshape(-1, self.head_dim).index_select(0, windows.row_of_position)
         if len(windows.missing):
             gathered.index_fill_(0, windows.missing, 0.0)
         return gathered.unflatten(0, (-1, windows.num_positions))
 
     def _scatter(self, derivs: Tensor, x_deriv: Tensor, windows: AttentionWindows) -> None:
-        """The sum over all positions where an input was gathered."""
+        """Sums the derivatives of each input over all positions of the input in windows."""
         derivs = derivs.flatten(0, 1)
         target = (
             x_deriv if x_deriv.is_contiguous() else torch.empty_like(x_deriv, memory_format=torch.contiguous_format)

@@ -23,7 +23,7 @@ class RowMatrix:
         return self.x
 
     def times(self, w: Tensor) -> tuple[Tensor, Tensor]:
-        """X W, (rows, columns of W), and tr(X X^T), a float64 scalar; X comes from memory once for both."""
+        """Returns X W, (rows, columns of W), and tr(X X^T), a float64 scalar; X is read from memory once for both."""
         result, norms = self.x.new_empty(len(self.x), w.shape[1]), self.x.new_empty(len(self.x))
         rows = max(1, len(self.x))
         if self.x.is_cpu:
@@ -34,7 +34,7 @@ class RowMatrix:
         return result, norms.double().square().sum()
 
     def left_times(self, a: Tensor) -> Tensor:
-        """A X, (rows of A, columns)."""
+        """Returns a X, (rows of A, columns)."""
         result = self.x.new_empty(len(a), self.shape[1])
         add_product(result, a, self.x)
         return result
@@ -44,12 +44,12 @@ class RowMatrix:
         add_product(target, g.t(), self.x, target, alpha)
 
     def sum_of_squares(self) -> Tensor:
-        """tr(X X^T), a float64 scalar."""
+        """Returns tr(X X^T), a float64 scalar."""
         return _squared_norms(self.x).sum()
 
 
 class SplicedMatrix(RowMatrix):
-    """Row t holds the rows t + o of a tensor for each time offset o, side by side; zeros where there is no such row."""
+    """Row t holds the rows t + o of a tensor for all time offsets o, side by side; zeros for missing rows."""
 
     def __init__(self, x: Tensor, blocks: TimeBlocks, num_offsets: int, num_rows: int):
         super().__init__(x)

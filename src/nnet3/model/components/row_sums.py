@@ -32,12 +32,12 @@ class RowReduction(Protocol):
         """The number of processes."""
 
     def sum_(self, tensors: Sequence[Tensor]) -> None:
-        """Replace all tensors by their sums over all processes, in place, to the same bits in every process."""
+        """Replaces all tensors by their sums over all processes, in place, to the same bits in every process."""
 
 
 @dataclass
 class _Sums:
-    """A reduction, and the tensors that wait to be summed, with what comes after each sum."""
+    """A reduction, and the tensors that wait for a sum, each with a function to call afterwards."""
 
     reduction: RowReduction
     waiting: list[tuple[tuple[Tensor, ...], Callable[[], None]]] = field(default_factory=list)

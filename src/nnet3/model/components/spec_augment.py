@@ -23,7 +23,7 @@ from nnet3.model.components.value_kinds import FLAG, PROPORTION, SIZE, IntegerKi
 
 @dataclass(frozen=True)
 class SpecAugmentTimeMaskIndexes:
-    """The number of each row's sequence, and its position by time in that sequence (rows)."""
+    """The sequence number of each row, and the row's position by time in the sequence, (rows,) each."""
 
     sequence_of_row: Tensor
     place_of_row: Tensor
@@ -32,7 +32,7 @@ class SpecAugmentTimeMaskIndexes:
 
 
 def _most_frames_kept(max_frames: int, proportion: float) -> int:
-    """The longest segment that is not zeroed; below 1 the settings contradict each other."""
+    """Returns the length of the longest segment without zeros; below 1 the settings contradict each other."""
     return max_frames if proportion == 0.0 else int(max_frames * (1.0 - proportion) / proportion)
 
 
@@ -95,11 +95,11 @@ class SpecAugmentTimeMaskComponent(RandomComponent):
         }
 
     def load_indexes(self, arrays: Mapping[str, np.ndarray], device: torch.device | str) -> SpecAugmentTimeMaskIndexes:
-        """Keeps the indexes on the CPU whatever the device: masks are drawn there."""
+        """Loads the indexes to the CPU, where masks are drawn, for every device."""
         return SpecAugmentTimeMaskIndexes(**load_fields(arrays, "cpu"))
 
     def forward(self, x: Tensor, y: Tensor, indexes: SpecAugmentTimeMaskIndexes | None = None) -> Tensor | None:
-        """The memo is what each row is multiplied by, (rows, 1), or None for the identity."""
+        """Returns the factor of each row, (rows, 1), as the memo; None for the identity."""
         if self.test_mode or self.zeroed_proportion == 0.0:
             _multiply(x, None, y)
             return None

@@ -20,7 +20,7 @@ class ComponentState:
     counter_names: ClassVar[frozenset[str]] = frozenset()
 
     def parameters(self) -> dict[str, Tensor]:
-        """The trained tensors by name (the tensors themselves, not copies)."""
+        """Returns the trained tensors by name (the tensors themselves, not copies)."""
         return {name: getattr(self, name) for name in self.parameter_names}
 
     @property
@@ -28,13 +28,13 @@ class ComponentState:
         return sum(tensor.numel() for tensor in self.parameters().values())
 
     def scale_(self, scale: float) -> None:
-        """Multiply parameters and statistics; scale 0 sets them to zero even where they are NaN."""
+        """Multiplies parameters and statistics by `scale`; scale 0 gives zeros even for NaN."""
         for tensor in self.parameters().values():
             tensor.zero_() if scale == 0 else tensor.mul_(scale)
         self.scale_stats_(scale)
 
     def scale_stats_(self, scale: float) -> None:
-        """Multiply the statistics alone."""
+        """Multiplies the statistics alone."""
         for name in self._sum_names:
             value = getattr(self, name)
             if isinstance(value, Tensor):
@@ -43,14 +43,14 @@ class ComponentState:
                 setattr(self, name, 0.0 if scale == 0 else value * scale)
 
     def add_(self, alpha: float, other: ComponentState) -> None:
-        """Add alpha times the parameters and statistics of a component of the same type and size."""
+        """Adds alpha times the parameters and statistics of a component of the same type and size."""
         theirs = other.parameters()
         for name, tensor in self.parameters().items():
             tensor.add_(theirs[name], alpha=alpha)
         self.add_stats_(alpha, other)
 
     def add_stats_(self, alpha: float, other: ComponentState) -> None:
-        """Add alpha times the statistics alone."""
+        """Adds alpha times the statistics alone."""
         for name in self._sum_names:
             self._add_statistic(name, alpha, getattr(other, name))
 
@@ -65,7 +65,7 @@ class ComponentState:
             mine.add_(value, alpha=alpha)
 
     def zero_stats(self) -> None:
-        """Begin all statistics anew."""
+        """Begins all statistics anew."""
         self.scale_stats_(0.0)
         for name in self.counter_names:
             setattr(self, name, 0.0)
@@ -75,7 +75,7 @@ class ComponentState:
         return [name for name in self.statistic_names if name not in self.counter_names]
 
     def copy(self) -> Self:
-        """An independent copy, natural-gradient and random state included."""
+        """Returns an independent copy, natural-gradient and random state included."""
         return copy.deepcopy(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -92,23 +92,23 @@ class ComponentState:
         return {name: v.clone() if isinstance(v, Tensor) and _is_part(v) else v for name, v in state}
 
     def shared_copy(self) -> Self:
-        """Another component on the same tensors, with modes of its own."""
+        """Returns a component on the same tensors, with separate modes."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         return twin
 
     def gradient_copy(self) -> Self:
-        """A copy with parameters and statistics zero that collects plain gradients."""
+        """Returns a copy with parameters and statistics zero that collects plain gradients."""
         result = self.copy()
         result.scale_(0.0)
         result.set_as_gradient()
         return result
 
     def check_target(self, dtype: torch.dtype | None, device: str | torch.device | None) -> None:
-        """Raise ComponentError for a dtype or device to which this component cannot be converted."""
+        """Raises ComponentError for a dtype or device to which this component cannot be converted."""
 
     def to(self, dtype: torch.dtype | None = None, device: str | torch.device | None = None) -> Self:
-        """Convert in place: parameters and constants, with their `grad`, to dtype and device; statistics stay float64.
+        """Converts in place: parameters and constants, with their `grad`, to dtype and device; statistics stay float64.
 
         The tensors stay the same objects, with new memory behind them: views taken before go on showing the old memory.
         """
@@ -124,7 +124,7 @@ class ComponentState:
         return self
 
     def set_as_gradient(self) -> None:
-        """Learning rate 1 and plain gradients from now on."""
+        """Sets the learning rate to 1, and collects plain gradients from now on."""
 
 
 def _is_part(tensor: Tensor) -> bool:

@@ -30,7 +30,7 @@ class RowGroups:
     one_each: bool  # whether each group has one row
 
     def sum(self, matrix: Tensor) -> Tensor:
-        """The sum of each group's rows, (groups, columns); zero for an empty group."""
+        """Returns the sum of each group's rows, (groups, columns); zero for an empty group."""
         if self.one_each:
             return matrix.index_select(0, self.rows)
         if matrix.numel() == 0:
@@ -39,13 +39,13 @@ class RowGroups:
 
 
 def row_groups(rows: np.ndarray) -> IndexArrays:
-    """The fields of RowGroups for the groups of a table (groups, slots) of row numbers; -1 stands for nothing."""
+    """Returns the fields of RowGroups for a table (groups, slots) of row numbers; -1 stands for no row."""
     is_member = rows >= 0
     return _groups(rows[is_member], is_member.sum(axis=1))
 
 
 def transposed_groups(rows: np.ndarray, num_rows: int) -> IndexArrays:
-    """The fields of RowGroups for the transposed table: for each of `num_rows` rows, the groups that contain it."""
+    """Returns the fields of RowGroups for the transposed table: the groups of each of `num_rows` rows."""
     element = np.flatnonzero(rows >= 0)
     member = rows.reshape(-1)[element]
     group = element // rows.shape[1]
@@ -53,7 +53,7 @@ def transposed_groups(rows: np.ndarray, num_rows: int) -> IndexArrays:
 
 
 def _stable_order(numbers: np.ndarray, limit: int) -> np.ndarray:
-    """The order that sorts numbers in [0, limit), stably."""
+    """Returns the order that sorts numbers in [0, limit), stably."""
     return np.argsort(numbers.astype(np.uint16) if limit <= 2**16 else numbers, kind="stable")  # 16 bits: radix sort
 
 
@@ -68,7 +68,7 @@ class StatisticsIndexes:
 
 
 class StatisticsComponent(Component):
-    """A component each of whose outputs uses whatever there is of the inputs it wants, and at least one of them."""
+    """A component whose outputs use all existing inputs among the wanted ones; at least one must exist."""
 
     identity_indexes = False
     needs_indexes = True
@@ -106,8 +106,8 @@ def _fault_of_period(output_period: int, values: Values) -> str:
 class StatisticsExtractionComponent(StatisticsComponent):
     """Output [count | sum x | sum x^2], the last one only with include_variance.
 
-    The sums are over those inputs there are at times P floor(t / P) + j input_period within the block of P =
-    output_period times. At least one is required.
+    Sums are over the existing inputs at times P floor(t / P) + j input_period, within a block of P = output_period
+    times. At least one input must exist.
     """
 
     fields = (
@@ -178,8 +178,8 @@ def _fault_of_stddevs(output_stddevs: bool, values: Values) -> str:
 class StatisticsPoolingComponent(StatisticsComponent):
     """Turns rows [count | sums] into [log count, num_log_count_features times | sums / count].
 
-    They are over the inputs there are at t - left_context, ..., t + right_context in steps of input_period, on which
-    t must lie. At least one is required.
+    Sums are over the existing inputs at t - left_context, ..., t + right_context in steps of input_period; t must be a
+    multiple of it. At least one input must exist.
 
     With output_stddevs the second half of the sums is of squares and becomes sqrt(max(variance_floor, e2 - m^2)).
     """
@@ -231,7 +231,7 @@ class StatisticsPoolingComponent(StatisticsComponent):
         return np.any(available, axis=1) & (outputs[:, T] % self.input_period == 0), available
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> Tensor:
-        """Fill y; the memo is the counts (output rows, 1)."""
+        """Fills y; the memo is the counts (output rows, 1)."""
         first = self.num_log_count_features
         sums = indexes.inputs_of_output.sum(x)
         count = sums[:, :1].clone()

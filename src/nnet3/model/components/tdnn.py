@@ -34,7 +34,7 @@ from nnet3.model.components.value_kinds import BOOLEAN, MATRIX, NUMBER, Integers
 
 
 class _Alphas(Field):
-    """Old files have one value for both."""
+    """The two alphas; old files have one value for both."""
 
     def read(self, reader: Reader, values: dict[str, Any]) -> None:
         token = reader.expect("<AlphaInOut>", "<Alpha>")
@@ -126,7 +126,7 @@ class TdnnComponent(ReadsTimeOffsets, TwoPreconditioners, OrthonormalComponent):
         return low_precision(products, self.linear_params, self.bias_params, self.time_offsets)
 
     def _part(self, offset: int) -> slice:
-        """The columns of linear_params that belong to a time offset."""
+        """Returns the columns of linear_params that belong to a time offset."""
         return slice(offset * self.input_dim, (offset + 1) * self.input_dim)
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:

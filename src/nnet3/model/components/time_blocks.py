@@ -29,9 +29,9 @@ _TABLES = ("uncovered", "input_padding", "output_padding")
 
 
 class RowBlock(NamedTuple):
-    """Output rows `output_start` ... read, at one time offset, input rows `input_start`, + `input_step`, ...
+    """At one time offset, output rows from `output_start` on read input rows `input_start`, + `input_step`, ...
 
-    Ends are rows from the last one, 0 or negative: so most blocks are the same for all lengths.
+    Ends are counted from the last row, 0 or negative: most blocks are equal for all lengths.
     """
 
     offset: int  # its position in the list of offsets
@@ -78,11 +78,11 @@ class TimeBlocks(NamedTuple):
         return cls(int(arrays["num_fresh"]), tuple(starmap(RowBlock, arrays["blocks"].tolist())), *rows)
 
     def input_without_padding(self, x: Tensor) -> Tensor:
-        """x with zeros in its padding rows."""
+        """Returns x with zeros in its padding rows."""
         return x.index_fill(0, self.input_padding, 0.0) if len(self.input_padding) else x
 
     def output_without_padding(self, y_deriv: Tensor) -> Tensor:
-        """An output derivative with zeros in its padding rows."""
+        """Returns an output derivative with zeros in its padding rows."""
         return y_deriv.index_fill(0, self.output_padding, 0.0) if len(self.output_padding) else y_deriv
 
 
@@ -106,7 +106,7 @@ class _Grid:
 
 
 def order_rows(inputs: IndexTable, outputs: IndexTable, offsets: Sequence[int]) -> tuple[IndexTable, IndexTable]:
-    """Input and output indexes in block order, padding included; `offsets` are those at which outputs read inputs."""
+    """Returns input and output indexes in block order, with padding; outputs read inputs at `offsets`."""
     grid, full_outputs = _grid(outputs)
     read = _input_times(grid, inputs, offsets)
     times = read.times[read.order]
@@ -156,7 +156,7 @@ def _real(table: IndexTable) -> IndexTable:
 
 
 def _images_by_times(table: IndexTable) -> tuple[IndexTable, np.ndarray] | None:
-    """Sorted images (with t = 0) and times of a table of all images at all times, without padding; None for any other.
+    """Returns images (with t = 0) and times, sorted, of a table of all images at all times; None for any other.
 
     Only two orders are seen: time after time, with equal images at all times, or image after image. The check
     costs a few comparisons of columns, where sorting out a table in any order costs sorting it.
@@ -201,12 +201,12 @@ def _ascends(numbers: np.ndarray) -> bool:
 
 
 def _times(table: IndexTable) -> np.ndarray:
-    """The different times of the rows, sorted."""
+    """Returns the different times of the rows, sorted."""
     return distinct(table[:, T]).astype(np.int64)
 
 
 def _grid(outputs: IndexTable) -> tuple[_Grid, bool]:
-    """The grid of the output rows, and whether they fill it, without padding."""
+    """Returns the grid of the output rows, and whether the rows fill the grid, without padding."""
     regular = _images_by_times(outputs)
     if regular is not None:
         images, times = regular
@@ -261,7 +261,7 @@ def _input_times(grid: _Grid, inputs: IndexTable, offsets: Sequence[int]) -> _In
 
 
 def _find(times: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns a mask of the `wanted` times among the sorted times, and their positions there."""
+    """Returns a mask of the `wanted` times found in the sorted times, and their positions in `times`."""
     position = times.searchsorted(wanted)
     np.minimum(position, len(times) - 1, out=position)
     (found,) = (times[position] == wanted).nonzero()
@@ -275,7 +275,7 @@ def _is_regular(positions: np.ndarray) -> bool:
 
 
 def _rows(times: np.ndarray, grid: _Grid) -> IndexTable:
-    """(times x images) rows."""
+    """Returns (times x images) rows."""
     rows = np.empty((len(times), len(grid.images), 3), np.int32)
     rows[:] = grid.images
     rows[:, :, T] = times[:, np.newaxis]
@@ -283,7 +283,7 @@ def _rows(times: np.ndarray, grid: _Grid) -> IndexTable:
 
 
 def _padded(table: IndexTable, times: np.ndarray, grid: _Grid) -> IndexTable:
-    """(times x images) rows, the table's among them; the others have t = NO_TIME."""
+    """Returns (times x images) rows: rows of the table, and padding with t = NO_TIME."""
     rows = _rows(times, grid)
     if len(rows) > len(_real(table)):
         rows[find_rows(table, rows) < 0, T] = NO_TIME

@@ -47,7 +47,7 @@ class RowConvolution:
     result: tuple[int, int]  # rows and heights of the result
 
     def forward(self, x: Tensor, y: Tensor, weights: Tensor, bias: Tensor, model: ConvolutionModel) -> None:
-        """Fill y from x."""
+        """Fills y from x."""
         picture = _picture(x, model.height_in)
         kernel = self._kernel(weights, model)
         result = conv2d(picture, kernel, bias, self.stride, self.padding, self.dilation)[0].permute(1, 2, 0)
@@ -55,7 +55,7 @@ class RowConvolution:
         y.unflatten(1, wanted.shape[1:]).copy_(wanted)
 
     def backward_data(self, y_deriv: Tensor, x_deriv: Tensor, weights: Tensor, model: ConvolutionModel) -> None:
-        """Fill x_deriv from y_deriv."""
+        """Fills x_deriv from y_deriv."""
         of_result = _picture(y_deriv, model.height_out)
         margins = [(first, size - first - wanted) for first, size, wanted in self._margins(of_result)]
         if any(map(any, margins)):
@@ -77,7 +77,7 @@ class RowConvolution:
 
 
 def suits_kernel(*matrices: Tensor) -> bool:
-    """Returns True if the fast kernel takes these matrices as they are."""
+    """Returns True if the fast kernel takes these matrices without a copy."""
     return all(
         matrix.device.type == "cpu" and matrix.dtype == torch.float32 and matrix.is_contiguous() for matrix in matrices
     )
@@ -86,7 +86,7 @@ def suits_kernel(*matrices: Tensor) -> bool:
 def row_convolution(
     model: ConvolutionModel, blocks: TimeBlocks, num_input_rows: int, num_rows: int
 ) -> RowConvolution | None:
-    """Returns the convolution that does the same, if there is one that does not compute much more."""
+    """Returns an equal convolution over rows, unless it would compute much more than needed."""
     heights = sorted({height for _, height in model.offsets})
     num_times = len(model.time_offsets)
     if len(model.offsets) != num_times * len(heights) or len(blocks.blocks) != num_times:
@@ -113,12 +113,12 @@ def row_convolution(
 
 
 def _picture(matrix: Tensor, height: int) -> Tensor:
-    """(rows, height * filters) as one picture (1, filters, rows, height)."""
+    """Returns (rows, height * filters) as one picture (1, filters, rows, height)."""
     return matrix.unflatten(1, (height, -1)).permute(2, 0, 1).unsqueeze(0)
 
 
 def _constant_step(values: list[int]) -> int | None:
-    """The step of rising values, 1 for a single one, None if there are several steps."""
+    """Returns the step of rising values, 1 for a single one, None if there are several steps."""
     steps = np.unique(np.diff(values))
     if len(steps) == 0:
         return 1
@@ -126,7 +126,7 @@ def _constant_step(values: list[int]) -> int | None:
 
 
 def _axis(num_in: int, num_out: int, offsets: list[int], step: int, stride: int) -> tuple[int, int, int]:
-    """Padding on both sides, where the wanted output begins in the result, and the length of the result."""
+    """Returns the padding on both sides, where the wanted output begins in the result, and the result's length."""
     padding = max(0, -offsets[0], (num_out - 1) * stride + offsets[-1] - (num_in - 1))
     padding += -(offsets[0] + padding) % stride
     length = (num_in + 2 * padding - step * (len(offsets) - 1) - 1) // stride + 1
@@ -236,7 +236,7 @@ class TimeHeightConvolutionComponent(TwoPreconditioners, UpdatableComponent):
         return ConvolutionIndexes(blocks, row_convolution(self.model, blocks, *arrays["sizes"].tolist()))
 
     def _filters(self, taps: TimeTaps) -> Tensor:
-        """The weights of one time offset: (Fout, taps * Fin), a view."""
+        """Returns the weights of one time offset: (Fout, taps * Fin), a view."""
         filters_in = self.model.num_filters_in
         return self.linear_params[:, taps.first_column * filters_in : (taps.first_column + taps.num_taps) * filters_in]
 
@@ -282,7 +282,7 @@ class TimeHeightConvolutionComponent(TwoPreconditioners, UpdatableComponent):
                 _add_product(piece.of_target(target, filters_in), piece.of_source(source, filters_out), part)
 
     def _gradient(self, x: Tensor, y_deriv: Tensor, indexes: TimeBlocks) -> Tensor:
-        """[dW db], (Fout, columns of W + 1)."""
+        """Returns [dW db], (Fout, columns of W + 1)."""
         filters_in, filters_out = self.model.num_filters_in, self.model.num_filters_out
         gradient = x.new_zeros(filters_out, self.model.num_columns + 1)
         for block in indexes.blocks:
@@ -321,7 +321,7 @@ def _add_product(target: Tensor, source: Tensor, weights: Tensor) -> None:
 
 
 def _unit_filters(line: ConfigLine, model: ConvolutionModel) -> Tensor:
-    """The identity at offset (0, 0), zero elsewhere."""
+    """Returns the identity at offset (0, 0), zero elsewhere."""
     if model.num_filters_in != model.num_filters_out:
         raise line.error("'init-unit' needs num-filters-in = num-filters-out", "init-unit")
     if (0, 0) not in model.offsets:

@@ -13,7 +13,7 @@ from nnet3.model.components.time_blocks import TimeBlocks, order_rows, time_bloc
 
 
 class ReadsTimeOffsets(Component):
-    """A component whose output at t depends on the input at t + o for each of its `time_offsets`, same n and x."""
+    """A component whose output at (n, t, x) depends on the inputs at (n, t + o, x), for o in `time_offsets`."""
 
     properties = Properties.REORDERS_INDEXES
     identity_indexes = False

@@ -37,9 +37,9 @@ class OrthonormalComponent(UpdatableComponent):
 
 
 class Setting:
-    """An attribute of the component: a setting with one value in one or more of its preconditioners.
+    """An attribute of a component that is a setting of one or more preconditioners.
 
-    To be set before their first use.
+    Set before the preconditioners' first use.
     """
 
     def __init__(self, setting: str, *preconditioners: str) -> None:
@@ -112,7 +112,7 @@ class NaturalGradientPair(TwoPreconditioners, OrthonormalComponent):
     natural_gradient_shown: ClassVar[Shown] = ("rank_in", "rank_out", "num_samples_history", "update_period", "alpha")
 
     def set_natural_gradient(self) -> None:
-        """Make new preconditioners with the default ranks for the dimensions."""
+        """Makes new preconditioners with the default ranks for the dimensions."""
         self.preconditioner_in, self.preconditioner_out = preconditioners(self.input_dim, self.output_dim)
 
 

@@ -34,7 +34,7 @@ def too_wide(num_inputs: int, num_frames: int) -> str:
 
 
 def read_number(reader: Reader, what: str, rule: Rule, *, integer: bool = False) -> float:
-    """A finite number, or an int32, that keeps a rule."""
+    """Returns a finite number, or an int32, that keeps a rule."""
     start = reader.position
     value = reader.int32() if integer else reader.real()
     if not np.isfinite(value) or not rule.holds(value):
@@ -43,7 +43,7 @@ def read_number(reader: Reader, what: str, rule: Rule, *, integer: bool = False)
 
 
 def read_matrix(reader: Reader, what: str, rows: int | None = None, columns: int | None = None) -> Tensor:
-    """A float32 matrix that is not empty and has the given size."""
+    """Returns a float32 matrix that is not empty and has the given size."""
     start = reader.position
     matrix = reader.matrix()
     if matrix.size == 0 or (rows or matrix.shape[0], columns or matrix.shape[1]) != matrix.shape:
@@ -53,7 +53,7 @@ def read_matrix(reader: Reader, what: str, rows: int | None = None, columns: int
 
 
 def read_vector(reader: Reader, what: str, dim: int | None = None) -> Tensor:
-    """A float32 vector that is not empty and has the given dimension."""
+    """Returns a float32 vector that is not empty and has the given dimension."""
     start = reader.position
     vector = reader.vector()
     if vector.size == 0 or vector.size != (dim or vector.size):
@@ -75,12 +75,12 @@ def _float32(tensor: Tensor) -> np.ndarray:
 
 
 def load_matrix_key(line: ConfigLine, key: str) -> Tensor:
-    """The float32 matrix in the file that a config key names; ConfigError at the key if it cannot be had."""
+    """Returns the float32 matrix in the file that a config key names; ConfigError at the key if it cannot be had."""
     return _load_key(line, key, load_matrix)
 
 
 def load_vector_key(line: ConfigLine, key: str) -> Tensor:
-    """The float32 vector in the file that a config key names; ConfigError at the key if it cannot be had."""
+    """Returns the float32 vector in the file that a config key names; ConfigError at the key if it cannot be had."""
     return _load_key(line, key, load_vector)
 
 
@@ -110,7 +110,7 @@ class Kind(Value):
     rule: Rule = field(default=ANY, kw_only=True)
 
     def parse(self, line: ConfigLine, key: str, default: dict[str, Any]) -> Any:
-        """The value of a config key. Raises ConfigError."""
+        """Returns the value of a config key. Raises ConfigError."""
         return line.value(key, self, **default)
 
     def read(self, text: str) -> Any:
@@ -121,11 +121,11 @@ class Kind(Value):
 
     @abc.abstractmethod
     def load(self, reader: Reader, what: str, values: Values) -> Any:
-        """The value behind a token. Raises ModelFormatError."""
+        """Returns the value behind a token. Raises ModelFormatError."""
 
     @abc.abstractmethod
     def write(self, writer: Writer, value: Any) -> None:
-        """Write the value behind its token."""
+        """Writes the value behind its token."""
 
 
 _ONE_OR_MORE = at_least(1)
@@ -251,7 +251,7 @@ class Vector(Kind):
 
 @dataclass(frozen=True)
 class MatrixKind(Kind):
-    """A float matrix that is not empty, of the size that `shape` finds from the fields before it; no config key."""
+    """A float matrix, not empty, of the size computed by `shape` from earlier fields; without a config key."""
 
     shape: Callable[[Values], tuple[int | None, int | None]] = lambda values: (None, None)
     statistic: bool = False

@@ -16,13 +16,13 @@ _MOST_ROUNDS = 10
 
 
 def prepare_for_test(nnet: Nnet, options: CollapseOptions | None = None) -> None:
-    """Put batch-norm and dropout in test mode, then collapse, in place. Outputs stay those of test mode."""
+    """Puts batch-norm and dropout in test mode, then collapses, in place. Outputs stay those of test mode."""
     nnet.set_test_mode(True)
     collapse_model(nnet, options)
 
 
 def collapse_model(nnet: Nnet, options: CollapseOptions | None = None) -> None:
-    """Merge, in place, components with predecessors read by them alone; then remove orphans, but no input nodes.
+    """Merges, in place, components with predecessors read by them alone; then removes orphans, but no input nodes.
 
     Outputs stay the same but for rounding. No component changes: a merged component is a new component with tensors of
     its own; unmerged components stay the same objects.
@@ -50,7 +50,7 @@ class _Collapser:
         self.merged_name: dict[tuple[str, str], str | None] = {}  # of a pair of components; None if they do not fit
 
     def merge_all(self) -> None:
-        """Go through all component nodes once."""
+        """Goes through all component nodes once."""
         for number, node in enumerate(self.nodes):
             if isinstance(node, ComponentNode):
                 self._merge_node(number)

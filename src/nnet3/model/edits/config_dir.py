@@ -42,7 +42,7 @@ class ConfigDir:
     warnings: list[str] = field(default_factory=list)
 
     def write(self, folder: str | os.PathLike[str]) -> None:
-        """Write all files, make the folder if need be, and write the matrices to where the xconfig says.
+        """Writes all files into a folder, made if need be, and the matrices to where the xconfig says.
 
         An earlier `init.config` that no longer belongs there is removed.
         """
@@ -61,7 +61,7 @@ class ConfigDir:
 def make_config_dir(
     text: str, source: str = "<xconfig>", *, existing: Nnet | None = None, edits: str = "", command: str = ""
 ) -> ConfigDir:
-    """The files that Kaldi's `xconfig_to_configs.py` makes of an xconfig; nothing is written.
+    """Returns the files that Kaldi's `xconfig_to_configs.py` makes of an xconfig; nothing is written.
 
     `existing` is a network whose nodes inputs may refer to; `edits` (in the form of an option) are applied to the
     network before its context is found. `command` is told in the first lines of each file. Raises ConfigError, and
@@ -89,7 +89,7 @@ def make_config_dir(
 
 
 def write_final_config(text: str, source: str, path: str | os.PathLike[str], *, existing: Nnet | None = None) -> None:
-    """Write the config of the whole network alone, and the matrices to where the xconfig says.
+    """Writes the config of the whole network alone, and the matrices to where the xconfig says.
 
     It may have no output: it may be meant to be read on top of `existing`. Raises ConfigError.
     """

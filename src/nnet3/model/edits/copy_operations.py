@@ -45,7 +45,7 @@ class CopyOptions:
 
 
 def copy_raw(nnet: Nnet, options: CopyOptions) -> list[str]:
-    """Change a raw network in place as `nnet3-copy` does; returns warnings. Raises ConfigError for a bad text."""
+    """Changes a raw network in place as `nnet3-copy` does; returns warnings. Raises ConfigError for a bad text."""
     warnings = _apply_config(nnet, options)
     _set_learning_rate(nnet, options)
     _scale(nnet, options)
@@ -60,7 +60,7 @@ def copy_raw(nnet: Nnet, options: CopyOptions) -> list[str]:
 
 
 def copy_model(model: AcousticModel, options: CopyOptions) -> list[str]:
-    """Change an acoustic model in place as `nnet3-am-copy` does; returns warnings.
+    """Changes an acoustic model in place as `nnet3-am-copy` does; returns warnings.
 
     Priors that no longer fit the output are dropped. Raises ConfigError for a bad text, NetworkError if the network
     is not one for an acoustic model afterwards.
@@ -84,7 +84,7 @@ def copy_model(model: AcousticModel, options: CopyOptions) -> list[str]:
 
 
 def convert_repeated_to_block(nnet: Nnet) -> None:
-    """Turn RepeatedAffine types into BlockAffine, in place: W and b are repeated for each block."""
+    """Turns RepeatedAffine types into BlockAffine, in place: W and b are repeated for each block."""
     converted = {name: component.without_repeats() or component for name, component in nnet.components.items()}
     nnet.replace_parts(replace(nnet.parts, components=converted))
 

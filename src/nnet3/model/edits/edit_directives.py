@@ -28,7 +28,7 @@ def nothing_matched(kind: str, pattern: str, names: Iterable[str]) -> list[str]:
 
 
 def convert_to_fixed_affine(nnet: Nnet, line: ConfigLine) -> list[str]:
-    """Affine and NaturalGradientAffine become FixedAffine with the same parameters."""
+    """Turns Affine and NaturalGradientAffine into FixedAffine with the same parameters."""
     found, warnings = _matching_components(nnet, line, "affine component", lambda component: component.is_affine)
     converted = {name: component.as_fixed() or component for name, component in found.items()}
     nnet.replace_parts(replace(nnet.parts, components={**nnet.components, **converted}))

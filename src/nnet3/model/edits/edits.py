@@ -34,7 +34,7 @@ DIRECTIVES: dict[str, Directive] = {
 
 
 def apply_edits(nnet: Nnet, text: str, source: str = "<edits>") -> list[str]:
-    """Change the network in place by the lines of an edits text.
+    """Changes the network in place by the lines of an edits text.
 
     Returns warnings with their places: patterns that match nothing, components passed over by a directive.
     Raises ConfigError at the offending word; then no line has been applied. A computation compiled before holds no
@@ -50,7 +50,7 @@ def apply_edits(nnet: Nnet, text: str, source: str = "<edits>") -> list[str]:
 
 
 def edits_from_option(value: str) -> str:
-    """The text of a command line's `--edits`, where `;` separates lines."""
+    """Returns the text of a command line's `--edits`, where `;` separates lines."""
     return value.replace(";", "\n")
 
 
@@ -69,7 +69,7 @@ def _apply(nnet: Nnet, line: ConfigLine) -> list[str]:
 
 @contextmanager
 def _all_or_nothing(nnet: Nnet) -> Iterator[None]:
-    """Restore the network if the block raises. Components and their tensors stay the same objects.
+    """Restores the network if the block raises. Components and their tensors stay the same objects.
 
     Directives replace tensors, so that old values are not lost; at the end the old tensors get the new values.
     """
@@ -88,7 +88,7 @@ def _all_or_nothing(nnet: Nnet) -> Iterator[None]:
 
 
 def _keep_tensor(component: Component, key: str, original: object) -> None:
-    """Copy the new values to the original tensor, if of equal shape, and put the original back."""
+    """Copies the new values to the original tensor, if of equal shape, and puts the original back."""
     value = getattr(component, key)
     if value is original or not isinstance(original, Tensor) or original.shape != value.shape:
         return

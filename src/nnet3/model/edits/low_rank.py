@@ -122,7 +122,7 @@ def _dim_of_energy(s: Tensor, threshold: float) -> int:
 
 
 def _insert_factors(nnet: Nnet, factors: dict[str, tuple[Component, Component]], line: ConfigLine) -> None:
-    """Put the nodes N_a and N_b in the place of each node N whose component is factored; orphans are removed."""
+    """Puts the nodes N_a and N_b in the place of each node N whose component is factored; orphans are removed."""
     components = dict(nnet.components)
     for name, pair in factors.items():
         for new, component in zip((f"{name}_a", f"{name}_b"), pair, strict=True):

@@ -178,7 +178,7 @@ def rules_at(reader: Reader, offset: int) -> Iterator[None]:
 
 
 def read_topology(reader: Reader) -> HmmTopology:
-    """Read `<Topology> ... </Topology>`."""
+    """Reads `<Topology> ... </Topology>`."""
     reader.expect("<Topology>")
     start = reader.position
     entries, entry_of_phone = _read_binary(reader) if reader.binary else _read_text(reader)
@@ -293,7 +293,7 @@ def _read_text_state(reader: Reader, number: int, budget: _Budget) -> TopologySt
 
 
 def write_topology(topology: HmmTopology, writer: Writer) -> None:
-    """Write `<Topology> ... </Topology>`."""
+    """Writes `<Topology> ... </Topology>`."""
     writer.token("<Topology>")
     writer.newline()
     if writer.binary:

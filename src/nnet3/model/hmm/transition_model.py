@@ -137,34 +137,35 @@ class TransitionModel:
         return np.append(-1, self._pdf[1:])
 
     def pdf(self, transition_id: ArrayLike) -> Any:
-        """The pdf, a column of the network's output: for a self-loop the state's pdf of self-loops."""
+        """Returns the pdf of a transition-id, a column of the network's output; self-loops may have another pdf."""
         return self._look_up(self._pdf, transition_id)
 
     def phone(self, transition_id: ArrayLike) -> Any:
+        """Returns the phone of a transition-id, from 1."""
         return self._look_up(self._phone, transition_id)
 
     def hmm_state(self, transition_id: ArrayLike) -> Any:
-        """The state of the phone's HMM that the transition leaves, from 0."""
+        """Returns the number, from 0, of the HMM state that a transition leaves."""
         return self._look_up(self._hmm_state, transition_id)
 
     def is_self_loop(self, transition_id: ArrayLike) -> Any:
-        """True for a transition from a state to itself."""
+        """Returns true for a transition from a state to itself."""
         return self._look_up(self._is_self_loop, transition_id)
 
     def is_final(self, transition_id: ArrayLike) -> Any:
-        """True for a transition that ends the phone."""
+        """Returns true for a transition that ends the phone."""
         return self._look_up(self._is_final, transition_id)
 
     def log_prob(self, transition_id: ArrayLike) -> Any:
-        """The natural logarithm of the transition's probability."""
+        """Returns the natural logarithm of a transition's probability."""
         return self._look_up(self.log_probs, transition_id)
 
     def transition_state(self, transition_id: ArrayLike) -> Any:
-        """The transition-state of the transition, from 1: row `transition_state - 1` of `tuples`."""
+        """Returns the transition-state of the transition, from 1: row `transition_state - 1` of `tuples`."""
         return self._look_up(self._transition_state, transition_id)
 
     def transition_index(self, transition_id: ArrayLike) -> Any:
-        """The number of the transition within its HMM state, from 0."""
+        """Returns the number of the transition within its HMM state, from 0."""
         return self._look_up(self._transition_index, transition_id)
 
     def _look_up(self, table: np.ndarray, transition_id: ArrayLike) -> Any:
@@ -194,7 +195,7 @@ class TransitionModel:
 
     @classmethod
     def read(cls, reader: Reader) -> TransitionModel:
-        """Read `<TransitionModel> ... </TransitionModel>`. Raises ModelFormatError."""
+        """Reads `<TransitionModel> ... </TransitionModel>`. Raises ModelFormatError."""
         reader.expect("<TransitionModel>")
         topology = read_topology(reader)
         columns = _COLUMNS[reader.expect(*_COLUMNS)]
@@ -210,7 +211,7 @@ class TransitionModel:
             return cls(topology, tuples, log_probs)
 
     def write_to(self, writer: Writer) -> None:
-        """Write the model in Kaldi's form: triples if, by the topology, the two pdfs of every tuple are equal."""
+        """Writes the model in Kaldi's form: triples if, by the topology, the two pdfs of every tuple are equal."""
         token = "<Triples>" if self.topology.is_hmm else "<Tuples>"
         columns = _COLUMNS[token]
         writer.token("<TransitionModel>")
@@ -230,7 +231,7 @@ class TransitionModel:
 
 
 def _from_one(values: np.ndarray, dtype: DTypeLike = np.int32) -> np.ndarray:
-    """A table whose element 1 is the first value."""
+    """Returns a table whose element 1 is the first value."""
     table = np.zeros(len(values) + 1, dtype)
     table[1:] = values
     return table

@@ -112,7 +112,7 @@ class ContextDependency:
 
     @classmethod
     def read(cls, reader: Reader) -> ContextDependency:
-        """Read `ContextDependency ... EndContextDependency`. Raises ModelFormatError."""
+        """Reads `ContextDependency ... EndContextDependency`. Raises ModelFormatError."""
         reader.expect("ContextDependency")
         width, central = reader.int32(), reader.int32()
         if not 0 <= central < width <= 64:
@@ -126,7 +126,7 @@ class ContextDependency:
         return cls(width, central, root)
 
     def write_to(self, writer: Writer) -> None:
-        """Write it as Kaldi does."""
+        """Writes the tree in Kaldi's form, text or binary."""
         writer.token("ContextDependency").int32(self.context_width)
         writer.int32(self.central_position)
         writer.token("ToPdf")

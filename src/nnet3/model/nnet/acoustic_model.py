@@ -73,15 +73,15 @@ class AcousticModel(RunsUtterances):
         return self.nnet.right_context
 
     def copy(self) -> AcousticModel:
-        """A copy with independent network and priors."""
+        """Returns a copy with independent network and priors."""
         return AcousticModel(self.transition_model, self.nnet.copy(), self.priors.clone())
 
     def quantize(self, dtype: torch.dtype | str = torch.int8) -> AcousticModel:
-        """A copy for inference; see `Nnet.quantize`."""
+        """Returns a copy for inference with products of `dtype`, int8 or bfloat16; see `Nnet.quantize`."""
         return AcousticModel(self.transition_model, self.nnet.quantize(dtype), self.priors.clone())
 
     def pack(self) -> AcousticModel:
-        """A copy for inference; see `Nnet.pack`."""
+        """Returns a copy for inference; see `Nnet.pack`."""
         return AcousticModel(self.transition_model, self.nnet.pack(), self.priors.clone())
 
     def info(self) -> str:
@@ -109,7 +109,7 @@ class AcousticModel(RunsUtterances):
 
     @classmethod
     def read(cls, reader: Reader) -> AcousticModel:
-        """Read the parts of a `.mdl` file, from `<TransitionModel>` on. The contexts stored there are ignored."""
+        """Reads the parts of a `.mdl` file, from `<TransitionModel>` on. The contexts stored there are ignored."""
         start = reader.position
         transition_model = TransitionModel.read(reader)
         nnet = read_nnet(reader)
@@ -129,7 +129,7 @@ class AcousticModel(RunsUtterances):
         return model
 
     def write_to(self, writer: Writer) -> None:
-        """Write the parts. Raises NetworkError if the network was replaced by one that does not fit."""
+        """Writes transition model, network, contexts and priors. Raises NetworkError unless priors fit the network."""
         self._check_size(self.priors)
         self.transition_model.write_to(writer)
         self.nnet.write_to(writer)
@@ -138,7 +138,7 @@ class AcousticModel(RunsUtterances):
         writer.token("<Priors>").vector(self.priors.cpu().numpy())
 
     def save(self, path: str | os.PathLike[str], binary: bool = True) -> None:
-        """Write a `.mdl` file for Kaldi, atomically."""
+        """Writes a `.mdl` file for Kaldi, atomically; `binary` false: as text."""
         writer = Writer.of_file(binary)
         self.write_to(writer)
         writer.write_to(path)

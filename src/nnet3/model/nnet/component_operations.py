@@ -28,7 +28,7 @@ class ComponentOperations(abc.ABC):
         """The components by name, in order of definition."""
 
     def set_learning_rate(self, rate: float) -> None:
-        """Set the underlying learning rate, which a component multiplies by its factor.
+        """Sets the underlying learning rate, which a component multiplies by its factor.
 
         Raises ArgumentError unless the rate is a finite number >= 0.
         """
@@ -37,7 +37,7 @@ class ComponentOperations(abc.ABC):
             component.set_learning_rate(rate)
 
     def scale_(self, scale: float) -> None:
-        """Multiply all parameters and statistics. Raises ArgumentError unless `scale` is a finite number."""
+        """Multiplies all parameters and statistics. Raises ArgumentError unless `scale` is a finite number."""
         scale = check_number("a scale", scale)
         for buffer in self.flat_parameters():
             buffer.zero_() if scale == 0 else buffer.mul_(scale)
@@ -45,11 +45,11 @@ class ComponentOperations(abc.ABC):
             component.scale_stats_(scale)
 
     def add_(self, alpha: float, other: Self) -> None:
-        """Add alpha times another network of the same components, statistics included."""
+        """Adds alpha times another network of the same components, statistics included."""
         self.add_scaled_(other, dict.fromkeys(self.components, alpha))
 
     def add_scaled_(self, other: Self, factors: Mapping[str, float]) -> None:
-        """Add another network with equal components, statistics included; `factors` by component.
+        """Adds another network with equal components, statistics included; `factors` by component.
 
         Neighbours with equal factors are added in one call. Raises NetworkError if the networks differ in components
         or in sizes of parameters.
@@ -61,7 +61,7 @@ class ComponentOperations(abc.ABC):
             component.add_stats_(factors[name], other.components[name])
 
     def flat_parameters(self) -> list[torch.Tensor]:
-        """All parameters as tensors (elements,), a tensor for each dtype and device: usually a list of one.
+        """Returns all parameters as tensors (elements,), a tensor for each dtype and device: usually a list of one.
 
         The parameters of the components are consecutive parts of a tensor, in order, so changes to the tensor change
         the parameters. Their memory moves into a buffer at the first call, and again after components, dtypes or
@@ -78,12 +78,12 @@ class ComponentOperations(abc.ABC):
         return self._flat_parameters
 
     def zero_stats(self) -> None:
-        """Zero the statistics of all components."""
+        """Zeros the statistics of all components."""
         for component in self.components.values():
             component.zero_stats()
 
     def set_test_mode(self, test_mode: bool = True) -> None:
-        """Put batch-norm and dropout components in test mode (or back in training mode)."""
+        """Puts batch-norm and dropout components in test mode (or back in training mode)."""
         for component in self.components.values():
             component.set_test_mode(test_mode)
 
@@ -92,7 +92,7 @@ class ComponentOperations(abc.ABC):
             component.freeze_natural_gradient(frozen)
 
     def seed_random(self, seed: int, scalars: SharedNumbers | None = None) -> None:
-        """Make all later random draws (dropout, self-repair, statistics) a function of `seed`.
+        """Makes all later random draws (dropout, self-repair, statistics) a function of `seed`.
 
         With `scalars`, all components take single numbers from there, in the order of their work.
         """

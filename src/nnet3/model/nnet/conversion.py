@@ -82,7 +82,7 @@ def check_number(what: str, value: object, minimum: float | None = None) -> floa
 
 
 def convert(components: Collection[Component], dtype: torch.dtype | None, device: torch.device | None) -> None:
-    """Convert all components, or none if one cannot be; see `Nnet.to`."""
+    """Converts all components, or none if one cannot be; see `Nnet.to`."""
     for component in components:
         component.check_target(dtype, device)
     for component in components:
@@ -136,7 +136,7 @@ def _in_loops(parts: NetworkParts) -> set[str]:
 
 
 def _make_native(components: Mapping[str, Component], in_loops: AbstractSet[str]) -> None:
-    """Let native code run the components in recurrences, where there is a C compiler."""
+    """Lets native code run the components in recurrences, where there is a C compiler."""
     looped = [component for name, component in components.items() if name in in_loops]
     if looped and library() is not None:
         for component in looped:

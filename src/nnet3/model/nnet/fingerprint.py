@@ -43,7 +43,7 @@ class _State(NamedTuple):
         return cls(list(components), [*map(type, flat)], [*chain.from_iterable(held)], values, parameters, shapes)
 
     def is_of(self, components: Mapping[str, Component]) -> bool:
-        """True if all values are the very same objects, but for floats, which do not count, and all else is equal."""
+        """Returns true if all values are the same objects, floats not counted, and the rest is equal."""
         flat = with_parts(components.values())
         if list(components) != self.names or [*map(type, flat)] != self.kinds:
             return False

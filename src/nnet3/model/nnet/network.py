@@ -64,7 +64,10 @@ class Nnet(RunsUtterances, ComponentOperations):
 
     @classmethod
     def from_config(cls, text: str, *, source: str = "<config>", seed: int = 0) -> Self:
-        """A network from config text; initial parameters are drawn from `seed`. Raises ConfigError with a caret."""
+        """Returns a network of the text of a config. `source`: its name in messages; `seed`: of initial parameters.
+
+        Raises ConfigError with a caret, ArgumentError for a path instead of a text.
+        """
         if isinstance(text, str) and "=" not in text and os.path.isfile(text):
             raise ArgumentError(f"'{text}' is a path, not the text of a config: use from_config_file")
         nnet = cls((), {})
@@ -73,11 +76,11 @@ class Nnet(RunsUtterances, ComponentOperations):
 
     @classmethod
     def from_xconfig(cls, text: str, *, source: str = "<xconfig>", seed: int = 0, **files: MatrixLike) -> Self:
-        """A network from an xconfig, a text of layers. Raises ConfigError with a caret.
+        """Returns a network of the text of an xconfig, lines of layers. Raises ConfigError with a caret.
 
-        Matrices of transforms such as LDA may be given by the names of their files, `lda=matrix` for `lda.mat`, as
-        (outputs, inputs), with the bias as one more column or without. Matrices not given are read from the files, or
-        are the identity, with a warning, if the file is missing.
+        `source`: the name of the text in messages; `seed`: of initial parameters. `files`: matrices of transforms, LDA
+        for instance, by file name, `lda=matrix` for `lda.mat`: (outputs, inputs), with a bias (outputs, inputs + 1).
+        Matrices not given are read from the files, or are the identity, with a warning, if the file is missing.
         """
         nnet = cls((), {})
         nnet.apply_xconfig(text, source=source, seed=seed, **files)
@@ -85,12 +88,15 @@ class Nnet(RunsUtterances, ComponentOperations):
 
     @classmethod
     def from_config_file(cls, path: str | os.PathLike[str], *, seed: int = 0) -> Self:
-        """Make a network from a config file. Raises ConfigError, also for a file unreadable or without a config."""
+        """Returns a network of the config or xconfig in a file; `seed`: of initial parameters.
+
+        Raises ConfigError, also for a file unreadable or without a config.
+        """
         return cls.from_config(read_config_file(path), source=os.fspath(path), seed=seed)
 
     @classmethod
     def from_torch(cls, modules: nn.Module | Sequence[nn.Module], *, input_dim: int | None = None) -> Self:
-        """A network that computes what modules of PyTorch do in test mode; they are given in the order of the data.
+        """Returns a network that computes what PyTorch modules, given in the order of the data, do in test mode.
 
         `modules`: a module, an nn.Sequential or nn.ModuleList, or a list. Known are Linear, Conv1d (dilation, stride,
         groups), BatchNorm1d, LayerNorm, RMSNorm, LSTM, GRU, RNN (layers, both directions, projections), ReLU, Sigmoid,
@@ -107,7 +113,7 @@ class Nnet(RunsUtterances, ComponentOperations):
         return cls(parts.nodes, parts.components)
 
     def apply_config(self, text: str, *, source: str = "<config>", seed: int = 0) -> None:
-        """Add the nodes and components of a config, replacing parts of equal name. On an error nothing changes.
+        """Adds the nodes and components of a config, replacing parts of equal name. On an error nothing changes.
 
         The text may also be an xconfig, known by its layers.
         """
@@ -121,7 +127,7 @@ class Nnet(RunsUtterances, ComponentOperations):
         self.warnings = warnings
 
     def apply_xconfig(self, text: str, *, source: str = "<xconfig>", seed: int = 0, **files: MatrixLike) -> None:
-        """Add the layers of an xconfig, whose inputs may name nodes of this network; see `from_xconfig`."""
+        """Adds the layers of an xconfig `text`, whose inputs may name nodes of this network; see `from_xconfig`."""
         if not isinstance(text, str):
             raise ArgumentError(f"an xconfig is a str, got {text!r}; from_config_file reads one from a path")
         parts, warnings = apply_xconfig(self._parts, text, source, RandomSource(seed), files)
@@ -156,7 +162,7 @@ class Nnet(RunsUtterances, ComponentOperations):
         return self._parts.node_number
 
     def node(self, name: str) -> NnetNode:
-        """The node of a name. Raises NetworkError without such a node."""
+        """Returns the node of a name. Raises NetworkError without such a node."""
         if not isinstance(name, str):
             raise ArgumentError(f"a node is asked for by its name, a str, got {name!r}")
         if name not in self.node_number:
@@ -168,7 +174,7 @@ class Nnet(RunsUtterances, ComponentOperations):
         return self.components[node.component]
 
     def node_dim(self, name: str) -> int:
-        """Number of columns of the node's value. Raises NetworkError for an unknown node."""
+        """Returns the number of columns of node `name`'s value. Raises NetworkError for an unknown node."""
         return self._parts.dim(self.node(name).name)
 
     @property
@@ -233,7 +239,7 @@ class Nnet(RunsUtterances, ComponentOperations):
         return sum(component.num_parameters for component in self.components.values())
 
     def config_lines(self, *, dims: bool = False) -> list[str]:
-        """Returns a line for each node but hidden inputs, as in a model file, or with dimensions, as in info."""
+        """Returns a line for each node but hidden inputs, as in a model file; `dims`: with dimensions, as in `info`."""
         lines = []
         for number, node in enumerate(self.nodes):
             if node.is_hidden:
@@ -261,13 +267,13 @@ class Nnet(RunsUtterances, ComponentOperations):
         return "\n".join(lines) + "\n"
 
     def save(self, path: str | os.PathLike[str], binary: bool = True) -> None:
-        """Write a raw network file for Kaldi, atomically."""
+        """Writes a raw network file for Kaldi, atomically; `binary` false: as text."""
         writer = Writer.of_file(binary)
         self.write_to(writer)
         writer.write_to(path)
 
     def write_to(self, writer: Writer) -> None:
-        """Write `<Nnet3> ... </Nnet3>`: the nodes as config lines, text in binary files too, then the components."""
+        """Writes `<Nnet3> ... </Nnet3>`: the nodes as config lines, text in binary files too, then the components."""
         writer.token("<Nnet3>")
         writer.text_line("")
         for line in self.config_lines():
@@ -289,9 +295,10 @@ class Nnet(RunsUtterances, ComponentOperations):
         return f"<Nnet {len(self.nodes)} nodes, {len(self.components)} components, {self.num_parameters} parameters>"
 
     def draw(self, path: str | os.PathLike[str] | None = None, *, every_node: bool = False, title: str = "") -> Picture:
-        """A picture with `.svg` and `.dot`, a box for each layer or node; written to `path` (.svg, .png, .dot) if any.
+        """Draws the layers as boxes, or with `every_node` the nodes, under a title; returns a picture.
 
-        Raises DrawingError for networks of too many layers, and for SVG and PNG where Graphviz is not installed.
+        The picture has `.svg` and `.dot`. `path`: a .svg, .png or .dot file to write. Raises DrawingError for networks
+        of too many layers, and for SVG and PNG without Graphviz.
         """
         drawn = Picture(network_graph(self.parts, title, every_node=every_node))
         if path is not None:
@@ -318,7 +325,7 @@ class Nnet(RunsUtterances, ComponentOperations):
         dtype: torch.dtype | None = None,
         device: str | int | torch.device | None = None,
     ) -> Self:
-        """Convert all components in place and return self; as in PyTorch: `to("cuda")`, `to(torch.float64)`, both.
+        """Converts all components in place; returns the network. As in PyTorch: `to("cuda")`, `to(torch.float64)`.
 
         Raises ArgumentError for anything but an available device or a dtype of floats, ComponentError
         for a conversion impossible for a quantized component; then nothing is converted.
@@ -334,7 +341,7 @@ class Nnet(RunsUtterances, ComponentOperations):
         return widest_type(self.components.values()) or self.given_dtype or torch.float32
 
     def copy(self) -> Self:
-        """An independent copy, natural-gradient and random state included."""
+        """Returns an independent copy, natural-gradient and random state included."""
         twin = copy.copy(self)
         twin.replace_parts(replace(self._parts, components={n: c.copy() for n, c in self.components.items()}))
         twin.warnings = list(self.warnings)
@@ -348,7 +355,7 @@ class Nnet(RunsUtterances, ComponentOperations):
         return {**self.__dict__, "_flat_parameters": FlatParameters(), "_digests": ComponentDigests()}
 
     def gradient_copy(self) -> Self:
-        """A copy with parameters and statistics zero, which collects plain gradients."""
+        """Returns a copy with parameters and statistics zero, which collects plain gradients."""
         twin = self.copy()
         twin.scale_(0.0)
         for component in twin.components.values():
@@ -356,7 +363,7 @@ class Nnet(RunsUtterances, ComponentOperations):
         return twin
 
     def in_test_mode(self) -> Self:
-        """A network to read: shared parameter tensors, batch-norm and dropout in test mode, native code in recurrences.
+        """Returns a network to read: the same parameter tensors, in test mode, with native code in recurrences.
 
         The original stays as it is. The new network has the original's present structure and statistics.
         """
@@ -366,7 +373,7 @@ class Nnet(RunsUtterances, ComponentOperations):
         return twin
 
     def quantize(self, dtype: torch.dtype | str = torch.int8) -> Self:
-        """A copy for inference whose affine components have products of int8, or weights of bfloat16.
+        """Returns a copy for inference whose affine components have products of int8, or weights of bfloat16.
 
         Affine, linear and TDNN components are quantized; all else stays float32, inputs and outputs too. Of int8, every
         row of weights and every row of input has a scale of its own. The copy is run, copied and pickled like any
@@ -380,7 +387,7 @@ class Nnet(RunsUtterances, ComponentOperations):
         return twin
 
     def pack(self) -> Self:
-        """A copy for inference, as by `quantize`, in faster forms:
+        """Returns a copy for inference, as by `quantize`, in faster forms:
 
         where products with packed weights are faster than PyTorch's, which is measured at the first call, the weights
         of large affine, linear and TDNN components are packed. With a C compiler, native code runs the steps of

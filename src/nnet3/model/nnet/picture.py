@@ -58,7 +58,7 @@ class Readings:
     readings: list[DrawnReference] = field(default_factory=list)
 
     def label(self) -> str:
-        """`t-1, t, t+1`, `scale 0.66`, `t-3 if defined`; empty for the value itself."""
+        """Returns `t-1, t, t+1`, `scale 0.66`, `t-3 if defined`; empty for the value itself."""
         by_extra: dict[str, list[DrawnReference]] = {}
         for reading in self.readings:
             by_extra.setdefault(reading.extra, []).append(reading)

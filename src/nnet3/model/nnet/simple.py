@@ -27,5 +27,5 @@ def what_is_simple(parts: NetworkParts) -> str:
 
 
 def _renaming(name: str, names: Sequence[str], candidates: Sequence[str]) -> list[str]:
-    """The edit that renames a candidate to the missing node."""
+    """Returns the edit that renames a candidate to the missing node."""
     return [] if name in names else [f"rename-node old-name={old} new-name={name}" for old in candidates]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nnet3.engine.ir.matrices import Matrix
-from nnet3.model.nnet import later
+from nnet3.model.nnet import inference_at_first_use
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,7 +22,7 @@ class RunsUtterances:
         use_priors: bool = False,
         **options: int,
     ) -> Tensor:
-        """Output `output` for features (T, dim): a tensor (ceil(T / frame_subsampling_factor), outputs).
+        """Returns output `output` for features (T, dim): a tensor (ceil(T / frame_subsampling_factor), outputs).
 
         A network with an input `ivector` is given either `ivector` (dim,) or `online_ivectors` (rows, dim), one row
         for every `online_ivector_period` (10) frames. Matrices are tensors or arrays of any float or integer dtype;
@@ -39,4 +39,6 @@ class RunsUtterances:
         is not simple or missing priors, NotComputableError for a network that needs more than such input.
         """
         model: Any = self  # a network or an acoustic model
-        return later.compute_utterance(model, features, ivector, online_ivectors, use_priors, **options)
+        return inference_at_first_use.compute_utterance(
+            model, features, ivector, online_ivectors, use_priors, **options
+        )

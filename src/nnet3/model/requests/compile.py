@@ -19,7 +19,7 @@ from nnet3.model.requests.request import ComputationRequest, check_request, chec
 
 
 def build_graph(nnet: Nnet, request: ComputationRequest) -> ComputationGraph:
-    """The cindexes involved in a request, and the cindexes used by each.
+    """Returns the cindexes involved in a request, and the cindexes used by each.
 
     Raises RequestError for a request that does not fit the network, NotComputableError for outputs out of reach.
     """
@@ -28,20 +28,20 @@ def build_graph(nnet: Nnet, request: ComputationRequest) -> ComputationGraph:
 
 
 def schedule(nnet: Nnet, graph: ComputationGraph) -> Schedule:
-    """The cindexes of a graph in steps, the order of work. Raises RequestError where values depend on themselves."""
+    """Puts the cindexes of a graph into steps, in order. Raises RequestError where values depend on themselves."""
     return schedule_graph(nnet_source(nnet), graph)
 
 
 def generate(
     nnet: Nnet, request: ComputationRequest, steps: Schedule, options: CompileOptions | None = None
 ) -> NnetComputation:
-    """The program for a schedule, not yet optimized; of the options only those of derivative times matter."""
+    """Returns the program for a schedule, not yet optimized; of the options only those of derivative times matter."""
     times = request.deriv_times(checked_options(options))
     return generate_program(nnet_source(nnet), lowering_request(nnet, request, times), steps)
 
 
 def compile(nnet: Nnet, request: ComputationRequest, options: CompileOptions | None = None) -> NnetComputation:
-    """The program of a request.
+    """Returns the program of a request.
 
     The program holds for the present network: after a change of the structure, or of a component's test mode, compile
     again (a `ComputationCache` does so by itself); running an outdated program is an error that names the change.
@@ -60,7 +60,7 @@ def compile(nnet: Nnet, request: ComputationRequest, options: CompileOptions | N
 
 
 def compile_family(nnet: Nnet, request: ComputationRequest, options: CompileOptions | None = None) -> CompiledFamily:
-    """The programs for requests like the given one, with any number of frames; print the family to see its parameters.
+    """Compiles requests like the given one for any number of frames; a printed family shows its parameters.
 
         family = nnet3.compile_family(nnet, request)       # of 100 frames of 5 sequences, say
         computation = family.at(frames=1234, sequences=64)

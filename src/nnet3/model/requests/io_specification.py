@@ -30,7 +30,7 @@ class IoSpecification:
         object.__setattr__(self, "has_deriv", bool(has_deriv))
 
     def key(self) -> tuple[str, bytes, bool]:
-        """Equal for equal specifications."""
+        """Returns a key: equal for equal specifications."""
         return self.name, self.indexes.tobytes(), self.has_deriv
 
     def __str__(self) -> str:

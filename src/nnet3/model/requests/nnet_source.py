@@ -28,7 +28,7 @@ class NnetSource(NodeRules):
         super().__init__(nnet.parts)
 
     def kernel(self, node: int) -> KernelInfo:
-        """The promises of the component as it is now: test mode changes them."""
+        """Returns the promises of the component as it is now: test mode changes them."""
         source_node = self.parts.nodes[node]
         assert isinstance(source_node, ComponentNode)
         return kernel_info(source_node.component, self.component(node), len(self.nodes[node].operands))
@@ -48,7 +48,7 @@ class NnetSource(NodeRules):
         return component.precompute_indexes(inputs, outputs, need_backprop=need_backprop)
 
     def hint(self, node: int, indexes: IndexTable) -> str:
-        """Advice in terms of descriptors."""
+        """Returns advice in terms of descriptors."""
         if not isinstance(self.parts.nodes[node], ComponentNode):
             return "IfDefined or Failover lets it begin"
         if self._could_be(node, indexes).all():
@@ -57,12 +57,12 @@ class NnetSource(NodeRules):
         return "" if period is None else f"it is there for multiples of {period} only: ask for Round({name}, {period})"
 
     def _could_be(self, node: int, indexes: IndexTable) -> np.ndarray:
-        """The rows of a node that are computable if all rows within their reach are."""
+        """Returns the rows of a node that are computable if all rows within their reach are."""
         available = np.ones(self.slots(node, indexes)[0].shape, bool)
         return self.computable(node, indexes, available)[0]
 
     def _period(self, node: int) -> int | None:
-        """The least number above 1 such that times rounded to multiples of it are never refused."""
+        """Returns the least number above 1 such that times rounded to multiples of it are never refused."""
         times = np.arange(_LONGEST_PERIOD)
         for period in range(2, _LONGEST_PERIOD):
             if self._could_be(node, indexes_at(times - times % period)).all():
@@ -74,7 +74,7 @@ _sources: weakref.WeakKeyDictionary[Nnet, tuple[object, NnetSource]] = weakref.W
 
 
 def nnet_source(nnet: Nnet) -> NnetSource:
-    """The source of a network, kept until nodes, components or index rules of the network change."""
+    """Returns the source of a network, kept until nodes, components or index rules of the network change."""
     state = _State(nnet.parts)
     known = _sources.get(nnet)
     if known is not None and known[0] == state:

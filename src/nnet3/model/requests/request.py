@@ -59,16 +59,16 @@ class ComputationRequest:
         return [io.indexes for io in (*self.inputs, *self.outputs)]
 
     def with_rows(self, inputs: Sequence[IoSpecification], outputs: Sequence[IoSpecification]) -> ComputationRequest:
-        """The request for other rows, with the same flags."""
+        """Returns the request with other indexes (rows, 3) of each input and output, flags unchanged."""
         return replace(self, inputs=inputs, outputs=outputs)
 
     def key(self) -> tuple[object, ...]:
-        """Equal for equal requests: the key in a cache of computations."""
+        """Returns the key in a cache of computations: equal for equal requests."""
         ios = tuple(io.key() for io in self.inputs), tuple(io.key() for io in self.outputs)
         return (*ios, self.need_model_derivative, self.store_component_stats)
 
     def check(self, nnet: Nnet) -> None:
-        """Raise RequestError unless names, indexes and flags fit together and fit the network."""
+        """Raises RequestError unless names, indexes and flags fit together and fit the network `nnet`."""
         if not isinstance(nnet, Nnet):
             hint = ": give its .nnet" if hasattr(nnet, "nnet") else ""
             raise RequestError(f"expected a network to compile, got {type(nnet).__name__}{hint}")
@@ -92,7 +92,7 @@ class ComputationRequest:
                 )
 
     def _may_be_wanted(self, node: NnetNode) -> bool:
-        """True for nodes that outputs may name."""
+        """Returns true for nodes that outputs may name."""
         return node.is_output
 
     def task(self, network: Nnet, options: CompileOptions | None = None) -> CompileTask:
@@ -118,7 +118,7 @@ class ComputationRequest:
         )
 
     def deriv_times(self, options: CompileOptions) -> tuple[int, int] | None:
-        """The first and the last t with derivatives; None for no limits. Raises RequestError for an empty range."""
+        """Returns the first and last t with derivatives; None for no limits. Raises RequestError for an empty range."""
         first, last = options.min_deriv_time, options.max_deriv_time
         if options.max_deriv_time_relative is not None:
             times = [io.indexes[:, T].max() for io in self.outputs if len(io.indexes)]
@@ -154,13 +154,13 @@ def _may_be_given(node: NnetNode) -> bool:
 
 
 def check_request(nnet: Nnet, request: ComputationRequest) -> None:
-    """Raise ArgumentError for an object that is no request, RequestError for one that does not fit the network."""
+    """Raises ArgumentError for an object that is no request, RequestError for one that does not fit the network."""
     check_kind(request, ComputationRequest, "the request", "a ComputationRequest")
     request.check(nnet)
 
 
 def checked_options(options: CompileOptions | None) -> CompileOptions:
-    """The options, or the default ones. Raises ArgumentError for something else."""
+    """Returns the options, or the default ones. Raises ArgumentError for something else."""
     check_kind(options, (CompileOptions, type(None)), "the options of compile", "CompileOptions")
     return _DEFAULT_OPTIONS if options is None else options
 
@@ -168,7 +168,7 @@ def checked_options(options: CompileOptions | None) -> CompileOptions:
 def lowering_request(
     nnet: Nnet, request: ComputationRequest, deriv_times: tuple[int, int] | None = None
 ) -> LoweringRequest:
-    """The request in terms of node numbers; derivatives only for t from deriv_times[0] to deriv_times[1]."""
+    """Returns the request in terms of node numbers; derivatives only for t from deriv_times[0] to deriv_times[1]."""
 
     def rows(io: IoSpecification) -> RequestedRows:
         return RequestedRows(nnet.node_number[io.name], io.name, io.indexes, io.has_deriv)

@@ -48,7 +48,7 @@ class SeriesRequest(Protocol):
     def rows(self) -> list[np.ndarray]: ...
 
     def with_rows(self, inputs: Sequence[IoSpecification], outputs: Sequence[IoSpecification]) -> SeriesRequest:
-        """The request for other rows."""
+        """Returns the request for other rows."""
 
     def key(self) -> tuple[object, ...]: ...
 
@@ -84,7 +84,7 @@ class RequestSeries:
         return math.lcm(*(_time_step(table[:, T]) for table in self.request.rows))
 
     def by_length(self) -> LengthSeries | None:
-        """The request's place among requests that end some steps of time earlier or later; None if it is too short."""
+        """Returns the series of requests that end some steps earlier or later; None for a request too short."""
         if not self.request.length_is_free:
             return self._series_of_sequences()
         if self.is_ragged():
@@ -106,9 +106,7 @@ class RequestSeries:
         return LengthSeries(key, k, self.request.rows, shorter, (0, increment, 0), sequences)
 
     def _sequences_series(self, k: int, increment: int) -> SequencesSeries | None:
-        """The place of the request among requests for more or fewer sequences; None for sequences not alike, or too
-        few.
-        """
+        """Returns the series of requests for more or fewer sequences; None for unlike sequences, or too few."""
         more = self._more_sequences
         if more < 1:
             return None
@@ -124,7 +122,7 @@ class RequestSeries:
         return SequencesSeries(key, more, member)
 
     def _series_of_sequences(self) -> LengthSeries | None:
-        """The place of a request, too short for a series of lengths, among requests for more or fewer sequences."""
+        """Returns the series of requests for more or fewer sequences; used where the request is too short to vary."""
         more = self._more_sequences
         if more < FEWEST_MORE:
             return None
@@ -162,7 +160,7 @@ class RequestSeries:
         return ends if (ends > _EARLIEST).all() else None
 
     def is_ragged(self) -> bool:
-        """True if its sequences, 0, 1, ..., end at different times."""
+        """Returns true if its sequences, 0, 1, ..., end at different times."""
         return self._ends is not None and bool((self._ends != self._ends[:, :1]).any())
 
     def ragged(self) -> RaggedRelation | None:
@@ -218,7 +216,7 @@ class RequestSeries:
         )
 
     def _ending_earlier(self, time: int) -> SeriesRequest:
-        """The request without the last times of each input and output of sufficient length.
+        """Returns the request without the last times of each input and output of sufficient length.
 
         Outputs of one time nearer to the end of the input than to its beginning end as much earlier.
         """
@@ -258,7 +256,7 @@ def _of_sequences(request: SeriesRequest, number: int) -> SeriesRequest:
 
 
 def _time_step(times: np.ndarray) -> int:
-    """The greatest common distance of times; 1 if there is only one."""
+    """Returns the greatest common distance of times; 1 if there is only one."""
     return int(np.gcd.reduce(times - times[:1].astype(np.int64), initial=0)) or 1
 
 
@@ -279,7 +277,7 @@ def _cells_of(indexes: np.ndarray, sequence: int) -> np.ndarray:
 
 
 def _begin_alike(indexes: np.ndarray, cells: np.ndarray, ends: np.ndarray) -> bool:
-    """True if each sequence has the given cells up to its end, and further cells only after the last given one."""
+    """Returns true if each sequence has the given cells up to its end, and further ones only after the last of them."""
     rows = indexes[indexes[:, T] <= cells[-1, T]]
     counts = np.searchsorted(cells[:, T], ends, side="right")
     if (np.bincount(rows[:, N], minlength=len(ends)) != counts).any():

@@ -72,7 +72,7 @@ def _trial(rules: NodeRules, shift: int, window: int) -> tuple[int, int] | None:
 
 
 def compute_context(parts: NetworkParts) -> tuple[int, int]:
-    """(left, right) context. Raises NetworkError if no output can be computed, whatever input is given."""
+    """Returns (left, right) context. Raises NetworkError if no output can be computed, whatever input is given."""
     if parts.modulus > _MAX_MODULUS:
         raise NetworkError(
             f"the structure of the network repeats after {parts.modulus} frames only: the context cannot be found "
@@ -90,7 +90,7 @@ def compute_context(parts: NetworkParts) -> tuple[int, int]:
 
 
 def context_by_intervals(parts: NetworkParts) -> tuple[int, int] | None:
-    """(left, right) context, None if no output is ever computable. Raises NotIntervalsError."""
+    """Returns (left, right) context, None if no output is ever computable. Raises NotIntervalsError."""
     number = parts.node_number["output"]
     found = _contexts(parts, [number]).get(number)
     return None if found is None else (max(0, found[0]), max(0, found[1]))
@@ -114,7 +114,7 @@ def node_contexts(parts: NetworkParts) -> dict[str, tuple[int, int]]:
 
 
 def _contexts(parts: NetworkParts, targets: list[int]) -> dict[int, tuple[int, int]]:
-    """(left, right) context of the computable nodes that the targets need. Raises NotIntervalsError."""
+    """Returns (left, right) context of the computable nodes that the targets need. Raises NotIntervalsError."""
     rules = NodeRules(parts)
     order, stuck = _order(rules, targets)
     if stuck and not stuck <= never_computable(parts):

@@ -28,7 +28,7 @@ class SumDescriptor(Written):
 
     @abc.abstractmethod
     def forwards(self) -> Iterator[ForwardingDescriptor]:
-        """The slots, in order."""
+        """Yields the slots, in order."""
 
     @property
     @abc.abstractmethod
@@ -63,11 +63,11 @@ class SumDescriptor(Written):
 
     @abc.abstractmethod
     def dim(self, node_dim: Callable[[str], int]) -> int:
-        """The number of columns. Raises ConfigError where two terms differ."""
+        """Returns the number of columns. Raises ConfigError where two terms differ."""
 
     @abc.abstractmethod
     def changed(self, change: Change) -> SumDescriptor:
-        """The sum with every forwarding descriptor changed."""
+        """Returns the sum with every forwarding descriptor changed."""
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,7 @@ def _always(slots: np.ndarray) -> np.ndarray:
 
 
 def _ranges(terms: tuple[SumDescriptor, ...]) -> list[slice]:
-    """The range of slots of every term."""
+    """Returns the range of slots of every term."""
     ends = list(accumulate(term.num_slots for term in terms))
     return [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
 
@@ -287,7 +287,7 @@ class Descriptor:
     parts: tuple[SumDescriptor, ...]
 
     def slots(self) -> list[ForwardingDescriptor]:
-        """All forwarding descriptors, part by part."""
+        """Returns all forwarding descriptors, part by part."""
         return self._slots
 
     @cached_property
@@ -315,7 +315,7 @@ class Descriptor:
         return [reference for forward in self.slots() for reference in forward.nodes()]
 
     def node_names(self) -> set[str]:
-        """The names of the nodes in the descriptor."""
+        """Returns the names of the nodes in the descriptor."""
         return {reference.node for forward in self.slots() for reference in forward.nodes()}
 
     @property
@@ -323,7 +323,7 @@ class Descriptor:
         return math.lcm(1, *(part.modulus for part in self.parts))
 
     def get_dependencies(self, indexes: np.ndarray, node_number: Mapping[str, int]) -> tuple[np.ndarray, np.ndarray]:
-        """All cindexes that may be involved: node numbers (rows, slots) and indexes (rows, slots, 3)."""
+        """Returns all cindexes that may be involved: node numbers (rows, slots) and indexes (rows, slots, 3)."""
         slots = self.slots()
         nodes = np.empty((len(indexes), len(slots)), np.int32)
         mapped = np.empty((len(indexes), len(slots), 3), np.int32)
@@ -332,7 +332,7 @@ class Descriptor:
         return nodes, mapped
 
     def availability(self, slots: np.ndarray) -> np.ndarray:
-        """Returns the availability (rows,) from that of the slots (rows, slots); see `SumDescriptor.availability`."""
+        """Returns the availability of rows (rows,), from that of slots (rows, slots); see `SumDescriptor`."""
         if self._all_simple:
             available: np.ndarray = reduce(np.minimum, slots.T)
         else:
@@ -354,14 +354,14 @@ class Descriptor:
         return computable, used & computable[:, np.newaxis]
 
     def dim(self, node_dim: Callable[[str], int]) -> int:
-        """The number of columns: the sum over the parts."""
+        """Returns the number of columns: the sum over the parts."""
         return sum(part.dim(node_dim) for part in self.parts)
 
     def part_dims(self, node_dim: Callable[[str], int]) -> list[int]:
         return [part.dim(node_dim) for part in self.parts]
 
     def rename(self, names: Mapping[str, str]) -> Descriptor:
-        """The descriptor with nodes renamed."""
+        """Returns the descriptor with nodes renamed."""
         return Descriptor(tuple(part.changed(lambda forward: forward.rename(names)) for part in self.parts))
 
     def plain(self) -> NodeReference | None:

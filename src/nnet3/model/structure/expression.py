@@ -52,7 +52,7 @@ class _Word:
 
 
 def parse_expression(span: Span) -> Expression:
-    """Parse the descriptor that stands at `span`. Raises ConfigError at the offending word."""
+    """Parses the descriptor that stands at `span`. Raises ConfigError at the offending word."""
     tokens = [_Word(m.group(), m.start(), span) for m in _TOKEN.finditer(span.words)]
     parser = _ExpressionParser(tokens, span)
     expression = parser.descriptor(0)
@@ -160,7 +160,7 @@ class _ExpressionParser:
                     raise ConfigError(f"descriptors are nested more than {MAX_DEPTH} deep", done.span)
 
     def _from(self, first: _Word) -> Span:
-        """The span from the word `first` to the word before the current position."""
+        """Returns the span from the word `first` to the word before the current position."""
         end = self.tokens[self.position - 1].span
         return first.span.part(0, end.column + end.length - first.span.column)
 

@@ -45,7 +45,7 @@ class Interval:
         return np.array_equal(self.low, other.low) and np.array_equal(self.high, other.high)
 
     def shifted(self, t_offset: int, x_offset: int) -> Interval:
-        """The times t with t + t_offset in the interval. Raises NotIntervalsError for an offset in x."""
+        """Returns the times t with t + t_offset in the interval. Raises NotIntervalsError for an offset in x."""
         if x_offset:
             raise NotIntervalsError
         if not t_offset:
@@ -54,13 +54,13 @@ class Interval:
         return Interval(low, np.where(abs(self.high) == ALWAYS, self.high, self.high - t_offset))
 
     def rounded(self, t_modulus: int) -> Interval:
-        """The times t with t, rounded down to a multiple of `t_modulus`, in the interval."""
+        """Returns the times t with t, rounded down to a multiple of `t_modulus`, in the interval."""
         low = np.where(abs(self.low) == ALWAYS, self.low, -(-self.low // t_modulus) * t_modulus)
         past = (self.high // t_modulus + 1) * t_modulus
         return Interval.between(low, np.where(abs(self.high) == ALWAYS, self.high, past - 1))
 
     def replaced(self, variable: str, value: int) -> Interval:
-        """All times if the interval contains time `value`, else none. Raises NotIntervalsError for an x except 0."""
+        """Returns all times if the interval contains time `value`, else none. Raises NotIntervalsError for x not 0."""
         if variable == "t":
             inside = (self.low <= value) & (value <= self.high)
             return Interval(np.where(inside, -ALWAYS, ALWAYS), np.where(inside, ALWAYS, -ALWAYS))
@@ -104,7 +104,7 @@ class ForwardingDescriptor(Written):
 
     @abc.abstractmethod
     def map_to_input(self, indexes: np.ndarray, node_number: Mapping[str, int]) -> tuple[np.ndarray, np.ndarray]:
-        """Node numbers (rows,) and indexes (rows, 3) to which the given indexes refer."""
+        """Returns node numbers (rows,) and indexes (rows, 3) to which the given indexes refer."""
 
     @abc.abstractmethod
     def preimage(self, times_of: Callable[[str], Interval]) -> Interval:
@@ -115,14 +115,14 @@ class ForwardingDescriptor(Written):
 
     @abc.abstractmethod
     def nodes(self) -> Iterator[NodeReference]:
-        """All references to nodes, in written order."""
+        """Yields all references to nodes, in written order."""
 
     @abc.abstractmethod
     def rename(self, names: Mapping[str, str]) -> ForwardingDescriptor:
-        """The descriptor with nodes renamed."""
+        """Returns the descriptor with nodes renamed."""
 
     def moved(self, t_offset: int, x_offset: int) -> ForwardingDescriptor:
-        """Offset(self, t_offset, x_offset), with neighbouring offsets made one."""
+        """Returns Offset(self, t_offset, x_offset), with neighbouring offsets made one."""
         return Offset(self, t_offset, x_offset) if t_offset or x_offset else self
 
 

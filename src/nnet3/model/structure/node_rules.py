@@ -49,17 +49,17 @@ class NodeRules:
         return self.parts.component(own).rules_period if isinstance(own, ComponentNode) else 1
 
     def component(self, number: int) -> Component:
-        """The component of a component node."""
+        """Returns the component of a component node."""
         node = self.parts.nodes[number]
         assert isinstance(node, ComponentNode)
         return self.parts.component(node)
 
     def may_use(self, node: int) -> list[int]:
-        """The possible sources of a node, ascending."""
+        """Returns the possible sources of a node, ascending."""
         return self.parts.sources(node)
 
     def slots(self, node: int, indexes: IndexTable) -> tuple[np.ndarray, IndexTable]:
-        """Node numbers (rows, slots) and indexes (rows, slots, 3) that indexes (rows, 3) of a node may need."""
+        """Returns node numbers (rows, slots) and indexes (rows, slots, 3) that indexes (rows, 3) of a node may need."""
         own = self.parts.nodes[node]
         if isinstance(own, DescriptorNode):
             return own.descriptor.get_dependencies(indexes, self.parts.node_number)
@@ -80,7 +80,7 @@ class NodeRules:
         return self.parts.component(own).computable(indexes, available)
 
     def slot_sources(self, node: int) -> list[list[int]]:
-        """The possible sources of slots; a component's slots count as one slot."""
+        """Returns the possible sources of slots; a component's slots count as one slot."""
         own = self.parts.nodes[node]
         if not isinstance(own, DescriptorNode):
             return [[source] for source in self.may_use(node)]

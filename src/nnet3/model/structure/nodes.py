@@ -24,7 +24,7 @@ class NnetNode(abc.ABC):
     modulus: ClassVar[int] = 1
 
     def source_names(self) -> Collection[str]:
-        """The names of the node's sources; a component node's is its hidden input."""
+        """Returns the names of the node's sources; a component node's is its hidden input."""
         return ()
 
     @abc.abstractmethod
@@ -32,7 +32,7 @@ class NnetNode(abc.ABC):
         """Returns the node's config line with `descriptor` as its input. `dims` goes where info shows dimensions."""
 
     def with_sources(self, names: Mapping[str, str]) -> Self:
-        """The node with renamed sources."""
+        """Returns the node with renamed sources."""
         return self
 
 

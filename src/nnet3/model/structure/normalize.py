@@ -42,7 +42,7 @@ class _Pending:
 
 
 def parse_descriptor(text: str | Span) -> Descriptor:
-    """The normalised descriptor of a text. Raises ConfigError at the place that cannot be normalised."""
+    """Returns the normalised descriptor of a text. Raises ConfigError at the place that cannot be normalised."""
     span = text if isinstance(text, Span) else Span("<descriptor>", 1, 1, len(text), text)
     return normalize(parse_expression(span))
 
@@ -122,7 +122,7 @@ def _const(expression: Expression, pending: _Pending) -> Const:
 
 
 def _wrap(leaf: Expression, pending: _Pending) -> ForwardingDescriptor:
-    """The leaf (a node, or a Switch of several) inside the pending operators."""
+    """Returns the leaf (a node, or a Switch of several) inside the pending operators."""
     if leaf.kind == "Switch":
         result: ForwardingDescriptor = Switch(tuple(_to_forwarding(argument) for argument in leaf.arguments))
     else:
@@ -133,7 +133,7 @@ def _wrap(leaf: Expression, pending: _Pending) -> ForwardingDescriptor:
 
 
 def _to_forwarding(expression: Expression) -> ForwardingDescriptor:
-    """An argument of a Switch of several: it must come out as a single forwarding descriptor."""
+    """Returns an argument of a Switch of several: it must come out as a single forwarding descriptor."""
     within = expression
     while within.kind not in _SUM_LIKE:
         if within.kind == "node" or (within.kind == "Switch" and len(within.arguments) > 1):

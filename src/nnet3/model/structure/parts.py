@@ -27,7 +27,7 @@ class NetworkParts:
         return self.components[node.component]
 
     def dim(self, name: str) -> int:
-        """Number of columns of a node's value. Raises ConfigError where a descriptor's terms differ."""
+        """Returns the number of columns of a node's value. Raises ConfigError where a descriptor's terms differ."""
         node = self.nodes[self.node_number[name]]
         if isinstance(node, ComponentNode):
             return self.component(node).output_dim
@@ -47,7 +47,7 @@ class NetworkParts:
         return taking.descriptor if isinstance(taking, DescriptorNode) else None
 
     def visible_name(self, number: int) -> str:
-        """The name of a node; for a hidden input, the name of the component node."""
+        """Returns the name of a node; for a hidden input, the name of the component node."""
         return self.nodes[number + self.nodes[number].is_hidden].name
 
     def sources(self, number: int) -> list[int]:

@@ -54,7 +54,7 @@ def component_reach(component: Component) -> float:
 
 
 def depends_on_what_is_there(parts: NetworkParts) -> bool:
-    """True if an output depends on which frames of input are given, or on where t = 0 is."""
+    """Returns true if an output depends on which frames of input are given, or on where t = 0 is."""
     rules = NodeRules(parts)
     if any(math.isinf(look.ahead) for look in _looks(rules)):
         return True

@@ -28,7 +28,7 @@ class Outputs:
     previous: str = ""
 
     def add(self, layer_name: str, expansion: Expansion) -> None:
-        """Let later layers refer to a layer."""
+        """Lets later layers refer to a layer."""
         outputs = {layer_name: expansion.output}
         outputs |= {f"{layer_name}.{suffix}": output for suffix, output in expansion.auxiliary.items()}
         for known, output in outputs.items():
@@ -39,7 +39,7 @@ class Outputs:
         self.previous = layer_name
 
     def written(self, nodes: Term) -> str:
-        """The value of `input` for a descriptor of nodes; "" if it is the layer before."""
+        """Returns the value of `input` for a descriptor of nodes; "" if it is the layer before."""
         layers = self._layers(nodes)
         if layers == name(self.previous):
             return ""
@@ -48,7 +48,7 @@ class Outputs:
         return written_term(layers, self.previous if is_spliced else "")
 
     def _layers(self, term: Term) -> Term:
-        """The descriptor with layers in the place of nodes; nodes that no layer gives stay."""
+        """Returns the descriptor with layers in the place of nodes; nodes that no layer gives stay."""
         if term.is_name:
             return name(self.of_term.get(term.name, term.name))
         if self.expressions and (found := self._expression(term)) is not None:
@@ -57,7 +57,7 @@ class Outputs:
         return Term(term.operator, arguments)
 
     def _expression(self, term: Term) -> Term | None:
-        """The layer with an expression, at some offset, as its output."""
+        """Returns the layer with an expression, at some offset, as its output."""
         times = {int(str(part.arguments[1])) for part in subterms(term) if part.operator == "Offset"}
         text = str(term)
         for layer_name, output in self.expressions.items():
@@ -78,14 +78,14 @@ def _is_same(descriptor: str, other: str) -> bool:
 
 
 def _time_of(term: Term, layer: str) -> int:
-    """The offset of a plain reference to a layer at another time, else 0."""
+    """Returns the offset of a plain reference to a layer at another time, else 0."""
     if term.operator != "Offset" or len(term.arguments) != 2 or term.arguments[0] != name(layer):
         return 0
     return int(str(term.arguments[1]))
 
 
 def _plain_names(term: Term) -> Iterator[str]:
-    """The layers in a descriptor, except layers at a fixed index, such as ivectors."""
+    """Yields the layers in a descriptor, except layers at a fixed index, such as ivectors."""
     if term.is_name:
         yield term.name
     elif term.operator != "ReplaceIndex":
@@ -137,7 +137,7 @@ class Description:
 
 
 def describe(parts: NetworkParts) -> Description:
-    """The layers of a network as an xconfig that expands to the network.
+    """Returns the layers of a network as an xconfig that expands to the network.
 
     Keys are given only where the network differs from the defaults. Settings of initial parameters alone are not
     to be seen in a network; the matrix of a fixed-affine-layer has the name of the layer.
@@ -170,7 +170,7 @@ class _DescriptionWriter:
             yield Known(node_name, Output(name(node_name), self.network.parts.dim(node_name)))
 
     def add_layer(self, layer: Recognised) -> None:
-        """Write a layer, or the layer's nodes if layers cannot express the input."""
+        """Writes a layer, or the layer's nodes if layers cannot express the input."""
         words = [f"{layer.type.name} name={layer.name}"]
         if layer.input is not None:
             written = self.outputs.written(layer.input)
@@ -200,14 +200,14 @@ class _DescriptionWriter:
             return False
 
     def add_node(self, node_name: str) -> None:
-        """Write a node, behind its component, as config lines."""
+        """Writes a node, behind its component, as config lines."""
         parts, node = self.network.parts, self.network.nodes[node_name]
         if isinstance(node, ComponentNode):
             self._add_component(node.component)
         self._add(node.config_line(parts.descriptor(parts.node_number[node_name])))
 
     def add_components(self) -> None:
-        """Write the components without a node."""
+        """Writes the components without a node."""
         for component in self.network.parts.components:
             self._add_component(component)
 
@@ -222,7 +222,7 @@ class _DescriptionWriter:
 
 
 def component_line(component_name: str, component: Component) -> str:
-    """The type, dimensions and settings of a component, as far as they are not the default."""
+    """Returns the type, dimensions and settings of a component, as far as they are not the default."""
     settings = carried_settings(component)
     fields = (*component.header_fields, *component.fields)
     defaults = {f.label: settings.get("dim") if f.name == "block_dim" else f.default for f in fields}

@@ -37,15 +37,15 @@ class ExpandedXconfig:
     layers: tuple[ExpandedLayer, ...] = field(default_factory=tuple)
 
     def statements(self, which: str = FINAL) -> list[tuple[ExpandedLayer, Statement]]:
-        """The statements of one of the configs, with layers."""
+        """Returns the statements of one of the configs, with layers."""
         return [(layer, statement) for layer in self.layers for statement in layer.expansion.config(which)]
 
     def config(self, which: str = FINAL) -> str:
-        """The text of one of the configs: "init", "ref" or "final"."""
+        """Returns the text of one of the configs: "init", "ref" or "final"."""
         return "".join(f"{statement}\n" for _, statement in self.statements(which))
 
     def layer_lines(self, *, normal: bool = False) -> list[str]:
-        """A line for each layer with the values of all keys, sorted; inputs as typed or in normal form."""
+        """Returns a line for each layer with the values of all keys, sorted; inputs as typed or in normal form."""
         return [_full_line(expanded.layer, normal) for expanded in self.layers]
 
 
@@ -56,7 +56,7 @@ def is_xconfig(text: str) -> bool:
 
 
 def expand_xconfig(text: str, source: str = "<xconfig>", existing: Iterable[Known] = ()) -> ExpandedXconfig:
-    """The layers of an xconfig; `existing` are nodes of a model to which inputs may refer.
+    """Returns the layers of an xconfig; `existing` are nodes of a model to which inputs may refer.
 
     Raises ConfigError, with the place in the text, for every break of a rule of docs/xconfig.md.
     """
@@ -75,7 +75,7 @@ def expand_xconfig(text: str, source: str = "<xconfig>", existing: Iterable[Know
 
 
 def layer_type(word: str, span: Span | None = None) -> LayerType:
-    """The layer type of a name. Raises ConfigError for an unknown name."""
+    """Returns the layer type of a name. Raises ConfigError for an unknown name."""
     if word not in LAYER_TYPES:
         hint = did_you_mean(word, LAYER_TYPES) or "`nnet3 xconfig-help` lists the types"
         if word in _CONFIG_WORDS:
@@ -124,7 +124,7 @@ class LayerExample:
 
 @cache
 def example_of(layer_type: str) -> LayerExample:
-    """The example of a layer type. An assertion fails for a broken example, which the tests exclude."""
+    """Returns the example of a layer type. An assertion fails for a broken example, which the tests exclude."""
     kind = LAYER_TYPES[layer_type]
     line = f"{layer_type} name={_NAMES.get(layer_type, 'layer1')} {kind.example}".strip()
     before = ["input name=ivector dim=100"] if "ivector" in line else []

@@ -50,7 +50,7 @@ class Expansion:
     matrix_files: tuple[MatrixFile, ...] = ()
 
     def config(self, which: str = FINAL) -> tuple[Statement, ...]:
-        """The statements of one config of CONFIGS."""
+        """Returns the statements of one config of CONFIGS."""
         return tuple(statement for statement, configs in self.statements if which in configs)
 
     def lines(self, which: str = FINAL) -> list[str]:
@@ -73,20 +73,20 @@ class Expander:
         return term.name(self.full_name(suffix))
 
     def full_name(self, suffix: str) -> str:
-        """The layer's name, followed by a dot and the suffix if not empty."""
+        """Returns the layer's name, followed by a dot and the suffix if not empty."""
         return f"{self.layer_name}.{suffix}" if suffix else self.layer_name
 
     def component(self, suffix: str, type_name: str, settings: Settings, settings_before_type: int = 0) -> None:
-        """A component."""
+        """Adds a component."""
         self.state(ComponentStatement(self.full_name(suffix), type_name, settings, settings_before_type))
 
     def node(self, suffix: str, component: str, input: Term) -> Term:
-        """A component-node of the component with suffix `component`."""
+        """Returns a component-node of the component with suffix `component`."""
         self.state(ComponentNodeStatement(self.full_name(suffix), self.full_name(component), input))
         return self(suffix)
 
     def pair(self, suffix: str, type_name: str, settings: Settings, input: Term, settings_before_type: int = 0) -> Term:
-        """A component, and a node of equal name for it."""
+        """Returns a component, and a node of equal name for it."""
         self.component(suffix, type_name, settings, settings_before_type)
         return self.node(suffix, suffix, input)
 
@@ -97,16 +97,16 @@ class Expander:
         return term.name(full_name)
 
     def columns(self, suffix: str, source: str, dim_offset: int, dim: int) -> Term:
-        """A dim-range-node: some columns of the node with suffix `source`."""
+        """Returns a dim-range-node: some columns of the node with suffix `source`."""
         self.state(DimRangeStatement(self.full_name(suffix), self.full_name(source), dim, dim_offset, True))
         return self(suffix)
 
     def output_node(self, input: Term, objective: str = "", name: str = "") -> None:
-        """An output-node with the layer's name or another name."""
+        """Adds an output-node with the layer's name or another name."""
         self.state(OutputNodeStatement(name or self.layer_name, input, objective))
 
     def state(self, statement: Statement) -> None:
-        """Any statement, for the configs that `configs` says."""
+        """Adds a statement to the given configs."""
         self._statements.append((statement, self.configs))
 
     def output(self, output: Term, dim: int) -> None:
@@ -114,11 +114,11 @@ class Expander:
         self._output = Output(output, dim)
 
     def auxiliary(self, suffix: str, dim: int) -> None:
-        """A node for other layers besides the output."""
+        """Names a node, besides the output, that other layers may read."""
         self._auxiliary[suffix] = Output(self(suffix), dim)
 
     def matrix_file(self, path: str, values: np.ndarray) -> None:
-        """A matrix to be written to a file."""
+        """Adds a matrix to be written to a file."""
         self._matrix_files.append(MatrixFile(path, values))
 
     def expansion(self) -> Expansion:

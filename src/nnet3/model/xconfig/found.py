@@ -29,7 +29,7 @@ _JOINT = re.compile(r"\.|-extraction-|-pooling-")
 
 
 def descriptor_term(descriptor: Descriptor) -> Term:
-    """A descriptor as a term."""
+    """Returns a descriptor as a term."""
     parts = tuple(_term(part) for part in descriptor.parts)
     return parts[0] if len(parts) == 1 else Term("Append", parts)
 
@@ -48,7 +48,7 @@ def _term(descriptor: SumDescriptor | ForwardingDescriptor) -> Term:
 
 @lru_cache(maxsize=4096)
 def normal_text(descriptor: str) -> str:
-    """The text of a descriptor in normal form, in which equal descriptors have equal texts. Raises ConfigError."""
+    """Returns a descriptor in normal form: equal descriptors have equal texts. Raises ConfigError."""
     return str(parse_descriptor(descriptor))
 
 
@@ -80,18 +80,18 @@ class SearchedNetwork:
                 self._members.setdefault(stem, []).append(node.name)
 
     def sources(self, node_name: str) -> set[str]:
-        """The nodes read by a node."""
+        """Returns the nodes read by a node."""
         node = self.nodes[node_name]
         if isinstance(node, DimRangeNode):
             return {node.source}
         return self.descriptors[node_name].node_names() if node_name in self.descriptors else set()
 
     def layer_names(self) -> list[str]:
-        """All names that a layer may have, judging by the names of nodes."""
+        """Returns all names that a layer may have, judging by the names of nodes."""
         return list(self._members)
 
     def members(self, layer_name: str) -> list[str]:
-        """The nodes whose names begin with the layer's name, in order."""
+        """Returns the nodes whose names begin with the layer's name, in order."""
         return self._members.get(layer_name, [])
 
     def settings(self, component: str) -> CarriedSettings:
@@ -136,7 +136,7 @@ class Found:
         return self.network.settings(self.full_name(suffix))
 
     def get(self, suffix: str, key: str) -> Any:
-        """A setting of that component, or None."""
+        """Returns a setting of that component, or None."""
         return self.settings(suffix).get(key)
 
     @cached_property
@@ -146,7 +146,7 @@ class Found:
         return list(dict.fromkeys(node.component for node in nodes if isinstance(node, ComponentNode)))
 
     def first(self, key: str) -> Any:
-        """The first setting of a name among the components, or None."""
+        """Returns the first setting of a name among the components, or None."""
         found = (self.network.settings(component).get(key) for component in self.components)
         return next((value for value in found if value is not None), None)
 
@@ -196,14 +196,14 @@ Reads = Mapping[str, Read]
 
 
 def shown(value: Any) -> str:
-    """A setting as in a config line: numbers in the fewest digits with an unchanged float32."""
+    """Returns a setting as in a config line: numbers in the fewest digits with an unchanged float32."""
     if isinstance(value, tuple):
         return ",".join(map(shown, value))
     return str(np.float32(value)) if isinstance(value, float) else show(value)
 
 
 def setting(key: str, *suffixes: str) -> Read:
-    """A setting of the first existing component of some."""
+    """Returns a setting of the first existing component of some."""
 
     def read(found: Found) -> Any:
         return next((found.get(suffix, key) for suffix in suffixes if found.settings(suffix)), None)
@@ -212,7 +212,7 @@ def setting(key: str, *suffixes: str) -> Read:
 
 
 def output_dim(*suffixes: str) -> Read:
-    """The output dimension of the first existing component of some."""
+    """Returns the output dimension of the first existing component of some."""
     return setting("output-dim", *suffixes)
 
 
@@ -222,12 +222,12 @@ def has(suffix: str) -> Read:
 
 
 def objective(found: Found) -> str | None:
-    """The objective of the output of the layer's name."""
+    """Returns the objective of the output of the layer's name."""
     return getattr(found.node(), "objective", None)
 
 
 def output_delay(found: Found) -> int | None:
-    """The common offset of all parts of the layer's output; None without a common offset."""
+    """Returns the common offset of all parts of the layer's output; None without a common offset."""
     term = found.term()
     offsets = {_offset(part) for part in _parts(term)} if term is not None else set()
     return offsets.pop() if len(offsets) == 1 else None
@@ -242,7 +242,7 @@ def _offset(term: Term) -> int:
 
 
 def delay(found: Found) -> int | None:
-    """The offset at which the layer reads itself."""
+    """Returns the offset at which the layer reads itself."""
     own = set(found.members)
     for term in found.terms():
         for part in subterms(term):
@@ -252,7 +252,7 @@ def delay(found: Found) -> int | None:
 
 
 def scale_in(suffix: str, of_layer: bool | None = None) -> Read:
-    """The scale in a node's input; 1 without a scale. `of_layer`: of the layer's own nodes (True), of others."""
+    """Returns the scale in a node's input, else 1. `of_layer`: the scale of the layer's own nodes (True), of others."""
 
     def read(found: Found) -> float | None:
         term = found.term(suffix)
@@ -268,7 +268,7 @@ def scale_in(suffix: str, of_layer: bool | None = None) -> Read:
 
 
 def subterms(term: Term) -> Iterator[Term]:
-    """A term and all terms inside, outer terms first."""
+    """Yields a term and all terms inside, outer terms first."""
     yield term
     for argument in term.arguments:
         if isinstance(argument, Term):

@@ -32,11 +32,11 @@ class Scope:
     below: dict[str, int] = field(default_factory=dict)
 
     def add(self, layer_name: str, expansion: Expansion) -> None:
-        """Let later layers refer to a layer."""
+        """Lets later layers refer to a layer."""
         self.layers.append(Known(layer_name, expansion.output, expansion.auxiliary))
 
     def previous(self, distance: int, span: Span | None) -> str:
-        """The name of the layer `distance` layers above. Raises ConfigError for a distance beyond the first layer."""
+        """Returns the name of the layer `distance` layers above. Raises ConfigError beyond the first layer."""
         if not self.layers:
             raise ConfigError("there is no layer above this one to take the input from", span, "say input=...")
         if distance > len(self.layers):
@@ -75,7 +75,7 @@ class Scope:
 
 
 def layer_term(word: str, span: Span | None) -> Term:
-    """The name of a layer as a term. Raises ConfigError if it is the name of an operator too."""
+    """Returns the name of a layer as a term. Raises ConfigError if it is the name of an operator too."""
     if word in OPERATORS:
         raise ConfigError(f"a layer named '{word}' cannot be referred to: this is the name of an operator", span)
     return name(word)
@@ -105,9 +105,10 @@ class _InputToken(NamedTuple):
 
 
 def resolve_input(value: XconfigValue | None, default: str, scope: Scope, whole: Span | None) -> ResolvedInput:
-    """The descriptor held by a value, or the default if none is given.
+    """Parses the value of a key `input` into a descriptor of the network's nodes.
 
-    Raises ConfigError at the offending word: bad syntax, unknown layers, unequal dimensions.
+    `default`: the text for a missing value. `scope`: the layers above, which the text may name. `whole`: the line's
+    span. Raises ConfigError at the offending word: bad syntax, unknown layers, unequal dimensions.
     """
     return _InputParser(value, default, scope, whole).parse()
 

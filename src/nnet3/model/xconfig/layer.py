@@ -43,17 +43,17 @@ class Key(Declared):
 
     @classmethod
     def of(cls, name: str, default: Value, help: str, rule: Rule = values.ANY, absent: str = "") -> Key:
-        """A key whose values have the type of the default; "" stands for text."""
+        """Returns a key whose values have the type of the default; "" stands for text."""
         return cls(name, replace(_KINDS[type(default)], rule=rule), absent, default=default, help=help)
 
 
 def passed(name: str, help: str) -> Key:
-    """A key printed to a component as it is, or left out if not given."""
+    """Returns a key printed to a component as it is, or left out if not given."""
     return Key.of(name, "", help)
 
 
 def options(name: str, help: str, default: str = "") -> Key:
-    """A key whose text is further keys of a component."""
+    """Returns a key whose text is further keys of a component."""
     return Key(name, Pairs(), default=default, help=help)
 
 
@@ -79,7 +79,7 @@ class LayerType:
     reads: Reads = field(default_factory=dict)
 
     def key(self, name: str) -> Key | None:
-        """The key of a name; None without one."""
+        """Returns the key of a name; None without one."""
         return next((key for key in self.keys if key.name == name), None)
 
 
@@ -108,7 +108,7 @@ class Layer:
         self.values[key] = value
 
     def error(self, message: str, key: str | None = None, hint: str = "") -> ConfigError:
-        """An error at the value of `key` if it is given, else at the layer's type."""
+        """Returns an error at the value of `key` if it is given, else at the layer's type."""
         span = None
         if self.line is not None:
             value = self.line.values.get(key) if key else None
@@ -116,7 +116,7 @@ class Layer:
         return ConfigError(f"{self.type.name} '{self.name}': {message}", span, hint)
 
     def require(self, holds: bool, key: str, rule: str) -> None:
-        """Raise unless a value keeps a rule, which is given in words: "must be < dim (80)"."""
+        """Raises unless a value keeps a rule, which is given in words: "must be < dim (80)"."""
         if holds:
             return
         if key in self.given:
@@ -132,7 +132,7 @@ class Layer:
         return tuple(pair for pair in pairs if pair[1])
 
     def options(self, key: str) -> Settings:
-        """The settings in a text of `key=value` pairs. Raises ConfigError for any other text."""
+        """Returns the settings in a text of `key=value` pairs. Raises ConfigError for any other text."""
         text = self[key]
         found = list(_OPTION.finditer(text))
         if not text:
@@ -144,7 +144,7 @@ class Layer:
 
 
 def expand_layer(layer: Layer) -> Expansion:
-    """The nodes and components of a layer."""
+    """Returns the nodes and components of a layer."""
     expander = Expander(layer.name)
     layer.type.expand(layer, expander)
     return expander.expansion()
@@ -158,7 +158,7 @@ def make_layer(
     input_dim: int,
     line: XconfigLine | None = None,
 ) -> Layer:
-    """A layer of some values and the defaults of all further keys. Text is read as in an xconfig.
+    """Returns a layer of some values and the defaults of all further keys. Text is read as in an xconfig.
 
     Raises ConfigError for unknown keys, for values of a wrong type and for values that break a rule.
     """

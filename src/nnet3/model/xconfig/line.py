@@ -58,7 +58,7 @@ class XconfigLine:
 
 
 def read_xconfig_lines(text: str, source: str = "<xconfig>") -> list[XconfigLine]:
-    """All lines of an xconfig that are not empty. A `#` starts a comment anywhere, even inside quotes."""
+    """Returns all lines of an xconfig that are not empty. A `#` starts a comment anywhere, even inside quotes."""
     lines = []
     for number, raw in enumerate(text.split("\n"), start=1):
         content = raw.partition("#")[0]
@@ -68,7 +68,7 @@ def read_xconfig_lines(text: str, source: str = "<xconfig>") -> list[XconfigLine
 
 
 def first_words(text: str) -> list[str]:
-    """The first word of every non-empty line."""
+    """Returns the first word of every non-empty line."""
     contents = (raw.partition("#")[0].split(None, 1) for raw in text.split("\n"))
     return [words[0] for words in contents if words]
 

@@ -37,7 +37,7 @@ class KeyRow(NamedTuple):
 
 
 def key_rows(layer_type: LayerType) -> list[KeyRow]:
-    """All keys but the name."""
+    """Returns all keys but the name."""
     keys = ([INPUT_KEY] if layer_type.has_input else []) + list(layer_type.keys)
     return [KeyRow(key.name, key.kind.kind, _default(key), key.kind.rule.words, key.help) for key in keys]
 
@@ -56,12 +56,12 @@ def example_lines(layer_type: LayerType) -> list[str]:
 
 
 def expansion_lines(layer_type: LayerType) -> list[str]:
-    """The config lines of the layer of the example."""
+    """Returns the config lines of the layer of the example."""
     return example_of(layer_type.name).expanded.expansion.lines()
 
 
 def drawing(layer_type: LayerType) -> list[str]:
-    """The layer of the example as a column of boxes: nodes, with inputs, components and dimensions.
+    """Returns the layer of the example as a column of boxes: nodes, with inputs, components and dimensions.
 
     A bar alone means that a node reads the node above; `.x` is the layer's node `x`, `=>` the layer's output.
     """
@@ -118,7 +118,7 @@ def _component(statement: ComponentStatement) -> str:
 
 
 def _short(node: str, layer_name: str) -> str:
-    """`.affine` for the layer's node `NAME.affine`."""
+    """Returns `.affine` for the layer's node `NAME.affine`."""
     return node[len(layer_name) :] if node.startswith(f"{layer_name}.") else node
 
 

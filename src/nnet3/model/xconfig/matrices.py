@@ -34,7 +34,7 @@ class MatrixComponents:
 def matrix_components(
     expanded: ExpandedXconfig, files: Mapping[str, MatrixLike], which: str = FINAL
 ) -> MatrixComponents:
-    """The components of one of an xconfig's configs that want a matrix from a file.
+    """Returns the components of one of an xconfig's configs that want a matrix from a file.
 
     `files` gives matrices (output dim, input dim) or with the bias as one more column, or the paths of files, by the
     name in the xconfig, with or without its folder, or the name without its ending. A matrix neither given nor worked

@@ -25,7 +25,7 @@ _SOURCE = "<config of an xconfig>"
 def apply_xconfig(
     old: NetworkParts, text: str, source: str, rng: RandomSource, files: Mapping[str, MatrixLike]
 ) -> tuple[NetworkParts, list[str]]:
-    """`old` with the layers of an xconfig added, and warnings. Inputs may refer to the nodes of `old` by name.
+    """Returns `old` with the layers of an xconfig added, and warnings. Inputs may refer to the nodes of `old` by name.
 
     Raises ConfigError with the place in the xconfig.
     """
@@ -64,7 +64,7 @@ def _check_names(statements: list[tuple[ExpandedLayer, Statement]]) -> None:
 
 
 def known_nodes(parts: NetworkParts) -> list[Known]:
-    """The nodes of a network that inputs of new layers can refer to; outputs cannot be referred to."""
+    """Returns the nodes of a network that inputs of new layers can refer to; outputs cannot be referred to."""
     known = []
     for node in parts.nodes:
         if not isinstance(node, DescriptorNode):
@@ -73,7 +73,7 @@ def known_nodes(parts: NetworkParts) -> list[Known]:
 
 
 def _config_line(statement: Statement, made: Mapping[str, Component]) -> str:
-    """The line for the config reader: keys that do not count left out, nothing for existing components."""
+    """Returns the line for the config reader: keys that do not count left out, nothing for existing components."""
     if not isinstance(statement, ComponentStatement):
         return str(statement)
     if statement.name in made:
@@ -82,7 +82,7 @@ def _config_line(statement: Statement, made: Mapping[str, Component]) -> str:
 
 
 def _in_xconfig(error: ConfigError, statements: list[tuple[ExpandedLayer, Statement]]) -> ConfigError:
-    """An error about an expanded line, turned into an error about the layer."""
+    """Returns an error about an expanded line, turned into an error about the layer."""
     if error.span is None or error.span.source != _SOURCE:
         return error
     owner, statement = statements[error.span.line - 1]

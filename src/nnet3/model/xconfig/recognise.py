@@ -53,7 +53,7 @@ class Recognised:
 
 
 def recognise(network: SearchedNetwork) -> list[Recognised]:
-    """The layers of a network, without common nodes, in the order of their first nodes.
+    """Returns the layers of a network, without common nodes, in the order of their first nodes.
 
     Larger layers come before smaller layers inside; of types for the same nodes, first a type that knows its
     matrix (idct-layer), then the type with the fewest keys needed.
@@ -86,7 +86,7 @@ def _candidates(network: SearchedNetwork, name: str) -> Iterator[Recognised]:
 
 @cache
 def _signature(layer_type: str) -> frozenset[tuple[str, str]]:
-    """The components of a layer of a type: what follows on the layer's name, numbers left out, and the types."""
+    """Returns the components of a layer: what follows the layer's name, numbers left out, and the types."""
     layer = example_of(layer_type).expanded
     statements = (s for s in layer.expansion.config(REF) if isinstance(s, ComponentStatement))
     pairs = ((s.name, s.type) for s in statements if s.name.startswith(layer.layer.name))
@@ -114,7 +114,7 @@ class _Proposal:
         self.input_dim = 0
 
     def recognised(self) -> Recognised | None:
-        """The layer with as few keys as can be, None if the network has no such layer."""
+        """Returns the layer with as few keys as can be, None if the network has no such layer."""
         if self.type.has_input:
             read = self.type.reads.get("input")
             self.input = read(self.found) if read else self.found.input
@@ -150,12 +150,12 @@ class _Proposal:
         return values
 
     def _without_passed(self, values: dict[str, str]) -> dict[str, str]:
-        """The values, without values passed to components alone."""
+        """Returns the values, without values passed to components alone."""
         passed = {key.name for key in self.type.keys if key.default == "" and not isinstance(key.kind, Pairs)}
         return {key: value for key, value in values.items() if key not in passed}
 
     def _without_explained(self, values: dict[str, str]) -> dict[str, str]:
-        """The values, without passed values that the components have anyway."""
+        """Returns the values, without passed values that the components have anyway."""
         own = self._without_passed(values)
         plain = self._components(own)
         if not plain:
@@ -183,7 +183,7 @@ class _Proposal:
         return result
 
     def _unexplained(self, statement: ComponentStatement) -> dict[str, str]:
-        """The settings of a component in the network without counterpart in a statement."""
+        """Returns the settings of a component in the network without counterpart in a statement."""
         carried = self.found.network.settings(statement.name)
         try:
             made = settings_of(statement)
@@ -208,7 +208,7 @@ class _Proposal:
             return None
 
     def _recognised(self, values: Mapping[str, str]) -> Recognised | None:
-        """The layer with the given values, if the network has its nodes and components."""
+        """Returns the layer with the given values, if the network has its nodes and components."""
         expansion, network = self._expand(values), self.found.network
         if expansion is None or not all(_has(network, statement, expansion) for statement in expansion.config(REF)):
             return None

@@ -17,7 +17,7 @@ def settings(**values: object) -> Settings:
 
 
 def show(value: object) -> str:
-    """A value in the form of config lines: floats in the fewest digits that give them back, small true and false."""
+    """Formats a value for config lines: floats in the fewest digits that give them back, `true`, `false`."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

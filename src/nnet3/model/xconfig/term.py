@@ -31,7 +31,7 @@ class Term:
         return str(self.arguments[0])
 
     def names(self) -> list[str]:
-        """All names in the term, in order, repeated names too."""
+        """Returns all names in the term, in order, repeated names too."""
         if self.is_name:
             return [self.name]
         return [name for argument in self.arguments if isinstance(argument, Term) for name in argument.names()]
@@ -50,40 +50,40 @@ class Term:
 
 
 def name(word: str) -> Term:
-    """A node or a layer by its name."""
+    """Returns a node or a layer by its name."""
     return Term("", (word,))
 
 
 def append(*terms: Term) -> Term:
-    """The columns of all terms side by side."""
+    """Returns the columns of all terms side by side."""
     return Term("Append", terms)
 
 
 def add(*terms: Term) -> Term:
-    """Sum."""
+    """Returns the sum of all terms."""
     return Term("Sum", terms)
 
 
 def offset(term: Term, time: int, *, tight: bool = False) -> Term:
-    """The value `time` frames later."""
+    """Returns the value `time` frames later."""
     return Term("Offset", (term, time), tight)
 
 
 def scale(factor: float, term: Term, *, tight: bool = False) -> Term:
-    """The value times a factor."""
+    """Returns the value times a factor."""
     return Term("Scale", (float(factor), term), tight)
 
 
 def const(value: float, dim: int) -> Term:
-    """A number in all `dim` columns."""
+    """Returns a number in all `dim` columns."""
     return Term("Const", (float(value), dim))
 
 
 def if_defined(term: Term) -> Term:
-    """The value, or zeros where not computable."""
+    """Returns the value, or zeros where not computable."""
     return Term("IfDefined", (term,))
 
 
 def rounded(term: Term, period: int) -> Term:
-    """The value at the last multiple of `period`."""
+    """Returns the value at the last multiple of `period`."""
     return Term("Round", (term, period))

@@ -29,7 +29,7 @@ _SHAPE = "shape of "
 
 
 def carried_settings(component: Component) -> CarriedSettings:
-    """The type, dimensions, sizes of parameters and settings of a component, by config key."""
+    """Returns the type, dimensions, sizes of parameters and settings of a component, by config key."""
     settings: CarriedSettings = {
         "type": component.type_name,
         "input-dim": component.input_dim,
@@ -51,7 +51,7 @@ def settings_of(statement: ComponentStatement) -> CarriedSettings:
 
 
 def differences(carried: CarriedSettings, other: CarriedSettings) -> list[str]:
-    """The keys with different values in two components."""
+    """Returns the keys with different values in two components."""
     return [key for key in {**carried, **other} if carried.get(key) != other.get(key)]
 
 
@@ -88,7 +88,7 @@ def _settings_of(type_name: str, pairs: tuple[tuple[str, str], ...]) -> CarriedS
 
 
 def _flat(key: str, value: Any) -> Iterable[tuple[str, Any]]:
-    """A value in a comparable form; the fields of a dataclass in order."""
+    """Returns a value in a comparable form; the fields of a dataclass in order."""
     if is_dataclass(value):
         for part in dataclass_fields(value):
             yield from _flat(part.name.replace("_", "-"), getattr(value, part.name))

@@ -1,1 +1,1 @@
-"""Names of array types, and what arrays of several folders need."""
+"""Names of array types, and operations on arrays used in several folders."""

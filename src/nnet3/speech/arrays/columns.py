@@ -31,7 +31,7 @@ def _in_a_row(column: Sequence[Any]) -> Any:
 
 
 class Waiting(Generic[C]):
-    """Holds rows, by level, until an algorithm that takes a lattice level by level comes to them."""
+    """Holds rows by level, for an algorithm that goes through a lattice level by level."""
 
     def __init__(self) -> None:
         self._parts = defaultdict[int, list[C]](list)

@@ -1,4 +1,4 @@
-"""NumberOfKey: numbers for keys in the order in which they come, for whole arrays of keys at a time."""
+"""NumberOfKey: numbers keys in order of arrival, whole arrays of keys at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LEAST_SLOTS = 1 << 12
 
 
 class NumberOfKey:
-    """A table of keys of 64 bits that are spread evenly, open addressing; numbers 0, 1, ... in the order of coming."""
+    """A hash table, by open addressing, of evenly spread keys of 64 bits; numbers 0, 1, ... in order of arrival."""
 
     def __init__(self) -> None:
         self._number_of_slot = np.full(_LEAST_SLOTS, _NONE, np.int32)
@@ -24,7 +24,7 @@ class NumberOfKey:
         return self._count
 
     def find_or_add(self, keys: Keys) -> tuple[Integers, Integers]:
-        """Returns the number of each key, (n,), and the positions of the new keys, one for each new number."""
+        """Returns the number of each key, (n,), and the position of each new key's first occurrence."""
         self._make_room(self._count + len(keys))
         number = np.full(len(keys), _NONE, np.int64)
         slot = self._first_slot(keys)

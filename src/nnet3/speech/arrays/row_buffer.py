@@ -1,4 +1,4 @@
-"""RowBuffer: rows of an array that grows at its end and may forget its beginning."""
+"""RowBuffer: rows of an array that grows at the end and may forget rows at the beginning."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RowBuffer:
         self.start = 0
 
     def __len__(self) -> int:
-        """Number of rows ever appended, forgotten rows included."""
+        """Returns the number of rows ever appended, forgotten rows included."""
         return self.start + self._used
 
     def append(self, rows: npt.NDArray[Any]) -> None:
@@ -32,11 +32,11 @@ class RowBuffer:
         self._used = needed
 
     def take(self, numbers: Integers) -> npt.NDArray[Any]:
-        """The rows of these numbers."""
+        """Returns the rows with the given numbers, (n, columns)."""
         return self._rows[numbers - self.start]
 
     def row(self, number: int) -> npt.NDArray[Any]:
-        """The row of a number, (columns,), which may be written to."""
+        """Returns the row of a number, (columns,), which may be written to."""
         return self._rows[number - self.start]
 
     def forget(self, first: int) -> None:

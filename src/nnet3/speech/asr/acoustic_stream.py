@@ -28,7 +28,7 @@ _PIECE_SECONDS = 0.2  # of audio, after which the ivector may change
 
 
 class SpeakerKnown(NamedTuple):
-    """What is known of a speaker before a stream: for ivectors, and the sums of the network's normalised input."""
+    """A speaker before a stream: statistics for ivectors, and sums of frames for the network's normalised input."""
 
     ivectors: SpeakerState | None = None
     input_stats: Doubles | None = None
@@ -38,16 +38,16 @@ UNKNOWN_SPEAKER = SpeakerKnown()
 
 
 class AcousticStream:
-    """One stream of audio on its way to scores.
+    """One stream of audio, which becomes rows of scores.
 
-        for rows in stream.accept(audio):   # as far as the audio goes; the search takes each before the next one comes
+        for rows in stream.accept(audio):   # the search takes rows before the next rows are computed
             search.advance(rows)
         search.advance(stream.finish())
 
-    Each call cuts its audio into pieces of 0.2 s. A chunk of the network takes the
-    ivector of the newest frame when it is computed. If the model says which phones are silence, frames count in
-    ivectors by the best path of the search, which `best_path(first)` gives from row `first` of the segment on; without
-    it silence counts as all else. `speaker`: what earlier streams of the speaker have left.
+    Each call cuts the audio into pieces of 0.2 s. A chunk of the network takes the ivector of the newest frame. If the
+    model names phones of silence, frames of silence count less in ivectors, by the best path of the search:
+    `best_path(first)` returns the path from row `first` of the segment on. `speaker`: statistics of earlier streams.
+    `rate`: of samples, in Hz; of several `channels`, `channel` is heard, by default their mean.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class AcousticStream:
         """Returns the first row and the transition-ids of the segment's last rows, at most `NEWEST_ROWS`.
 
         path: transition-ids and tokens, (rows,) each, of the segment's best path. Where frames have weights, the row at
-        which this path and that before meet keeps its transition-id, and rows ahead of the search have -1.
+        which the path and the path before meet keeps its transition-id; rows ahead of the search have -1.
         """
         if self._silence is None:
             first = max(len(path[0]) - NEWEST_ROWS, 0)
@@ -115,7 +115,7 @@ class AcousticStream:
             yield samples[first : first + self._piece]
 
     def feed(self, piece: Samples) -> NetworkInputs:
-        """Takes one of `pieces`; returns the network's inputs for it, for `compute_scores`."""
+        """Makes features and an ivector of a piece of audio (see `pieces`): the input of `compute_scores`."""
         return NetworkInputs(self, *self._feed(piece))
 
     def finish(self, piece: Samples = _NO_SAMPLES) -> Scores:
@@ -132,14 +132,14 @@ class AcousticStream:
         self._stream.close()
 
     def speaker_known(self) -> SpeakerKnown:
-        """Returns what is known of the speaker after the frames up to now, for the next stream."""
+        """Returns statistics of the speaker with all frames up to now, for the speaker's next stream."""
         stats = self._speaker.input_stats
         if self._cmvn is not None:
             stats = self._cmvn.stats.copy() if stats is None else stats + self._cmvn.stats
         return SpeakerKnown(None if self._ivectors is None else self._ivectors.speaker_state(), stats)
 
     def _feed(self, samples: Samples, last: bool = False) -> tuple[Rows, npt.NDArray[np.float32] | None]:
-        """Returns the frames that a piece of audio gives, and a new ivector or None."""
+        """Returns the new frames of a piece of audio, (frames, dim), and a new ivector, (dim,), or None."""
         plain = self._features.accept(samples, last)
         frames = plain if self._pitch is None else self._pitch.accept(plain, samples, last)
         if self._cmvn is not None:
@@ -156,7 +156,7 @@ class AcousticStream:
         return rows
 
     def _has_chunk(self, last: bool) -> bool:
-        """True if the network now computes a new chunk."""
+        """Returns true if the network now computes a new chunk."""
         program, before = self._computer.program, self._num_chunks
         while self._num_frames >= program.frames_until(self._num_chunks):
             self._num_chunks += 1
@@ -190,7 +190,7 @@ class NetworkInputs(NamedTuple):
 
 
 def compute_scores(inputs: Iterable[NetworkInputs]) -> dict[AcousticStream, Scores]:
-    """Gives the inputs of some streams, each stream at most once, to the network; returns each stream's rows of scores.
+    """Gives the inputs of different streams to the network; returns each stream's new scores, (rows, pdfs).
 
     Streams at the same point run together. All streams belong to one computer.
     """
@@ -207,8 +207,10 @@ def compute_scores(inputs: Iterable[NetworkInputs]) -> dict[AcousticStream, Scor
 def compute_each(
     inputs: Iterable[NetworkInputs], compute: Callable[[Iterable[NetworkInputs]], dict[AcousticStream, Scores]]
 ) -> dict[AcousticStream, Scores | Exception]:
-    """Runs `compute`, which is `compute_scores`, for streams of any computers; an error stands in the place of the rows
-    of the stream that it is of, and ends no other stream."""
+    """Runs `compute`, which is `compute_scores`, for streams of several computers.
+
+    Returns scores (rows, pdfs) or, for a stream that has failed, the error.
+    """
     found: dict[AcousticStream, Scores | Exception] = {}
     groups: dict[StreamComputer, list[NetworkInputs]] = {}
     for each in inputs:

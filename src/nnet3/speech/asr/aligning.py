@@ -38,7 +38,7 @@ _CHAIN_FACTOR = 3
 
 @dataclass(frozen=True)
 class AlignedPhone:
-    """A phone, its start and end in seconds, its first row of scores and its number of rows."""
+    """A phone: start and end in seconds, first row of scores, number of rows."""
 
     phone: str
     start: float
@@ -49,7 +49,7 @@ class AlignedPhone:
 
 @dataclass(frozen=True)
 class AlignedWord:
-    """A word, its start and end in seconds, and its phones."""
+    """A word: start and end in seconds, and phones."""
 
     word: str
     start: float
@@ -71,7 +71,7 @@ class AlignedUtterance:
     seconds: float
 
     def textgrid(self) -> str:
-        """Returns a TextGrid file for Praat, with a tier of words, if there are any, and one of phones."""
+        """Returns a TextGrid file for Praat, with a tier of phones and, if words are known, a tier of words."""
         tiers = {"words": [TierInterval(each.word, each.start, each.end) for each in self.words]} if self.words else {}
         return textgrid({**tiers, "phones": [TierInterval(p.phone, p.start, p.end) for p in self.phones]}, self.seconds)
 

@@ -25,7 +25,7 @@ _Work = Generator[NetworkInputs, Scores, T]
 
 
 class _FirstPassModel(Model):
-    """A model whose results are not rescored, as in Vosk's batches; what its directory has for that is not read."""
+    """A model whose results are not rescored, as in Vosk's batches; files for rescoring are not read."""
 
     def _load_rescoring(self) -> None:
         return None
@@ -51,7 +51,7 @@ class BatchModel:
             pass
 
     def _round(self) -> bool:
-        """Hears a piece of each stream with waiting audio; returns False if there is none."""
+        """Hears a piece of each stream with waiting audio; returns False if no audio waits."""
         with self._lock:
             self._close_left()
             ready = [each for each in list(self._busy) if each._inputs is not None or each._advance()]
@@ -62,7 +62,7 @@ class BatchModel:
             return bool(self._busy)
 
     def _place(self, recognizer: BatchRecognizer) -> StreamComputer:
-        """Returns a computer that has room for one stream more."""
+        """Returns a computer with room for one stream more."""
         with self._lock:
             self._close_left()
             for computer, users in self._computers:
@@ -81,7 +81,7 @@ class BatchModel:
 
 
 class BatchRecognizer:
-    """One stream of a `BatchModel`. Results have words; their times are whole rows, as in Vosk."""
+    """One stream of a `BatchModel`, at `sample_rate` Hz. Results have words with times in whole rows, as in Vosk."""
 
     def __init__(self, model: BatchModel, sample_rate: float):
         self._model = model
@@ -101,7 +101,7 @@ class BatchRecognizer:
             self._model._left.append(self._recognizer)
 
     def AcceptWaveform(self, data: Audio) -> None:
-        """Takes audio, 16-bit samples as bytes; it is heard later."""
+        """Takes audio, `data` of 16-bit samples as bytes, to be heard later."""
         self._push(bytes(data) if isinstance(data, bytearray | memoryview) else data)
 
     def FinishStream(self) -> None:
@@ -109,9 +109,9 @@ class BatchRecognizer:
         self._push(None)
 
     def Result(self) -> str:
-        """Returns the oldest result that was not returned yet, "" if there is none.
+        """Returns the oldest result not returned yet; "" without one.
 
-        Here, and with more audio, a stream raises the error by which it has ended.
+        Raises, as further audio does, the error that has ended the stream.
         """
         if not self._results:
             self._model._round()
@@ -125,7 +125,7 @@ class BatchRecognizer:
         return len(self._waiting) + (self._work is not None)
 
     def SetNLSML(self, nlsml: bool) -> None:
-        """Results as documents of NLSML, whose confidence is the mean of those of the words."""
+        """Returns results as documents of NLSML, with the mean of the words' confidences."""
         self._with_nlsml = bool(nlsml)
 
     def _check(self) -> None:

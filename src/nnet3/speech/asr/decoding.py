@@ -52,7 +52,7 @@ class DecodingGraph:
 
     @classmethod
     def load(cls, files: GraphFiles, model: TransitionModel) -> DecodingGraph:
-        """Reads the graph of a model directory. Raises ModelFormatError for one of another model."""
+        """Reads the graph of `files` in a model directory. Raises ModelFormatError for the graph of another model."""
         columns = model.pdf_of_label
         phones = PhoneLabels(model)
         boundaries = None if files.word_boundary is None else WordBoundaries.load(files.word_boundary, model)
@@ -91,7 +91,7 @@ class DecodingGraph:
         return replace(self, search=self.search.with_model(model)), unknown
 
     def start(self, options: DecodingOptions) -> Segment:
-        """Returns the search of a new segment, which takes rows of scores one after the other."""
+        """Returns the search of a new segment, for rows of scores."""
         return Segment(self, options)
 
 
@@ -138,7 +138,7 @@ class Segment:
     def trace(
         self, first: int = 0, use_final: bool = False
     ) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]] | None:
-        """Returns the best path so far from row `first` on, (rows,) each: transition-ids and their source states."""
+        """Returns the best path so far from row `first` on: transition-ids and source states, (rows,) each."""
         return self.search.newest(first, use_final)
 
     @property
@@ -184,7 +184,7 @@ class DecodedSegment:
         return self.labelled.lattice()
 
     def rescored(self, rescoring: Rescoring) -> DecodedSegment | None:
-        """Returns the lattice with words weighed by other language models; None if they know no path."""
+        """Returns the lattice with costs of other language models; None if the models accept no path."""
         lattice = rescoring.of(self.lattice)
         return replace(self, labelled=label_lattice(lattice)) if lattice.fst.num_states else None
 
@@ -194,7 +194,7 @@ class DecodedSegment:
         return least_risk_words(timed_lattice(self.labelled, self.graph.boundaries, self.graph_scale))
 
     def alternatives(self, number: int) -> list[Alternative]:
-        """The best paths."""
+        """Returns the best paths."""
         return n_best(self.lattice, number, self.graph_scale, self.graph.boundaries)
 
     def text(self, seconds_per_row: float, begin: float = 0.0, alternatives: int = 0) -> SpokenText:
@@ -235,7 +235,7 @@ def _integers(path: Path) -> npt.NDArray[np.integer]:
 
 
 class Alternative(NamedTuple):
-    """A path: its cost, and its words with their first rows and the rows behind them."""
+    """A path: cost, and words with first row and the row behind."""
 
     cost: float
     words: list[tuple[int, int, int]]

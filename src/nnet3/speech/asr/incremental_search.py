@@ -1,4 +1,4 @@
-"""IncrementalSearch: the search of an utterance whose lattice grows while rows come, as Kaldi has it."""
+"""IncrementalSearch: the search of an utterance, with a lattice that grows while rows come, as in Kaldi."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class IncrementalSearch:
         self._segment.accept(scores)
 
     def found(self) -> DecodedUtterance:
-        """Returns what the search has found at its end; a lattice without states if nothing fits."""
+        """Returns the result at the end of the search; a lattice without states if nothing fits."""
         segment = self._segment
         found = segment.found()
         if found is None:

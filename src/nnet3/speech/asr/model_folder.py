@@ -39,7 +39,7 @@ from nnet3.speech.features.ivectors import IvectorFiles, IvectorModel
 
 
 class _Layout(NamedTuple):
-    """The places of files. `marks`: files of which one tells the layout; `settings`: model.conf, or "" without."""
+    """The places of files. `marks`: files of which any one tells the layout; `settings`: model.conf, or ""."""
 
     name: str
     marks: Sequence[str]
@@ -113,7 +113,7 @@ class FrontModel:
         return self.decoding.frame_subsampling_factor * self.features.frame_shift / 1000
 
     def computer(self, num_streams: int = 1, device: str | torch.device | None = None) -> StreamComputer:
-        """Returns a computer of scores for `AcousticStream`, as many at a time; chunks are those of the settings."""
+        """Returns a computer of scores on `device`, for up to `num_streams` streams, in chunks of the settings."""
         return StreamComputer(
             self.acoustic_model,
             frames_per_chunk=self.decoding.frames_per_chunk,
@@ -219,7 +219,7 @@ class ModelFolder:
         return front
 
     def load_rescoring(self, words: SymbolTable) -> Rescoring | None:
-        """Loads the models by which results are weighed anew, None without any; `words` are those of the graph."""
+        """Loads the language models for rescoring, None without any. `words`: the graph's symbol table."""
         if self._rescoring is None:
             return None
         return Rescoring.load(self._rescoring, words, self._first_of("words.txt"))
@@ -334,7 +334,7 @@ class ModelFolder:
 
 
 def _name(said: str, default: str) -> str:
-    """Returns the name of a file without its folders, which may be elsewhere by now."""
+    """Returns a file's name without folders: the model may have moved."""
     return Path(said).name or default
 
 

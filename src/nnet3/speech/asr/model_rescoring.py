@@ -45,9 +45,9 @@ class RescoringFiles:
 
     @classmethod
     def of(cls, folder: Path) -> RescoringFiles | None:
-        """Finds the files in a model directory; None without rescore/G.carpa, with a warning if others are there.
+        """Finds the files in a model directory; None without rescore/G.carpa, with a warning about useless files.
 
-        Raises ModelFormatError if the graph's own model is not there.
+        Raises ModelFormatError without the graph's own model.
         """
         if not (folder / _NEW).is_file():
             unused = [name for name in (_OLD, _NETWORK) if (folder / name).is_file()]
@@ -79,7 +79,7 @@ class Rescoring:
         self._forget()
 
     def _forget(self) -> None:
-        """Begins the acceptors anew, which keep all that was asked for."""
+        """Begins new acceptors, since acceptors keep every arc asked for."""
         self._acceptors = CheapestAcceptor(self._old), ConstArpaAcceptor(self._new)
 
     @classmethod
@@ -107,9 +107,9 @@ class Rescoring:
         return cls(old, new, rnnlm)
 
     def of(self, lattice: Lattice) -> Lattice:
-        """Returns a result's lattice rescored, and says so if it is empty: each path has a word unknown to a model.
+        """Rescores a result's lattice; warns of an empty one, where each path has a word unknown to a model.
 
-        If a model turns out to be damaged, the lattice is returned as it is, with a warning.
+        With a damaged model, returns the lattice unchanged, with a warning.
         """
         try:
             *_, found = self.stages(lattice)
@@ -121,7 +121,7 @@ class Rescoring:
         return found
 
     def stages(self, lattice: Lattice) -> Iterator[Lattice]:
-        """Yields the lattice without the old model, with the new one, and, if there is an RNNLM, with its share."""
+        """Yields the lattice without the old model, with the new model and, if any, with the RNNLM's share."""
         with self._lock:  # acceptors grow, and the computers of a network are for one thread at a time
             if any(len(acceptor) > _MOST_STATES for acceptor in self._acceptors):
                 self._forget()

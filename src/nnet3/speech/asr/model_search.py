@@ -31,7 +31,7 @@ _TIMEOUT = 10  # seconds
 
 
 class ModelSearch:
-    """The ways in which Vosk's `Model` finds its directory."""
+    """The ways of Vosk's `Model` to find a directory."""
 
     @staticmethod
     def get_model_path(model_name: str | None, lang: str | None) -> str:
@@ -43,7 +43,7 @@ class ModelSearch:
 
     @staticmethod
     def get_model_by_name(model_name: str | None) -> Path:
-        """Returns the first directory of this name in `MODEL_DIRS`. Raises ArgumentError if there is none."""
+        """Returns the first directory of this name in `MODEL_DIRS`. Raises ArgumentError without one."""
         for path in _models():
             if path.name == model_name:
                 return path
@@ -51,10 +51,10 @@ class ModelSearch:
 
     @staticmethod
     def get_model_by_lang(lang: str | None) -> Path:
-        """Returns a directory of this language, of the first folder in `MODEL_DIRS` that has one.
+        """Returns a directory of this language, from the first folder in `MODEL_DIRS` with any.
 
         Names are `vosk-model-LANG-...` or `vosk-model-small-LANG-...`. A name with exactly this language comes first,
-        then a small model, then a higher version. Raises ArgumentError if there is none.
+        then a small model, then a higher version. Raises ArgumentError without one.
         """
         best: dict[Path, tuple[Path, tuple[bool, bool, list[tuple[int, str]]]]] = {}
         for path in _models():
@@ -69,7 +69,7 @@ class ModelSearch:
 
     @staticmethod
     def download_model(model_name: str | os.PathLike[str]) -> None:
-        """Downloads the model with the name of this directory, which is made; nothing else here downloads a model.
+        """Downloads the model named as this directory, and makes the directory; no other function downloads a model.
 
         Raises ModelFormatError if the model cannot be had, or if the archive has files outside its own folder.
         """
@@ -92,7 +92,7 @@ class ModelSearch:
 
 
 def model_directory(name: str) -> str:
-    """Returns the directory of a name: itself if it is there, else the model with this name or language, if any."""
+    """Returns the directory of a name: the name itself if it exists, else a model of this name or language, if any."""
     if os.path.exists(name) or os.sep in name:
         return name
     with contextlib.suppress(ArgumentError):
@@ -103,14 +103,14 @@ def model_directory(name: str) -> str:
 
 
 def list_models(remote: bool = False) -> None:
-    """Prints the names of the models in `MODEL_DIRS`; with `remote`, of those that Vosk's site offers."""
+    """Prints the names of the models in `MODEL_DIRS`; with `remote`, of models on Vosk's site."""
     names = [entry["name"] for entry in _offered()] if remote else [path.name for path in _models()]
     for name in dict.fromkeys(names):
         print(name)
 
 
 def list_languages(remote: bool = False) -> None:
-    """Prints the languages of the models in `MODEL_DIRS`; with `remote`, of those that Vosk's site offers."""
+    """Prints the languages of the models in `MODEL_DIRS`; with `remote`, of models on Vosk's site."""
     found = [entry["lang"] for entry in _offered()] if remote else [_language(path.name) for path in _models()]
     for language in sorted({each for each in found if each}):
         print(language)
@@ -124,20 +124,20 @@ def _models() -> Iterator[Path]:
 
 
 def _folders() -> list[Path]:
-    """Returns the folders to look in: that of the environment, as it is now, and `MODEL_DIRS`."""
+    """Returns the folders to look in: the present one of the environment variable, and `MODEL_DIRS`."""
     folders = [os.getenv(_VARIABLE), *MODEL_DIRS]
     return list(dict.fromkeys(Path(folder) for folder in folders if folder))
 
 
 def _language(name: str) -> str:
-    """Returns the language in the name of a model, such as "en-us"; "" without one."""
+    """Returns the language in a model's name, for instance "en-us"; "" without a language."""
     match = _NAME.match(name)
     language = _LANGUAGE.match(match["rest"]) if match else None
     return language[0] if language else ""
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Returns a key by which names are in order of the numbers in them."""
+    """Returns a key that sorts names by the numbers inside."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 

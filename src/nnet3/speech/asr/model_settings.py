@@ -70,7 +70,7 @@ class PitchSettings(NamedTuple):
     features: PitchFeatureOptions
 
     def columns(self, dim: int, rate: float) -> WithPitch:
-        """Returns what puts pitch behind `dim` features of audio at `rate`; its noise is the same each time."""
+        """Returns a stage that appends pitch to `dim` features of audio at `rate` Hz, with equal noise in every run."""
         noise = np.random.default_rng(0).standard_normal
         return WithPitch(PitchFeatureStream(self.options, self.features, rate, noise), dim)
 
@@ -82,7 +82,7 @@ def read_pitch_settings(path: Path) -> PitchSettings:
 
 
 def read_vosk_settings(path: Path | None) -> Settings:
-    """Returns the settings of model.conf; None: those of the directories that have none. Raises as `read_conf` does."""
+    """Returns the settings of model.conf; for None, of directories without a file. Raises as `read_conf` does."""
     if path is None:
         return _vosk(_CHAIN, _TEN_PHONES, dict(RULES))
     sections = read_conf(path, {"": DecodingOptions(), **_endpoint_sections()}, _OF_DECODERS)

@@ -24,13 +24,13 @@ class Hearing(Protocol):
 
     @property
     def search(self) -> BeamSearch:
-        """The search, which may change from one call to the next."""
+        """The search; another object may come with the next call."""
 
     def accept(self, scores: Scores) -> None:
         """Takes scores, (rows, pdfs), scaled log-likelihoods."""
 
     def found(self) -> DecodedUtterance:
-        """Returns what the search has found at its end."""
+        """Returns the result at the end of the search."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ class OnlineDecoder:
 
 
 class OnlineStream:
-    """A stream of audio on its way through the network and the searches of its segments."""
+    """A stream of audio, taken through the network and the searches of segments."""
 
     def __init__(self, decoder: OnlineDecoder, rate: float, speaker: SpeakerKnown = UNKNOWN_SPEAKER):
         self._decoder, self.hearing = decoder, decoder.begin()
@@ -105,7 +105,7 @@ class OnlineStream:
             self.hearing.accept(compute_scores([self._acoustic.feed(piece)])[self._acoustic])
 
     def has_paused(self) -> bool:
-        """True if a rule for endpoints says that the segment is over."""
+        """Returns true if a rule for endpoints says that the segment is over."""
         search, decoder = self.hearing.search, self._decoder
         if decoder.endpoints is None:
             return False

@@ -71,9 +71,9 @@ class OnlineFeatures(NamedTuple):
 
 
 def load_online_features(said: OnlineFeatureOptions, greedy: bool = False) -> OnlineFeatures:
-    """Loads all files that options name. `greedy`: ivectors take in all frames that are there (`--online=false`).
+    """Loads all files named by options. `greedy`: ivectors count all frames so far (`--online=false`).
 
-    Raises ConfigError or ModelFormatError for a file, ArgumentError for a file of the extractor that is not named.
+    Raises ConfigError or ModelFormatError for a file, ArgumentError for an extractor's file without a name.
     """
     kind = said.feature_type
     for other in FEATURE_KINDS.keys() - {kind}:

@@ -42,11 +42,11 @@ class Lexicon:
         silence_probability: float = 0.5,
         unknown: str | None = None,
     ):
-        """`pronunciations`: for each word one or more, such as {"hello": ["HH AH L OW"]}. `phones`: the model's
-        `phones.txt`, or numbers by name. If it has only forms like AH_B, words get these endings. `silence`: a name,
-        None for none, by default SIL or sil if there is such a phone.
+        """`pronunciations`: one or more for each word, for instance {"hello": ["HH AH L OW"]}. `phones`: the model's
+        `phones.txt`, or numbers by name; with phones like AH_B alone, words get these endings. `silence`: a phone's
+        name, None for no silence, by default SIL or sil if the model has the phone.
 
-        Raises ArgumentError for phones that the model does not have.
+        Raises ArgumentError for phones unknown to the model.
         """
         check_kind(pronunciations, Iterable, "pronunciations", "a dictionary from words to phones")
         entries = list(_entries(pronunciations))
@@ -78,9 +78,10 @@ class Lexicon:
         silence_probability: float = 0.5,
         unknown: str | None = None,
     ) -> Lexicon:
-        """Reads `lexicon.txt`, a word and its phones a line; in files named lexiconp... a probability comes between.
+        """Reads a file such as `lexicon.txt`: a word and its phones a line; in files lexiconp... a probability between.
 
-        Raises ModelFormatError for a file that is none, ArgumentError for phones that the model does not have.
+        Further arguments are those of the constructor. Raises ModelFormatError for other files, ArgumentError for
+        phones unknown to the model.
         """
         try:
             text = bytes(map_file(path)).decode()
@@ -175,7 +176,7 @@ class Lexicon:
 
 
 def shown_words(counts: Counter[str]) -> str:
-    """Returns the commonest of some words, with how often each is there, for a message."""
+    """Returns the commonest words with counts, for a message."""
     shown = ", ".join(
         f"'{word}'{f' ({times} times)' if times > 1 else ''}" for word, times in counts.most_common(_MOST_SHOWN)
     )

@@ -31,8 +31,9 @@ _NOTHING = SpokenText([])
 class Model(ModelSearch):
     """A model directory of Vosk or Kaldi, loaded: the network, the ivector extractor and the graph of words.
 
-    Without `model_path` the directory is looked for by its name, or by the language in its name, in `MODEL_DIRS`.
-    Recognizers share it, also those of several threads. `graph` is another folder with the graph. Raises
+    Without `model_path` the directory is looked for in `MODEL_DIRS`, by `model_name` or by the language `lang` in its
+    name. Recognizers share a model, in several threads too. `graph`: another folder with the graph. `device`: of the
+    network, by default the CPU. Raises
     ModelFormatError for files that are missing or of different models, ArgumentError if no directory is found.
     """
 
@@ -63,7 +64,7 @@ class Model(ModelSearch):
         self._idle: list[StreamComputer] = []
 
     def _load_rescoring(self) -> Rescoring | None:
-        """Loads what results are rescored by, if the directory has it."""
+        """Loads the models for rescoring, if the directory has them."""
         return self.folder.load_rescoring(self.graph.words)
 
     @property
@@ -78,7 +79,7 @@ class Model(ModelSearch):
     FindWord = vosk_model_find_word  # the name in Vosk's other languages
 
     def computer(self, num_streams: int = 1) -> StreamComputer:
-        """Returns a new computer of scores, for as many recognizers at a time."""
+        """Returns a new computer of scores for up to `num_streams` recognizers at a time."""
         return self.front.computer(num_streams, self._device)
 
     def take_computer(self) -> StreamComputer:
@@ -276,7 +277,7 @@ class Recognizer(VoskNames):
 
     @property
     def begin_time(self) -> float:
-        """The time at which the segment begins, or that of the last result, in seconds."""
+        """The time, in seconds, at which the present segment, or the segment of the last result, begins."""
         return self._begin_time
 
     @property
@@ -365,7 +366,7 @@ class Recognizer(VoskNames):
         return replace(text, extra=self._speaker_keys(segment)) if self._speaker is not None else text
 
     def _speaker_keys(self, segment: Segment) -> dict[str, Json]:
-        """Returns the vector of the segment's speaker as Vosk's JSON has it; nothing if there is too little speech."""
+        """Returns the vector of the segment's speaker under Vosk's keys; nothing for too little speech."""
         assert self._stream is not None
         assert self._speaker is not None
         path = segment.trace(use_final=True)

@@ -1,4 +1,4 @@
-"""Speaker vectors: the voice of a segment as one vector, as Vosk computes it with a speaker model."""
+"""Speaker vectors: one vector for the voice of a segment, computed by a speaker model as in Vosk."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class SpkModel:
 
 @dataclass(frozen=True, eq=False)
 class SpeakerVector:
-    """The vector of a speaker, (dim,), and the number of frames of speech that it is made of."""
+    """The vector of a speaker, (dim,), and the number of frames of speech behind it."""
 
     vector: Singles
     num_frames: int
@@ -102,7 +102,7 @@ class SpeakerVector:
 
 
 class SpeakerStream:
-    """The features of a stream for a speaker model, and the vector of each of its segments."""
+    """The features of a stream for a speaker model, and the vector of each segment."""
 
     def __init__(self, model: SpkModel, rate: float):
         self.model = model

@@ -125,7 +125,7 @@ class _Client:
             self._connection.sendall(text.encode("utf-8", "surrogateescape"))
 
     def _text(self, stream: OnlineStream, is_end: bool = True) -> str:
-        """Returns the best words of the segment, each followed by a blank, and its times where these are wanted."""
+        """Returns the best words of the segment, each followed by a blank, and the segment's times if wanted."""
         path = stream.hearing.search.best_path(use_final=is_end)
         text = "" if path is None else self._spoken(path.words)
         if not self._options.produce_time:

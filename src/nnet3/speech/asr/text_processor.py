@@ -18,16 +18,16 @@ _OPTIONS = SearchOptions(beam=_BEAM, lattice_beam=_BEAM, min_active=0, prune_int
 
 
 class Processor:
-    """Vosk's inverse text normalization: a tagger marks what is to be rewritten, a verbalizer writes it.
+    """Vosk's inverse text normalization: a tagger marks text to rewrite, a verbalizer rewrites it.
 
-    Both are FSTs whose labels are the bytes of UTF-8. Raises ModelFormatError for a file that is no FST of bytes.
+    Tagger and verbalizer are FSTs over the bytes of UTF-8. Raises ModelFormatError for other files.
     """
 
     def __init__(self, tagger: str | os.PathLike[str], verbalizer: str | os.PathLike[str]):
         self._graphs = _load(tagger), _load(verbalizer)
 
     def process(self, text: str) -> str:
-        """Returns the text as both FSTs leave it, each by its path of least cost; "" if one does not accept it."""
+        """Returns the text after the best path of the tagger, then of the verbalizer; "" if either accepts no path."""
         if not isinstance(text, str):
             raise ArgumentError(f"a processor takes text, got {type(text).__name__}")
         contents = text.encode()

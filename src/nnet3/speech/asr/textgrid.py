@@ -31,7 +31,7 @@ def textgrid(tiers: Mapping[str, Sequence[TierInterval]], seconds: float) -> str
 
 
 def _without_gaps(intervals: Sequence[TierInterval], seconds: float) -> list[TierInterval]:
-    """Returns intervals that cover all of the time; those without length are left out."""
+    """Returns intervals that cover the whole time, without empty intervals."""
     found, time = list[TierInterval](), 0.0
     for each in (*intervals, TierInterval("", seconds, seconds)):
         if each.start > time:

@@ -35,7 +35,7 @@ def ctm_lines(name: str, heard: Iterable[SpokenText]) -> Iterator[str]:
 
 
 def one_field(name: str) -> str:
-    """Returns a name as one field of a line: blanks become %20 and so on, as in URLs."""
+    """Returns a name as a single field of a line: a blank becomes %20 and so on, as in URLs."""
     return "".join(f"%{ord(letter):02X}" if letter in BLANKS else letter for letter in name)
 
 

@@ -17,7 +17,7 @@ _NO_INPUT = '<interpretation confidence="1.0">\n<instance/>\n<input><noinput/></
 
 @dataclass(frozen=True)
 class TimedWord:
-    """A word, its times in seconds, and its confidence (None: unknown)."""
+    """A word: times in seconds, and confidence (None: unknown)."""
 
     word: str
     start: float
@@ -31,7 +31,7 @@ class TimedWord:
 
 @dataclass(frozen=True)
 class TextAlternative:
-    """One of several things that may have been said; a higher confidence is better."""
+    """One of several readings of a segment; a higher confidence is better."""
 
     words: Sequence[TimedWord]
     confidence: float
@@ -39,7 +39,7 @@ class TextAlternative:
 
 @dataclass(frozen=True)
 class SpokenText:
-    """The words that were heard between two endpoints. `extra`: further keys, such as `spk` of a speaker model."""
+    """The words heard between two endpoints. `extra`: further keys, for instance `spk` of a speaker model."""
 
     words: Sequence[TimedWord]
     alternatives: Sequence[TextAlternative] = ()

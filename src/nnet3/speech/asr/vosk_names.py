@@ -21,7 +21,7 @@ _READ_BYTES = 4000
 
 
 class VoskNames(ABC):
-    """Vosk's names for what a recognizer does under plain names, the abstract ones here."""
+    """Vosk's names for methods of a recognizer; the plain names are abstract here."""
 
     alternatives: int
     endpointing: Endpointing
@@ -67,19 +67,19 @@ class VoskNames(ABC):
     # ---- Vosk's names ----
 
     def AcceptWaveform(self, data: Audio) -> int:
-        """`accept`: 1 if the speaker has paused, else 0."""
+        """Returns `accept`: 1 if the speaker has paused, else 0."""
         return int(self.accept(data))
 
     def Result(self) -> str:
-        """`result` as JSON."""
+        """Returns `result` as JSON."""
         return self._told(self.result())
 
     def FinalResult(self) -> str:
-        """`finish` as JSON."""
+        """Returns `finish` as JSON."""
         return self._told(self.finish())
 
     def PartialResult(self) -> str:
-        """`partial` as JSON; between segments that of an empty result."""
+        """Returns `partial` as JSON; between segments that of an empty result."""
         spoken = self.partial()
         return partial_json(spoken.words, self.with_partial_words) if self.is_within_segment else self._told(spoken)
 
@@ -108,7 +108,7 @@ class VoskNames(ABC):
         self.set_speaker_model(spk_model)
 
     def SetGrammar(self, grammar: str) -> None:
-        """`set_phrases` of a JSON list; an empty one: all words. A model whose graph is fixed warns, as Vosk does."""
+        """Calls `set_phrases` with a JSON list; an empty list: all words. Warns, as in Vosk, if the graph is fixed."""
         try:
             phrases: Any = read_json(grammar)
         except (TypeError, ValueError):

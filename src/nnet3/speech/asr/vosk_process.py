@@ -16,7 +16,7 @@ def SetLogLevel(level: int) -> None:
 
 
 def GpuInit() -> None:
-    """Lets models for batches that are loaded from now on run on the GPU, if PyTorch has one."""
+    """Lets models for batches, loaded from now on, run on the GPU, if PyTorch has any."""
     if torch.cuda.is_available():
         _device["batches"] = "cuda"
 

@@ -14,7 +14,7 @@ from nnet3.speech.arrays.aliases import Integers
 
 
 class LabelRun(NamedTuple):
-    """Labels of a CTC network, their rows begin .. end - 1, and their mean probability there, (labels,) each."""
+    """Labels of a CTC network, with rows begin .. end - 1 and mean probability in these rows, (labels,) each."""
 
     label: Integers
     begin: Integers

@@ -67,9 +67,9 @@ def word_errors(said: Sequence[Hashable], heard: Sequence[Hashable]) -> WordErro
 
 
 def aligned_words(first: Sequence[str], second: Sequence[str], nothing: str) -> list[tuple[str, str]]:
-    """Returns the words of both sentences side by side, with the fewest differences; of several ways Kaldi's.
+    """Aligns the words of two sentences with the fewest differences; of several alignments takes Kaldi's.
 
-    `nothing` stands beside a word that is in one sentence alone.
+    `nothing`: stands beside a word of one sentence alone.
     """
     number: dict[str, int] = {}
     rows, columns = (

@@ -37,7 +37,7 @@ class AudioSource:
         said: int | None,
         close: Callable[[], None] = lambda: None,
     ):
-        """`read` gives the bytes of so many frames, fewer at the end only."""
+        """`read(n)` returns the bytes of n frames, fewer at the end only."""
         self.source, self.rate, self.channels, self.said = source, rate, channels, said
         self.notice, self.close = "", close
         self._dtype, self._read = np.dtype(dtype), read

@@ -95,7 +95,7 @@ def from_packed(packed: Doubles, size: int) -> Doubles:
 
 
 def check_magnitude(what: str, numbers: Doubles | Singles, source: str = "") -> None:
-    """Raise ModelFormatError for numbers that are not finite, or whose products with features would not be."""
+    """Raises ModelFormatError for numbers that are not finite, or whose products with features would not be."""
     largest = float(np.abs(numbers).max(initial=0.0))
     if not largest <= _LARGEST:
         raise ModelFormatError(f"{what} must have finite numbers up to {_LARGEST:g}, got {largest:g}", source)

@@ -36,8 +36,8 @@ class PitchTracker:
         tracker.accept(samples, last=True)
         tracker.found()   # (frames, 2)
 
-    The best path is that of all audio up to now, so earlier frames may change as long as audio comes. `num_ready`
-    frames are given out: with `max_frames_latency` those that hardly change any more.
+    The best path is over all audio so far, so earlier frames may change while audio comes. `num_ready` frames are given
+    out: with `max_frames_latency` only frames that hardly change any more.
     """
 
     def __init__(self, options: PitchOptions):

@@ -141,7 +141,7 @@ def arpa_fst(model: ArpaModel, labels: Mapping[str, int], back_off_label: int = 
     arcs = []
 
     def longest(ngram: Ngram) -> tuple[int, float]:
-        """The state of the n-gram's longest known suffix, and the cost of backing off to it."""
+        """Returns the state of the n-gram's longest known suffix, and the cost of backing off to it."""
         cost = 0.0
         while ngram not in number:
             cost -= model.back_off.get(ngram, 0.0)
@@ -166,7 +166,7 @@ def arpa_fst(model: ArpaModel, labels: Mapping[str, int], back_off_label: int = 
 
 
 def with_ends(fst: Fst, begin: int, end: int) -> Fst:
-    """Returns the FST with an arc of label `begin` before each sentence and an arc of label `end` behind it."""
+    """Returns the FST with an arc of label `begin` before each sentence, and an arc of label `end` behind."""
     ended = np.flatnonzero(fst.final < np.inf)
     final_state, start = fst.num_states + np.arange(2)
     src, dst = np.concatenate([fst.src, ended, [start]]), np.append(fst.dst, np.full(len(ended), final_state))

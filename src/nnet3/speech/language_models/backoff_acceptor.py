@@ -18,10 +18,10 @@ def words_of_grammar(fst: Fst) -> Fst:
 
 
 class BackoffAcceptor(WordAcceptor):
-    """The acceptor of a model whose states have at most one arc for a word, and one of label 0 to back off.
+    """The acceptor of a model whose states have at most one arc for a word, and one back-off arc of label 0.
 
-    A word costs what its arc costs; without an arc, the cost of backing off and what the word costs there. Ending is
-    read in the same way (facts: rescoring.md, 2.3). Sums are made from the shortest history on, in float32.
+    The cost of a word is the cost of its arc; without an arc, the back-off cost plus the word's cost in the next
+    state. The cost of ending is found alike (facts: rescoring.md, 2.3). Sums start at the shortest history, in float32.
     """
 
     def __init__(self, model: BackoffModel):

@@ -19,7 +19,7 @@ _HEAD = 3  # words of a state before its children: log-probability, weight of ba
 
 
 class _Children(NamedTuple):
-    """Children of pairs of a state and a word: whether there is one, its log-probability, and its state or NO_STATE."""
+    """Children of pairs (state, word): whether a child exists, log-probability, and state or NO_STATE."""
 
     found: Flags
     log_prob: Singles
@@ -84,7 +84,7 @@ class ConstArpa:
         return log_prob
 
     def exist(self, histories: Integers) -> Flags:
-        """Returns true for histories, (n, length), that are empty or have n-grams that go on, (n,)."""
+        """Returns true, (n,), for histories (n, length) that are empty or begin longer n-grams."""
         state = self.find(histories)
         found: Flags = np.count_nonzero(histories, axis=1) == 0
         there = np.flatnonzero(state != NO_STATE)
@@ -96,7 +96,7 @@ class ConstArpa:
         return histories[:, max(histories.shape[1] - self.order + 1, 0) :]
 
     def _known(self, words: Integers) -> Integers:
-        """Returns words with unk, if there is one, in the place of words without a unigram; 0 stays 0."""
+        """Returns words with unk, if the model has it, in place of words without a unigram; 0 stays 0."""
         if self.unk == NO_UNK:
             return words
         unknown = (words >= len(self.unigrams)) | (words < 0)
@@ -149,7 +149,7 @@ class ConstArpa:
         return _Children(found, log_prob, state)
 
     def _child_states(self, states: Integers, info: Integers) -> Integers:
-        """Returns the offsets of children's states, by what their states of histories say of them."""
+        """Returns the offsets of children's states, decoded from the `info` in the histories' states."""
         near = info > 1
         far = -np.sign(info) * (np.abs(info) // 2)  # towards zero
         if (far[~near] >= len(self.overflow)).any():
@@ -193,7 +193,7 @@ class ConstArpa:
         return self.states.view(np.float32)
 
     def real(self, offset: int) -> float:
-        """Returns the number at an offset: a state's log-probability, or one behind it its back-off weight."""
+        """Returns the number at an offset: a state's log-probability or, one behind, the back-off weight."""
         if not 0 <= offset < len(self.states):
             raise self._damaged("a state begins outside of the states")
         found = float(self._reals[offset])

@@ -31,7 +31,7 @@ class ConstArpaAcceptor(WordAcceptor):
         self._enter(np.array([model.find(start)[0] + 1 if exists else _START]), start)
 
     def __len__(self) -> int:
-        """The number of states made."""
+        """Returns the number of states made."""
         return len(self._histories)
 
     # ---- many at once ----
@@ -135,6 +135,6 @@ class ConstArpaAcceptor(WordAcceptor):
         return log_prob
 
     def _known(self, word: int) -> int:
-        """Returns unk, if there is one, for a word without a unigram."""
+        """Returns unk, if the model has it, for a word without a unigram."""
         is_unknown = self._model.unk != NO_UNK and self._model.unigram_state(word) == NO_STATE
         return self._model.unk if is_unknown else word

@@ -30,10 +30,10 @@ class _Level(NamedTuple):
 def make_const_arpa(
     ngrams: Sequence[Ngrams], bos: int, eos: int, unk: int = NO_UNK, most_distance: int = _MOST_DISTANCE
 ) -> ConstArpa:
-    """Returns the model of n-grams of order 1, 2, ..., as Kaldi lays it out (facts: rescoring.md, 1.2).
+    """Returns the model of n-grams of order 1, 2, ..., in Kaldi's layout (facts: rescoring.md, 1.2).
 
-    States farther from their histories than `most_distance` are in the overflow list. Raises ArgumentError for equal
-    `bos` and `eos`, ModelFormatError for an n-gram without its history, or one that is there twice.
+    States farther from the history's state than `most_distance` are in the overflow list. Raises ArgumentError for
+    equal `bos` and `eos`, ModelFormatError for an n-gram without a history, or given twice.
     """
     if bos == eos:
         raise ArgumentError(f"<s> and </s> must be different words, got {bos} for both")
@@ -65,7 +65,7 @@ def make_const_arpa(
 
 
 def _levels(ngrams: Sequence[Ngrams]) -> list[_Level]:
-    """Sorts the n-grams of each order by their words, and finds their histories."""
+    """Sorts the n-grams of each order by words, and finds the histories."""
     levels: list[_Level] = []
     keys: list[Integers] = []  # of each order: parent and word as one number, sorted
     for order, (words, log_prob, back_off) in enumerate(ngrams, 1):
@@ -95,7 +95,7 @@ def _shown(words: npt.NDArray[np.int32]) -> str:
 
 
 def _offsets(levels: Sequence[_Level], children: Sequence[Integers], has_state: Sequence[Flags]) -> list[Integers]:
-    """Returns the offset of each n-gram's state: states are sorted by their words, a history before what follows it."""
+    """Returns the offset of each n-gram's state: states are sorted by words, a history before longer n-grams."""
     sizes = [np.where(there, _HEAD + 2 * count, 0) for count, there in zip(children, has_state, strict=True)]
     whole = [size.astype(np.int64) for size in sizes]  # with the states of all longer n-grams
     for number in range(len(levels) - 1, 0, -1):
@@ -120,7 +120,7 @@ def _enter_children(
     offsets: Integers,
     most_distance: int,
 ) -> tuple[Integers, Integers]:
-    """Enters n-grams as children of their histories; returns offsets of the numbers of far states, and these states."""
+    """Enters n-grams as children of histories; returns the offsets at which far states are named, and these states."""
     parent = level.parent
     rank = np.arange(len(parent)) - np.searchsorted(parent, parent)
     at = parent_offsets[parent] + _HEAD + 2 * rank

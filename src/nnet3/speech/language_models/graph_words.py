@@ -17,12 +17,12 @@ def digest_of_grammar(grammar: Path) -> Path:
 
 
 def write_digest(digest: Path, words: Path) -> None:
-    """Write the digest of the words that a graph was made of."""
+    """Writes the digest of the words that a graph was made of."""
     write_atomically(digest, f"{_digest_of(words)}  {words.name}\n".encode())
 
 
 def check_words(graph: Path, words: Path, digest: Path | None = None) -> None:
-    """Check the digest beside a graph, if there is one, against `words`. Raises ModelFormatError for other words."""
+    """Checks the digest beside a graph, if any, against `words`. Raises ModelFormatError for other words."""
     digest = digest or graph.parent / DIGEST
     try:
         known = digest.read_text(errors="replace").split()

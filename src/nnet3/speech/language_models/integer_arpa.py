@@ -60,7 +60,7 @@ def read_integer_arpa(reader: Reader) -> list[Ngrams]:
 
 
 def _directives(reader: Reader) -> Iterator[tuple[int, int, bytes]]:
-    """Yields the lines that begin with a backslash: begin, end and text without blanks behind it."""
+    """Yields begin, end and stripped text of each line that begins with a backslash."""
     data, start = reader.data, 0
     if data[:1] != b"\\":
         start = data.find(b"\n\\") + 1
@@ -73,7 +73,7 @@ def _directives(reader: Reader) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _counts(reader: Reader, begin: int, end: int) -> list[int]:
-    """Returns how many n-grams of each order there are at most."""
+    """Returns the largest number of n-grams of each order."""
     counts: dict[int, int] = {}
     for line in reader.data[begin:end].split(b"\n"):
         text = line.decode("utf-8", "replace").strip()

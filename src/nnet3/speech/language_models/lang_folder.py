@@ -1,4 +1,4 @@
-"""Folders `lang`: all that a dictionary says, as decoding and training need it (Kaldi: prepare_lang.sh)."""
+"""Folders `lang`: a dictionary in the form for decoding and training (Kaldi: prepare_lang.sh)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ CHAIN_ENTRY = TopologyEntry((TopologyState(0, 1, ((0, 0.5), (1, 0.5))), Topology
 @dataclass(frozen=True)
 class Dictionary:
     """A folder such as `data/local/dict`: `lexicon.txt` or `lexiconp.txt`, `silence_phones.txt`,
-    `nonsilence_phones.txt` and `optional_silence.txt`. ModelFormatError if they do not fit together."""
+    `nonsilence_phones.txt` and `optional_silence.txt`. ModelFormatError for files that do not fit together."""
 
     lexicon: list[Pronunciation]
     silence: list[str]

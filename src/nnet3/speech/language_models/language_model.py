@@ -80,7 +80,7 @@ class BackoffModel:
         return self._dst[arcs]
 
     def find(self, states: Integers, words: Integers) -> Integers:
-        """Returns the number of each state's arc for its word; -1 where no arc has the word."""
+        """Returns the arc of each state for the word at the same position, (n,); -1 without an arc."""
         key = states << 32 | words
         at = np.searchsorted(self.key, key)
         return np.where(self.key[at] == key, at, -1)

@@ -79,11 +79,12 @@ class Rnnlm:
         options: RnnlmOptions | None = None,
         **modes: bool,
     ) -> Rnnlm:
-        """Returns the model of a folder, or of files.
+        """Loads the model of a folder, or of files.
 
-        A folder has final.raw, word_feats.txt, feat_embedding.final.mat and special_symbol_opts.conf. Else `network` is
-        a raw network, and `embedding` a matrix of words, or with `word_features` of features. `modes`: those of the
-        constructor. Raises ModelFormatError for files that are missing, damaged or do not fit together.
+        `network`: a folder with final.raw, word_feats.txt, feat_embedding.final.mat and special_symbol_opts.conf, or a
+        file with a raw network. `embedding`: then a file with a matrix (words, dim), or (features, dim) with a file
+        `word_features`. `modes`: see the constructor. Raises ModelFormatError for files that are missing, damaged or
+        do not fit together.
         """
         path = Path(network)
         if embedding is None:
@@ -121,7 +122,7 @@ class Rnnlm:
         return table.log_probs(table.follow(histories)[1])
 
     def sentence_log_probs(self, sentences: Sequence[Sequence[int]]) -> list[Singles]:
-        """Returns for each sentence the log-probabilities (words + 1,) of its words in turn, and of its end."""
+        """Returns for each sentence the log-probabilities (words + 1,) of the words in turn, and of the end."""
         found: list[Singles] = []
         for first in range(0, len(sentences), _AT_ONCE):
             some = sentences[first : first + _AT_ONCE]

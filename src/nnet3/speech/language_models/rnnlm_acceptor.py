@@ -73,7 +73,7 @@ class RnnlmAcceptor(WordAcceptor):
         return numbers
 
     def _keep(self, words: tuple[int, ...]) -> int:
-        """Returns the number of the words of a state that its next states keep: the last N - 2."""
+        """Returns the number of a state's last N - 2 words, the part that next states keep."""
         last = words[len(words) - min(len(words), self._order - 2) :] if self._order > 2 else ()
         number = self._words_kept.setdefault(last, len(self._kept_words))
         if number == len(self._kept_words):

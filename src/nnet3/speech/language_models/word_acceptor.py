@@ -1,4 +1,4 @@
-"""Word acceptors: deterministic acceptors of words, whose states are made when somebody asks for them."""
+"""Word acceptors: deterministic acceptors of words; a state is made when a caller asks for it."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class WordAcceptor(abc.ABC):
     """A language model as an acceptor: each state has at most one arc for a word, and no arc without a word.
 
     States are numbers from 0 on; the start is 0. Words are numbers from 1 on. Costs are -log probabilities. An RNNLM
-    that merges histories keeps what its network saw on the first way to a history: pairs count in the order in which
-    they come, and calls of `arcs` give the same states as calls of `arc`, pair by pair.
+    that merges histories keeps the first history of each merged state, so the order of calls counts: `arcs` visits
+    pairs in order, and gives the states of calls of `arc`, pair by pair.
     """
 
     @abc.abstractmethod
@@ -51,7 +51,7 @@ class WordAcceptor(abc.ABC):
 
 
 class StateNumbers:
-    """Numbers of states, 0, 1, ... in the order in which their keys, integers of 63 bits, come first."""
+    """Numbers states by keys, integers of 63 bits: 0, 1, ... in order of first occurrence."""
 
     def __init__(self) -> None:
         self._number_of_key: dict[int, int] = {}
@@ -69,7 +69,7 @@ class StateNumbers:
 
 
 class ScaledAcceptor(WordAcceptor):
-    """An acceptor whose costs are multiplied by a scale, in float32; costs that are infinite stay so."""
+    """An acceptor with costs times a scale, in float32; infinite costs stay infinite."""
 
     def __init__(self, acceptor: WordAcceptor, scale: float):
         if not np.isfinite(scale):
@@ -97,9 +97,9 @@ class ScaledAcceptor(WordAcceptor):
 
 
 class JointAcceptor(WordAcceptor):
-    """Accepts what two acceptors accept; the costs of both are added, in float32. A state is a pair of states.
+    """Accepts sentences accepted by two acceptors; costs of both are added, in float32. A state is a pair of states.
 
-    The second acceptor is asked only for words that the first one accepts.
+    The second acceptor is asked only for words accepted by the first.
     """
 
     def __init__(self, first: WordAcceptor, second: WordAcceptor):
@@ -153,7 +153,7 @@ def _key(first: Any, second: Any) -> Any:
 
 
 def arcs_of_pairs(arc: Callable[[int, int], tuple[int, float] | None], states: Integers, words: Integers) -> WordArcs:
-    """Returns the arcs of states and words, (pairs,) each, asked for one by one."""
+    """Calls `arc` for pairs of states and words, (pairs,) each, one by one; returns all arcs."""
     found = [arc(*pair) or (NO_ARC, np.inf) for pair in zip(states.tolist(), words.tolist(), strict=True)]
     dst, cost = zip(*found, strict=True) if found else ((), ())
     return WordArcs(np.array(dst, np.int64), np.array(cost, np.float32))

@@ -24,9 +24,9 @@ _ROWS_AT_ONCE = 1 << 24  # elements of scores of all words
 
 
 class HistoryPrograms:
-    """The computers of one word, for so many histories at a time. `widest`: 1 where rows of a batch depend on others.
+    """Computers of one word, by number of histories at a time. `widest`: 1 where rows of a batch influence each other.
 
-    Batch-norm in training mode is the one case: in Kaldi the rows of a batch are those of one history.
+    Only batch-norm in training mode does so: in Kaldi a batch has the rows of one history.
     """
 
     def __init__(self, program: StreamProgram, widest: int = _AT_ONCE) -> None:
@@ -52,7 +52,7 @@ class HistoryPrograms:
 
 
 class _States:
-    """States of the network before a chunk: for each node a tensor (histories, rows, dim) that grows."""
+    """States of the network before a chunk: for each node a growing tensor (histories, rows, dim)."""
 
     def __init__(self, chunk: StreamChunk) -> None:
         self.chunk = chunk
@@ -77,7 +77,7 @@ class _States:
         return first
 
     def take(self, numbers: Integers) -> dict[str, Tensor]:
-        """Returns states side by side, as programs take them: (rows * width, dim) of each node."""
+        """Returns states of histories side by side, for a program: (rows * width, dim) by node."""
         if len(numbers) == 1:
             return {name: value[int(numbers[0])] for name, value in self._values.items()}
         return {name: value[numbers].transpose(0, 1).flatten(0, 1) for name, value in self._values.items()}
@@ -86,8 +86,8 @@ class _States:
 class WordHistories:
     """Histories of words by number; number 0 is <s> alone.
 
-    `extend` makes histories of known ones, and computes nothing. The first question after it runs the network for all
-    new histories, those of equally many words together; states are kept, so that no history is computed twice.
+    `extend` makes new histories, and computes nothing. The next question runs the network for all new histories,
+    histories of equal length together; states are kept, so that no history is computed twice.
     """
 
     def __init__(self, programs: HistoryPrograms, embedding: Tensor, options: RnnlmOptions) -> None:
@@ -107,9 +107,9 @@ class WordHistories:
     # ---- histories ----
 
     def extend(self, histories: npt.ArrayLike, words: npt.ArrayLike) -> Integers:
-        """Returns the numbers of new histories (n,): each of `histories` (n,) with one more of `words` (n,).
+        """Returns the numbers of new histories (n,): each of `histories` (n,) followed by one of `words` (n,).
 
-        Raises ArgumentError for a history that is not there, word 0 and words that the embedding lacks.
+        Raises ArgumentError for an unknown history, word 0, and words without an embedding.
         """
         parents, more = self._numbers(histories), np.asarray(words, np.int64).reshape(-1)
         if parents.shape != more.shape:
@@ -118,10 +118,10 @@ class WordHistories:
         return self._add(parents, more, self._length.take(parents)[:, 0] + 1)
 
     def follow(self, sentences: Sequence[Sequence[int]]) -> tuple[list[int], Integers]:
-        """Returns the histories before each word and before the end of each sentence, and those after all words.
+        """Returns the histories before each word and before each end, and the history of each whole sentence.
 
-        The first are one list, sentence after sentence. Sentences that begin alike share histories. Raises
-        ArgumentError for a sentence that is no list of numbers of words.
+        Histories before words are one list, sentence after sentence. Sentences that begin alike share histories.
+        Raises ArgumentError for a sentence that is no list of word numbers.
         """
         rows = [_word_numbers(sentence) for sentence in sentences]
         lengths = np.array([len(row) for row in rows], np.int64)
@@ -183,7 +183,7 @@ class WordHistories:
         return own - self._logs_of_sums(numbers) if self._options.normalize_probs else own
 
     def log_prob(self, history: int, word: int) -> float:
-        """Returns the log-probability of one next word after one history, for little where the history is computed."""
+        """Returns the log-probability of a word after a history, at little cost if the history is computed."""
         if len(self._column) <= history:
             self._compute()
         if not 1 <= word < len(self._embedding):
@@ -207,7 +207,7 @@ class WordHistories:
     # ---- the network ----
 
     def _compute(self) -> None:
-        """Runs the network for all histories that it has not read, those whose parents it has read together."""
+        """Runs the network for all histories not computed yet, in rounds: first histories with computed parents."""
         done, end = len(self._column), len(self)
         if done == end:
             return
@@ -225,7 +225,7 @@ class WordHistories:
         self._output_rows = self._outputs.cpu().numpy()  # the same memory, if that is the processor's
 
     def _run_all(self, histories: Integers) -> None:
-        """Runs the network for histories whose parents it has read, those of one chunk together."""
+        """Runs the network for histories with computed parents, histories of one chunk together."""
         chunk_index_of = self._programs.program.chunk_index
         lengths = self._length.take(histories)[:, 0]
         if len(histories) == 1:  # most runs of a search that goes the best way first

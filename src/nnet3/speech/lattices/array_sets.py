@@ -76,14 +76,14 @@ class _Sets:
                 memory.release(len(members.set), len(members))
 
     def _begin(self) -> None:
-        """Enters the states that no label leads to; what they have in common stays with them."""
+        """Enters the states reached without a label as the first set, ids in common left where they are."""
         leaps = self._leaps
         leap = np.arange(leaps.offsets[1])
         members = _Members(0 * leap, leaps.state[leap], leaps.graph[leap], leaps.acoustic[leap], leaps.ids[leap])
         self._enter(members, np.zeros(1))
 
     def _expand(self, members: _Members) -> None:
-        """Follows all labels from some sets, to which no further path leads."""
+        """Follows all labels out of sets that are complete: no later path leads to them."""
         lattice, leaps = self._lattice, self._leaps
         arc, position, group = self._ways(members)
         if not len(arc):

@@ -25,7 +25,7 @@ _MATCH, _DELETE, _INSERT = 1, 2, 3
 
 
 class HeardWord(NamedTuple):
-    """A word's label, its first row and the row behind the word (both may lie between rows), and its confidence."""
+    """A word's label, first row and row behind (fractions of a row may occur), and confidence."""
 
     label: int
     begin: float
@@ -82,7 +82,7 @@ class Sausages:
         return found
 
     def times(self) -> Doubles:
-        """Returns the first row of each bin and the row behind, (bins, 2); what overlaps meets in the middle."""
+        """Returns first row of each bin and the row behind, (bins, 2); overlapping bins meet in the middle."""
         times = np.stack([self.begin.sum(axis=1), self.end.sum(axis=1)], axis=1)
         for number in np.flatnonzero(times[:-1, 1] > times[1:, 0]).tolist():
             if times[number, 1] > times[number + 1, 0]:
@@ -249,8 +249,8 @@ def _with_gaps(words: Integers) -> Integers:
 
 
 def _moved_left(values: Doubles, moves: npt.NDArray[np.bool_]) -> Doubles:
-    """Adds to each column all columns to its right from which moves reach it, (rows, columns): moves[:, q] is from
-    column q + 1 to column q.
+    """Adds to each column of values (rows, columns) the columns to the right from which moves reach the column:
+    moves[:, q] leads from column q + 1 to column q.
     """
     columns = np.arange(values.shape[1])
     behind = np.cumsum(values[:, ::-1], axis=1)[:, ::-1]

@@ -1,4 +1,4 @@
-"""Grammars as word acceptors, by the cheapest reading: words take any arcs without words that make them cheaper."""
+"""Grammars as word acceptors, by the cheapest reading: a word may take any arcs without words on its way."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Members = dict[int, float]  # states of the FST, and by how much each is worse 
 class CheapestAcceptor(WordAcceptor):
     """The determinized acceptor of an FST of words, made on demand.
 
-    A state is all states of the FST that the words before lead to, each with what it costs beyond the best one.
+    A state is the set of FST states reached by the words before, with the cost of each beyond the cheapest.
     """
 
     def __init__(self, words: WordFst):
@@ -28,7 +28,7 @@ class CheapestAcceptor(WordAcceptor):
         self._arc_of = cache(self._made_arc)
 
     def __len__(self) -> int:
-        """The number of states made."""
+        """Returns the number of states made."""
         return len(self._states)
 
     def arcs(self, states: Integers, words: Integers) -> WordArcs:
@@ -60,7 +60,7 @@ class CheapestAcceptor(WordAcceptor):
         return number, float(np.float32(best))
 
     def _closure(self, reached: _Members) -> _Members:
-        """Returns states reached, and those that arcs without words lead to from them."""
+        """Returns the states reached, and all states behind them by arcs without words, with costs."""
         waiting = list(reached)
         while waiting:
             member = waiting.pop()
@@ -68,7 +68,7 @@ class CheapestAcceptor(WordAcceptor):
         return reached
 
     def _follow(self, member: int, label: int, cost: float, reached: _Members) -> list[int]:
-        """Enters what arcs with a label lead to; returns the states that were reached for less than before."""
+        """Enters the destinations of a member's arcs with a label; returns those with a lower cost than before."""
         fst, cheaper = self._words.fst, list[int]()
         end = int(fst.offsets[member + 1])
         arc = bisect_left(fst.ilabel, label, int(fst.offsets[member]), end)

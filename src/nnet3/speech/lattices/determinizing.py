@@ -1,4 +1,4 @@
-"""Determinization of lattices: of all paths with the same labels, the best one alone, within a beam."""
+"""Determinization of lattices: keeps the best path for each sequence of labels, within a beam."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Acoustic costs by frame and transition-id: what determinization has moved goes back to where it belongs."""
+"""Acoustic costs by frame and transition-id: moves costs back to the arcs they had before determinization."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FrameCosts:
         return keys
 
     def put_into(self, lattice: Lattice) -> Lattice:
-        """Returns the lattice with an arc for each transition-id, in topological order, and these costs."""
+        """Returns the lattice with an arc for each transition-id, in topological order, with its acoustic cost."""
         plain = topologically_sorted(lattice.plain())
         acoustic = np.zeros(plain.fst.num_arcs, np.float32)
         position = np.searchsorted(self._keys_known, self._keys(plain))

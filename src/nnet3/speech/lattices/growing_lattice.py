@@ -76,17 +76,17 @@ class GrowingLattice:
         self._ends = self._ends._replace(dst=renamed(self._ends.dst))
 
     def with_piece(self, raw: RawLattice) -> GrowingLattice:
-        """Returns the lattice with one piece more, and stays as it is itself."""
+        """Returns a copy of the lattice with one piece more."""
         grown = copy.copy(self)
         grown._fixed = list(self._fixed)
         grown.add(raw)
         return grown
 
     def add(self, raw: RawLattice) -> None:
-        """Adds the raw lattice of the rows from `first_row` on, determinized together with the states still open.
+        """Adds the raw lattice of rows from `first_row` on, determinized together with the states still open.
 
-        The final cost of a state of its last row is the cost expected behind this row: it counts in pruning, and is
-        taken away again from arcs that end there.
+        Final costs of the last row's states are costs expected behind the row: they count in pruning, and are
+        subtracted again from the last arcs.
         """
         is_first = self.first_row == 0
         if is_first:
@@ -144,7 +144,7 @@ class GrowingLattice:
         return state
 
     def _piece(self, raw: RawLattice, ending: Integers) -> LabelLattice:
-        """Returns the piece behind the open states, to which the start leads; labels of tokens lead to its end."""
+        """Returns the piece to determinize: a start, the open states, `raw`, and an end behind arcs with tokens."""
         states, words = raw.num_states, raw.labelled()
         tokens = LabelledArcs(raw.src, raw.dst, raw.word.astype(np.int64), raw.graph_cost, raw.acoustic_cost, words.ids)
         end = states
@@ -163,8 +163,11 @@ class GrowingLattice:
         return LabelLattice(level[order], *arcs.renumbered(order), final, final, no_strings(len(order)))
 
     def _before(self, raw: RawLattice, first: int) -> tuple[LabelledArcs, int]:
-        """Returns the arcs from the start to the open states, between them, and to tokens of the piece's first row; and
-        how many states these are, from `first` on, with those within the arcs."""
+        """Returns the arcs in front of the piece's first row, and the number of their states, numbered from `first` on.
+
+        Arcs lead from the start to each open state, between open states, and from them to tokens of the first row.
+        An arc of several transition-ids becomes a chain of arcs with states between.
+        """
         position = np.full(len(self._forward), -1)
         position[self._open] = first + np.arange(len(self._open))
         entry = raw.dst[raw.src == 0]
@@ -213,7 +216,7 @@ def _without(arcs: LabelledArcs, first: int) -> tuple[Integers, Integers]:
 
 
 def _reached(states: Integers, arcs: LabelledArcs) -> Integers:
-    """Returns the given states and all states that arcs lead to from them, in order, without repeats."""
+    """Returns all states reached from `states`, themselves included, in order, without repeats."""
     states = np.unique(states)
     while True:
         more = np.union1d(states, arcs.dst[np.isin(arcs.src, states)])

@@ -72,9 +72,9 @@ class LabelLattice(Levels):
 
     @classmethod
     def of(cls, lattice: Lattice) -> LabelLattice:
-        """Returns a lattice of tables, plain or compact, without the states that its start does not reach.
+        """Returns a lattice of tables, plain or compact, without states out of reach of the start.
 
-        The labels are its words. Raises ExecutionError for a cycle or a lattice without states.
+        Labels are the lattice's words. Raises ExecutionError for a cycle or a lattice without states.
         """
         if lattice.fst.num_states == 0:
             raise ExecutionError("the lattice is empty")
@@ -107,7 +107,7 @@ class LabelLattice(Levels):
         return self._part(*self.on_best_path())
 
     def _part(self, states: Flags, arcs: Flags, is_final: Flags) -> LabelLattice:
-        """Keeps these states and arcs; only these states are final."""
+        """Returns the lattice with some states and arcs; `is_final`: the states that stay final."""
         number, kept = np.cumsum(states) - 1, part(self.arcs, arcs)
         kept = kept._replace(src=number[kept.src], dst=number[kept.dst])
         graph, acoustic = (np.where(is_final, cost, np.inf)[states] for cost in (self.final_graph, self.final_acoustic))

@@ -1,4 +1,4 @@
-"""What determinization is made of: memory that is counted, ways without labels, sets of states."""
+"""Parts of determinization: counted memory, ways without labels, sets of states."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class SetEnds(NamedTuple):
 
 
 class LabelSets(NamedTuple):
-    """Sets of states that equal labels reach, in the order in which they were made: the least level of the members of
-    each, (sets,), arcs between sets, and ends."""
+    """Sets of states reached by equal labels, in the order of making: the least level of each set's members, (sets,),
+    arcs between sets, and ends."""
 
     levels: Integers
     arcs: LabelledArcs

@@ -22,7 +22,7 @@ _STEP = -1  # in the place of an arc of the lattice, where only the model moves
 
 
 class _Arcs(NamedTuple):
-    """Arcs of the composition, and what each is made of: an arc of the lattice or _STEP, and the model's cost."""
+    """Arcs of the composition, with their origin: an arc of the lattice or _STEP, and the model's cost."""
 
     src: Integers
     dst: Integers
@@ -53,7 +53,7 @@ def composed(lattice: Lattice, acceptor: WordAcceptor) -> Lattice:
     """Returns the lattice with the costs of a language model added to its graph costs.
 
     Paths with a word that the model does not accept are left out; the result may be empty. Pairs of states are
-    visited breadth first, and arcs in their order, which decides what a model that merges histories keeps
+    visited breadth first, arcs in order: the order decides which history survives in a model that merges histories
     (facts: rescoring.md, 2.1, 2.4).
     """
     fst, pairs, parts, first = lattice.fst, _Pairs(), list[_Arcs](), 0
@@ -78,7 +78,7 @@ def composed(lattice: Lattice, acceptor: WordAcceptor) -> Lattice:
 
 
 class WordFst:
-    """An FST of words whose arcs are found by their source states and input labels, in arrays as they are.
+    """An FST of words with look-up of arcs by source state and input label, for arrays of both.
 
     Raises ModelFormatError for a cycle of arcs without words.
     """
@@ -101,7 +101,7 @@ class WordFst:
         return arcs_between(self._bound(first, end, labels), self._bound(first, end, labels + 1))
 
     def _bound(self, low: Integers, high: Integers, labels: Integers) -> Integers:
-        """Returns the first arc of each range whose label is not below the given one, or the range's end."""
+        """Returns the first arc of each range low .. high with at least the given label, or the range's end."""
         for _ in range(int((high - low).max(initial=0)).bit_length()):
             middle = (low + high) // 2
             open_ones = low < high

@@ -1,6 +1,6 @@
-"""Determinizes lattices of tables: one path, the best, for each sequence of words.
+"""Determinizes lattices of tables: keeps the best path for each sequence of words.
 
-Lattices have acoustic costs that are not scaled; scaled costs decide which path is the best.
+Acoustic costs of lattices are not scaled; scaled costs decide which path is best.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def determinized_whole(lattice: Lattice, options: WholeDeterminizingOptions) -> 
 
 
 def determinized_by_frame(lattice: Lattice, options: WholeDeterminizingOptions) -> Determinized:
-    """Does the same; the result is plain, with the mean acoustic costs that its transition-ids had at their frames.
+    """Determinizes into a plain lattice whose acoustic costs are means, by frame and transition-id, of the lattice's.
 
-    Costs of the graph are at the first transition-id of a word. Raises ModelFormatError too, for a lattice whose
-    acoustic costs are not at the arcs with transition-ids.
+    Graph costs are at the first transition-id of a word. Raises ModelFormatError also for acoustic costs on arcs
+    without a transition-id.
     """
     costs = FrameCosts(lattice.plain())
     found, notices = determinized_whole(lattice, options)
@@ -68,9 +68,9 @@ def determinized_by_frame(lattice: Lattice, options: WholeDeterminizingOptions) 
 def determinized_within(
     lattice: Lattice, options: PrunedDeterminizingOptions, compact: bool = True, phones: PhoneLabels | None = None
 ) -> Determinized:
-    """Determinizes the paths of a plain lattice within the beam; if not `compact`, acoustic costs are as above.
+    """Determinizes the paths of a plain lattice within the beam; if not `compact`, as by `determinized_by_frame`.
 
-    `phones`: by phones and words first, if the options say so. An empty lattice stays.
+    `phones`: labels for a first pass by phones and words, if the options ask for one. An empty lattice stays empty.
     """
     if not lattice.fst.num_states:
         return replace(lattice, is_plain=not compact), []

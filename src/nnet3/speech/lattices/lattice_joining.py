@@ -1,4 +1,4 @@
-"""Joins lattices, turns them round, and keeps their words alone; states and arcs have OpenFst's order."""
+"""Joins and reverses lattices, and reduces lattices to words; states and arcs have OpenFst's order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nnet3.speech.arrays.aliases import Integers
 def united(lattices: Sequence[Lattice]) -> Lattice:
     """Returns a lattice with the paths of all lattices, which must be of one kind, plain or not, and without cycles.
 
-    The start of the first lattice leads to the starts of the others, by arcs of nothing behind its own arcs.
+    The first lattice's start leads to the starts of all others, by arcs without label and cost behind its own arcs.
     """
     parts = [lattice for lattice in lattices if lattice.fst.num_states]
     if len(parts) < 2:
@@ -42,9 +42,9 @@ def united(lattices: Sequence[Lattice]) -> Lattice:
 
 
 def turned_round(lattice: Lattice) -> Lattice:
-    """Returns the plain lattice of all paths from their ends to their starts.
+    """Returns the plain lattice of all paths reversed, from ends to start.
 
-    State 0 is new, and leads to what were ends by arcs that have their costs; all other states have the next number.
+    State 0 is new, and leads to the former ends by arcs with the final costs; each former state's number grows by one.
     """
     plain = lattice.plain()
     fst, ends = plain.fst, np.flatnonzero(plain.fst.final < np.inf)
@@ -69,7 +69,7 @@ def without_transition_ids(lattice: Lattice) -> Lattice:
 
 
 def from_words_to_words(lattice: Lattice) -> Lattice:
-    """Returns a plain lattice from words to words, of one that is not plain: words in the place of transition-ids."""
+    """Returns a plain lattice of a compact one, with words in place of transition-ids."""
     word = lattice.fst.ilabel
     ids, none = Strings.of(word > 0, word[word > 0]), no_strings(lattice.fst.num_states)
     return replace(lattice, transition_ids=ids, final_transition_ids=none, is_plain=True)
@@ -84,9 +84,9 @@ def from_ids_to_ids(lattice: Lattice) -> Lattice:
 
 
 def of_one_path(transition_ids: Integers, words: Integers, graph_cost: float, acoustic_cost: float) -> Lattice:
-    """Returns the plain lattice of one path, on whose k-th arc are the k-th word and the k-th transition-id.
+    """Returns the plain lattice of one path: arc k has word k and transition-id k.
 
-    The costs are at its end.
+    The final state has the costs.
     """
     count = max(len(transition_ids), len(words))
     final, acoustic = np.full((2, count + 1), NOT_FINAL, np.float32)

@@ -18,7 +18,7 @@ _FAR = 1 << 30
 
 @dataclass(frozen=True)
 class Closest:
-    """The words of the path, (words,), and how they differ from the reference, which has `reference_words`."""
+    """The words of the path, (words,), and counts of differences to a reference of `reference_words` words."""
 
     words: Integers
     reference_words: int
@@ -70,7 +70,7 @@ def closest_path(lattice: Lattice, reference: Integers, wildcards: Integers) -> 
 
 
 def _fewest_errors(fst: Fst, word: Integers, said: Integers) -> Integers:
-    """Returns the fewest errors of paths to each state, for each number of words said, (states, words + 1)."""
+    """Returns the least number of errors on a path to each state, by number of spoken words, (states, words + 1)."""
     columns = np.arange(len(said) + 1)
     table = np.full((fst.num_states, len(columns)), _FAR, np.int64)
     table[fst.start, 0] = 0
@@ -101,7 +101,7 @@ class _ArcsInto:
 
 
 def best_of_path(lattice: Lattice, words: Integers, wildcards: Integers) -> Lattice | None:
-    """Returns the cheapest path with such words, and wildcards anywhere between them; None if there is none."""
+    """Returns the cheapest path with the given words, and wildcards anywhere between words; None without a path."""
     states = np.arange(len(words) + 1)
     loops = np.repeat(states, len(wildcards))
     final = np.where(states == len(words), 0, np.inf)

@@ -1,4 +1,4 @@
-"""Paths through a lattice of words: the best ones or any, their words, costs and transition-ids."""
+"""Paths through a lattice of words, the best or any, with words, costs and transition-ids."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OVER = -1
 
 @dataclass(frozen=True, eq=False)
 class LatticePath:
-    """A path from the start, chosen by `cost`: its arcs and its last state."""
+    """A path from the start: arcs, last state, and the `cost` by which it was chosen."""
 
     lattice: Lattice
     arcs: Integers
@@ -75,7 +75,7 @@ class LatticePath:
 
 
 def _sum(costs: Singles, last: np.float32) -> float:
-    """The sum in float32, value by value, as Kaldi adds."""
+    """Returns the sum in float32, value by value, as Kaldi adds."""
     return float(np.add.accumulate(np.append(costs, last), dtype=np.float32)[-1])
 
 
@@ -140,7 +140,7 @@ def _random_path(lattice: Lattice, leads_on: Flags, rng: np.random.Generator) ->
 
 
 def _least_ahead(fst: Fst, cost: Doubles, final: Doubles) -> Doubles:
-    """Returns what the best path from each state on costs, (states,), for costs of arcs and of ends."""
+    """Returns the cost of the best path from each state on, (states,), given costs of arcs and of ends."""
     ahead, depth = final.copy(), longest_paths(fst.num_states, fst.src, fst.dst)
     for level in range(int(depth.max(initial=0)) - 1, -1, -1):
         arcs = np.flatnonzero(depth[fst.src] == level)

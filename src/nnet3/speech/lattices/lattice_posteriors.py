@@ -1,4 +1,4 @@
-"""How likely the arcs of a lattice are, and how many of them cross each frame."""
+"""Posteriors of the arcs of a lattice, and the number of arcs across each frame."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ArcPosteriors(NamedTuple):
 
 
 def arc_posteriors(lattice: LabelLattice) -> ArcPosteriors:
-    """Returns how likely it is that a path goes along each arc; the likelihood of a path is exp(-cost)."""
+    """Returns the posterior of each arc, (arcs,); the likelihood of a path is exp(-cost)."""
     forward, backward = np.full(lattice.num_states, -np.inf), -lattice.final_cost
     forward[0] = 0
     levels = list(lattice.arcs_by_source())
@@ -77,7 +77,7 @@ def _rows(lattice: LabelLattice) -> Integers:
 
 
 def depths(lattice: Lattice) -> Integers:
-    """Returns the number of arcs that cross each frame of a compact lattice, (frames,)."""
+    """Returns the number of arcs across each frame of a compact lattice, (frames,)."""
     times, ids, finals = state_times(lattice), lattice.transition_ids.lengths, lattice.final_transition_ids.lengths
     ends = np.flatnonzero(lattice.fst.final < np.inf)
     begin = np.concatenate([times[lattice.fst.src], times[ends]])

@@ -15,9 +15,9 @@ from nnet3.speech.lattices.levels import longest_paths
 
 
 def with_arcs(lattice: Lattice, fst: Fst, arcs: Integers, states: Integers) -> Lattice:
-    """Returns the lattice that an FST is by the acoustic costs and transition-ids of arcs and ends of another lattice.
+    """Makes an FST a lattice, with acoustic costs and transition-ids of arcs and ends of another lattice.
 
-    arcs: the other lattice's arc in each arc of the FST, -1 for none; states: its state in each state.
+    arcs: for each arc of the FST the lattice's arc, -1 for none; states: for each state the lattice's state.
     """
     ends, none, free = fst.final < np.inf, no_strings(1), np.zeros(1, np.float32)
     last = np.where(ends, states, lattice.fst.num_states)
@@ -37,7 +37,7 @@ def check_acyclic(lattice: Lattice) -> None:
 
 
 def sorted_upwards(lattice: Lattice) -> Lattice:
-    """Returns the lattice with arcs that lead to states of higher numbers, as OpenFst numbers them; itself if they do.
+    """Returns the lattice with states numbered so that arcs lead upwards, as OpenFst does; itself if arcs already do.
 
     Raises ModelFormatError for a cycle.
     """
@@ -48,14 +48,14 @@ def sorted_upwards(lattice: Lattice) -> Lattice:
 
 
 def is_deterministic(lattice: Lattice) -> bool:
-    """Returns True if each arc has a label, and the arcs of each state have different labels."""
+    """Returns True if every arc has a label, and no two arcs of a state have the same."""
     fst = lattice.fst
     keys = np.sort(fst.src.astype(np.int64) << 32 | fst.ilabel)
     return bool((fst.ilabel > 0).all() and (np.diff(keys) > 0).all())
 
 
 def sorted_by_label(lattice: Lattice) -> Lattice:
-    """Returns the lattice with the arcs of each state in the order of their labels."""
+    """Returns the lattice with each state's arcs sorted by label."""
     fst = lattice.fst
     order = np.lexsort((fst.ilabel, fst.src))
     made = Fst(fst.start, fst.final, fst.offsets, fst.ilabel[order], fst.olabel[order], fst.cost[order], fst.dst[order])

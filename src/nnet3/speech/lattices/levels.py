@@ -47,7 +47,7 @@ class Levels(abc.ABC):
         return np.searchsorted(self.src, np.arange(self.num_states + 1))
 
     def arcs_by_source(self) -> Iterator[slice]:
-        """The arcs out of each level, from the first level to the last."""
+        """Yields the arcs out of each level, from the first level to the last."""
         level = self.level[self.src]
         edges = np.append(np.flatnonzero(np.diff(level, prepend=-1)), len(level))
         return (slice(first, last) for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
@@ -102,7 +102,7 @@ class Levels(abc.ABC):
 
 
 def longest_paths(states: int, src: Integers, dst: Integers) -> Integers:
-    """Returns the number of arcs of the longest path to each state, (states,). ExecutionError if there is a cycle."""
+    """Returns the number of arcs of the longest path to each state, (states,). Raises ExecutionError for a cycle."""
     depth = fst_reach.longest_paths(states, src, dst)
     if (depth < 0).any():
         raise ExecutionError("the lattice has a cycle: does the graph have one of arcs without labels and costs?")

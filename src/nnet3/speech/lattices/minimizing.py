@@ -27,13 +27,13 @@ def minimized(lattice: LabelLattice, ids: bool = True, costs: bool = True) -> La
 
 
 def pushed(lattice: LabelLattice, ids: bool = True, costs: bool = True) -> LabelLattice:
-    """Returns a lattice with the same paths, whose ids or costs or both stand as early as can be."""
+    """Returns a lattice of equal paths, with ids, costs or both moved as early as possible."""
     lattice = _with_early_ids(lattice) if ids else lattice
     return _with_early_costs(lattice) if costs else lattice
 
 
 def _with_early_ids(lattice: LabelLattice) -> LabelLattice:
-    """Moves the ids that all continuations of a state have in common into the arcs that lead to the state."""
+    """Moves the ids common to all continuations of a state into the arcs to the state."""
     ends = np.isfinite(lattice.final_graph)
     length, begin = np.zeros((2, lattice.num_states), np.int64)  # of what each state hands on
     values = RowBuffer(1, np.int32)
@@ -67,7 +67,7 @@ def _with_early_ids(lattice: LabelLattice) -> LabelLattice:
 
 
 def _with_early_costs(lattice: LabelLattice) -> LabelLattice:
-    """Moves the costs of the best continuation of each state into the arcs that lead to the state."""
+    """Moves the cost of each state's best continuation into the arcs to the state."""
     graph, acoustic = lattice.final_graph.copy(), lattice.final_acoustic.copy()
     for arcs in reversed(list(lattice.arcs_by_source())):
         src, dst = lattice.src[arcs], lattice.dst[arcs]
@@ -93,7 +93,7 @@ def _less(costs: Doubles, moved: Doubles) -> Doubles:
 
 
 def _merged(lattice: LabelLattice) -> LabelLattice:
-    """Merges states whose arcs and ends have equal labels, ids, end states and sums of costs: the last one stays."""
+    """Merges states whose arcs and ends have equal labels, ids, destinations and costs: the last state stays."""
     kind = _kinds(lattice)
     _, first_from_end, of_kind = np.unique(kind[::-1], return_index=True, return_inverse=True)
     last = lattice.num_states - 1 - first_from_end

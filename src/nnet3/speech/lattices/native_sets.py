@@ -21,7 +21,7 @@ _KINDS = *4 * (np.int64,), *_WEIGHTS, *_WEIGHTS, np.float64  # of a lattice's co
 
 
 def native_sets(functions: ctypes.CDLL, lattice: LabelLattice, most: float, memory: Memory) -> LabelSets:
-    """Returns what `array_sets` returns, with the same numbers of sets."""
+    """Returns what `array_sets` returns, sets numbered alike."""
     given, status = _Given(lattice, memory), np.zeros(1, np.int64)
     sets = functions.nnet3_determinize(given.address, most, given.memory.ctypes.data, status.ctypes.data)
     given.settle(memory, int(status[0]))
@@ -53,7 +53,7 @@ def native_leaps(functions: ctypes.CDLL, lattice: LabelLattice, memory: Memory) 
 
 @contextmanager
 def _ending(end: Callable[[int, int], None], made: int) -> Iterator[list[npt.NDArray[Any]]]:
-    """Takes the columns into which `end` copies what C made; without memory for all of them it is only freed."""
+    """Yields columns to which `end` copies the results of C; frees the results without a copy where memory is short."""
     columns, addresses = list[npt.NDArray[Any]](), None
     try:
         yield columns
@@ -79,7 +79,7 @@ class _Weights(NamedTuple):
 
 
 class _Given:
-    """A lattice and memory as C takes them, at `address`; the columns live as long as this object."""
+    """A lattice and a memory for C, at `address`; the columns live as long as this object."""
 
     def __init__(self, lattice: LabelLattice, memory: Memory):
         of_arcs = lattice.graph_cost, lattice.acoustic_cost, lattice.ids.offsets, lattice.ids.values
@@ -92,7 +92,7 @@ class _Given:
         self.memory = np.array([memory.left, memory.work_left], np.float64)
 
     def settle(self, memory: Memory, status: int) -> None:
-        """Puts back what is left of the memory. Raises TooLargeError or MemoryError if C says so."""
+        """Gives the rest of the memory back. Raises TooLargeError or MemoryError by the status of C."""
         memory.left, memory.work_left = self.memory.tolist()
         if status:
             raise MemoryError if status == _NO_MEMORY else TooLargeError

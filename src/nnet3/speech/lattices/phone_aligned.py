@@ -18,8 +18,8 @@ from nnet3.speech.lattices.word_times import WordBoundaries
 def phone_aligned(lattice: LabelLattice, model: TransitionModel, replaces: bool) -> tuple[LabelLattice, bool]:
     """Returns a lattice whose arcs have the transition-ids of a phone each.
 
-    `replaces`: its labels are the phones, instead of words, which come with the phones as they come. Also returns true
-    if all paths end with a whole phone.
+    `replaces`: labels are phones; otherwise words, each at the next phone. Also returns true if all paths end with a
+    whole phone.
     """
     if replaces:
         lattice = replace(lattice, label=np.zeros_like(lattice.label))
@@ -28,7 +28,7 @@ def phone_aligned(lattice: LabelLattice, model: TransitionModel, replaces: bool)
 
 
 class _PhoneAlignment(LatticeAlignment):
-    """Takes phone after phone off nodes; where several words wait, one of them is spoken without ids."""
+    """Takes phone after phone off nodes; where several words wait, one word gets an arc without ids."""
 
     def __init__(self, lattice: LabelLattice, model: TransitionModel, replaces: bool):
         self._phone_of_id, self._replaces = np.append(0, model.phone(model.transition_ids)), replaces

@@ -1,4 +1,4 @@
-"""Composes lattices with word acceptors best first, so that only good paths are made (facts: rescoring.md, 3)."""
+"""Composes lattices with word acceptors, best paths first, and makes no bad paths (facts: rescoring.md, 3)."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class _Search:
                 return
 
     def _expected(self, state: _State) -> float:
-        """The cost of the best path through a state by its next way, beyond the best path of the lattice."""
+        """Returns the cost of the best path through a state by its next way, beyond the best path of the lattice."""
         best = self._ahead.best
         return _single(state.forward + best[state.state] + state.correction + state.excess - best[0])
 

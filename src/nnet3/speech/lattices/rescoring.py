@@ -1,4 +1,4 @@
-"""Gives lattices the costs of other language models, and takes those of old ones away (facts: rescoring.md, 2)."""
+"""Replaces costs of language models in lattices: subtracts old models, adds new ones (facts: rescoring.md, 2)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def rescored(lattice: Lattice, acceptor: WordAcceptor, scale: float) -> Lattice:
 
 
 def rescored_by_fst(lattice: Lattice, fst: WordFst, scale: float) -> Lattice:
-    """`rescored` by an FST of words, of which words take the cheapest way, by arcs without words or not."""
+    """Returns `rescored` by an FST of words, of which words take the cheapest way, by arcs without words or not."""
     return _with(lattice, scale, lambda scaled: composed_with_fst(scaled, fst))
 
 
@@ -58,7 +58,7 @@ def _with(lattice: Lattice, scale: float, compose: Callable[[Lattice], Lattice])
 
 
 def best_of_words(lattice: Lattice) -> Lattice:
-    """Returns the lattice with one path for each sequence of words, the best."""
+    """Returns the lattice with the best path for each sequence of words."""
     if not lattice.fst.num_states:
         return lattice
     return determinized(label_lattice(lattice), np.inf, Memory(np.inf)).lattice()

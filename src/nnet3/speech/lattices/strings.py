@@ -52,7 +52,7 @@ def common_lengths(strings: Strings, starts: Integers) -> Integers:
 
 
 def hashes(strings: Strings) -> npt.NDArray[np.uint64]:
-    """Returns a number for each string, which no two share but by an accident of 64 bits."""
+    """Returns a hash of 64 bits for each string, (strings,)."""
     position = np.arange(len(strings.values)) - np.repeat(strings.offsets[:-1], strings.lengths)
     with np.errstate(over="ignore"):
         sums = np.append(np.uint64(0), np.cumsum(mixed(strings.values, position)))

@@ -1,4 +1,4 @@
-"""Lattices whose arcs are words or silence, with the rows or the transition-ids of each arc."""
+"""Lattices of words and silence, with the rows or transition-ids of each arc."""
 
 from __future__ import annotations
 
@@ -90,9 +90,9 @@ class _Steps(NamedTuple):
 
 
 def _with_end(row: Integers, arcs: _Steps, final: Doubles, behind: int | None = None) -> TimedLattice:
-    """Adds an end, with `behind` rows up to it, behind all states that are final, unless one of them is that already.
+    """Adds a state, at row `behind`, as the only end; arcs lead to it from all final states.
 
-    By default there are as many rows up to it as up to the last final state.
+    By default `behind` is the last final state's row. A single final state that fits becomes the end itself.
     """
     ending = np.flatnonzero(final < np.inf)
     states = len(row)
@@ -122,7 +122,7 @@ class Pending(NamedTuple):
 
 
 class _Arrivals(NamedTuple):
-    """Ways to nodes along arcs of the lattice: their source nodes, their costs, and the nodes reached."""
+    """Ways along arcs of the lattice: source nodes, costs, and the nodes reached."""
 
     src: Integers
     graph: Doubles
@@ -140,9 +140,9 @@ class LatticeAlignment:
     """
 
     def __init__(self, lattice: LabelLattice, boundaries: WordBoundaries, labels: OtherLabels | None):
-        """`labels`: of silence and parts of words in lattices that keep transition-ids; None: they have times alone.
+        """`labels`: of silence and parts of words, for lattices with transition-ids; None: lattices with times alone.
 
-        Raises NetworkError for transition-ids that the model of `boundaries` does not have.
+        Raises NetworkError for transition-ids unknown to the model of `boundaries`.
         """
         for ids in (lattice.ids, lattice.final_ids):
             boundaries.model.check_ids(ids.values)
@@ -185,7 +185,7 @@ class LatticeAlignment:
         return number, new
 
     def _expand(self, nodes: Pending) -> None:
-        """Takes words and silence off new nodes of one level, and lets what is left go on."""
+        """Takes words and silence off new nodes of one level, and lets the rest of the nodes go on."""
         while len(nodes.number):
             taken, is_word = self._units(nodes)
             self._go_on(part(nodes, taken == 0))
@@ -195,7 +195,7 @@ class LatticeAlignment:
             nodes = self._speak(nodes, np.where(is_word, nodes.first_words, self._labels.silence), taken, ids, words)
 
     def _units(self, nodes: Pending) -> tuple[Integers, npt.NDArray[np.bool_]]:
-        """Returns how many rows the arc from each node takes, 0 for none, and if these are a word."""
+        """Returns the number of rows of the arc out of each node, 0 for none, and whether the rows are a word."""
         lengths = nodes.ids.lengths
         table = np.zeros((len(lengths), int(lengths.max(initial=0)) + 1), np.int32)
         row = np.repeat(np.arange(len(lengths)), lengths)
@@ -215,7 +215,7 @@ class LatticeAlignment:
         return part(Pending(number, nodes.state, ids, words), is_new)
 
     def _go_on(self, nodes: Pending) -> None:
-        """Lets nodes go on with the arcs of the lattice, or end with all that they have."""
+        """Lets nodes go on along arcs of the lattice, or end with all their ids and words."""
         at_end = nodes.state == self._end
         is_over = self._is_over(nodes)
         self._last.append(nodes.number[at_end & is_over])
@@ -235,9 +235,9 @@ class LatticeAlignment:
         return is_over
 
     def _break_off(self, nodes: Pending) -> Integers:
-        """Lets nodes at the end speak all ids that they have; returns the nodes behind.
+        """Gives all ids of each node at the end to a last arc; returns the nodes behind the arcs.
 
-        The last word of a path is among them, since no phone follows that would tell that it is over.
+        The last word of a path ends here: no later phone shows that the word is over.
         """
         count = len(nodes.number)
         if count == 0:
@@ -253,7 +253,7 @@ class LatticeAlignment:
         return self._speak(nodes, label, nodes.ids.lengths, no_strings(count), no_strings(count)).number
 
     def result(self) -> tuple[LabelLattice, Integers]:
-        """Returns the lattice of the nodes that arcs with labels lead to, and the start, and its rows, (states,)."""
+        """Returns the lattice of the start and all nodes behind arcs with labels, and the states' rows, (states,)."""
         row = np.concatenate(self._rows)
         silent, spoken = joined(self._silent), joined(self._spoken)
         arcs = joined([silent, spoken._replace(label=spoken.label + 1)])
@@ -269,9 +269,9 @@ class LatticeAlignment:
 
 
 def _without_silent(nodes: LabelLattice, row: Integers) -> tuple[LabelLattice, Integers]:
-    """Returns the lattice, and its rows, without arcs of no label; all other labels are one too large.
+    """Returns the lattice without arcs of label 0, all other labels less one, and the states' rows, (states,).
 
-    Of arcs with equal labels and ids between two states the best one stays.
+    Among arcs of equal label and ids between two states the best stays.
     """
     leaps, labelled = leaps_of(nodes, Memory(np.inf)), np.flatnonzero(nodes.label)
     entry = np.repeat(np.arange(nodes.num_states), np.diff(leaps.offsets))

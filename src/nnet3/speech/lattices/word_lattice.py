@@ -1,4 +1,4 @@
-"""Lattices of words: of all paths of a search with the same words, the best one alone."""
+"""Lattices of words: the best path of a search for each sequence of words."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class WordLattice(NamedTuple):
     beam: float
 
     def notices(self, beam: float) -> list[str]:
-        """Says so if the lattice's beam is narrower than `beam`, the requested one."""
+        """Returns a message if the lattice's beam is narrower than the requested `beam`."""
         return narrowed_notices(self.beam, beam)
 
 
@@ -84,9 +84,9 @@ def word_lattice(
 
 
 def finished(lattice: LabelLattice, minimize: bool, phones_alone: bool) -> Lattice:
-    """Returns what `within_memory` has made in the form of tables, minimized if wanted.
+    """Returns a lattice made by `within_memory` in the form of tables, minimized if wanted.
 
-    What is determinized by phones alone is never minimized, as in Kaldi: its chains of arcs without words are joined.
+    A lattice determinized by phones alone is not minimized, as in Kaldi: chains of arcs without words are joined.
     """
     if phones_alone:
         return factored(lattice.lattice().plain())

@@ -83,14 +83,14 @@ class WordBoundaries:
         return np.argmax(ends, axis=1), is_word
 
     def are_over(self, ids: Strings) -> Flags:
-        """Marks strings of transition-ids, none of them empty, whose last phone has come to its end."""
+        """Marks strings of transition-ids, none empty, that end with a whole phone."""
         position = np.where(self.is_self_loop[ids.values], -1, np.arange(len(ids.values)))
         last = np.maximum.accumulate(position)[ids.offsets[1:] - 1]
         return (last >= ids.offsets[:-1]) & self.ends_phone[ids.values[last]]
 
     def words(self, ids: Integers, number: Integers) -> tuple[Integers, Integers]:
-        """Returns first rows, and rows behind, of word `number` (from 0) of each sequence (sequences, rows); -1 where a
-        sequence has no such word."""
+        """Returns first row of word `number` (from 0) of each sequence of ids (sequences, rows), and the row behind the
+        word, (sequences,) each; -1 for a sequence with fewer words."""
         starts = self.phone_starts(ids)
         begins = starts & self.begins_word[ids]
         count = np.cumsum(begins, axis=1)

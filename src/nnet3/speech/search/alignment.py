@@ -37,7 +37,7 @@ class Alignment:
 
 
 class Aligner:
-    """Aligns utterances, one by one, by a transition model."""
+    """Aligns one utterance after another by a transition model."""
 
     def __init__(self, model: TransitionModel, options: AlignmentOptions | None = None):
         self.options = options or AlignmentOptions()

@@ -13,7 +13,7 @@ from nnet3.speech.search.tokens import ENDLESS, MOST_ROUNDS, NONE, PRUNE_SCALE, 
 
 
 class ArraySteps:
-    """See TokenSteps, in whose order arcs are visited; of equal costs the first one counts."""
+    """TokenSteps in NumPy. Arcs are visited in the order of TokenSteps; of equal costs the first counts."""
 
     def first(self, graph: SearchGraph | GrowingGraph, beam: float) -> TokenRow:
         none = np.zeros(0, np.int64)
@@ -103,8 +103,7 @@ def _follow_epsilons(graph: SearchGraph | GrowingGraph, row: TokenRow, cutoff: f
 
 
 def _distinct(states: Integers) -> tuple[Integers, Integers]:
-    """Returns the distinct states in the order of their first occurrence, and the number of each of `states` among
-    them."""
+    """Returns the distinct states, in order of first occurrence, and the number of each of `states` there, (n,)."""
     _, first, which = np.unique(states, return_index=True, return_inverse=True)
     order = np.argsort(first)
     return states[first[order]], np.argsort(order)[which]
@@ -118,7 +117,7 @@ def _excess(links: Links, cost_before: Doubles, cost: Doubles) -> Doubles:
 def _with_epsilons(
     row: TokenRow, outward: Doubles, last: Doubles, epsilons: npt.NDArray[np.bool_], beam: float
 ) -> tuple[Doubles, npt.NDArray[np.bool_]]:
-    """Returns the excess of tokens (tokens,), by links to the next row and within the row, and which of these stay."""
+    """Returns the excess of tokens (tokens,), by links out of them, and a mask of the epsilon links that stay."""
     links, excess = row.epsilons, outward.copy()
     own = np.where(epsilons, _excess(links, row.cost, row.cost), np.inf)
     is_known = links.dst > links.src

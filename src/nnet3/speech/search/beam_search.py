@@ -25,9 +25,9 @@ _NARROWEST_BEAM = 1.0
 
 
 class BestPath(NamedTuple):
-    """The best path to a point of the search.
+    """The best path from the start of a search to a token.
 
-    transition_ids, states: (rows,), the label of each row's arc and its source state. words, word_rows: (words,),
+    transition_ids, states: (rows,), label and source state of each row's arc. words, word_rows: (words,),
     output labels and the number of rows before each label.
     """
 
@@ -39,7 +39,7 @@ class BestPath(NamedTuple):
 
 
 class BeamSearch:
-    """One search, from the start of the graph. `notices` tells what was narrowed because memory did not suffice."""
+    """One search, from the start of the graph. `notices`: messages about beams narrowed for lack of memory."""
 
     def __init__(self, graph: SearchGraph | GrowingGraph, options: SearchOptions):
         self.graph, self.options = graph, options
@@ -79,7 +79,7 @@ class BeamSearch:
             return
 
     def _narrow(self) -> bool:
-        """Narrows both beams; returns False if they are as narrow as can be."""
+        """Narrows both beams; returns False if no beam can be narrower."""
         beam, lattice_beam = (_NARROWER * each for each in (self.options.beam, self.options.lattice_beam))
         if beam < _NARROWEST_BEAM:
             return False
@@ -115,10 +115,10 @@ class BeamSearch:
         self.tokens.prune(self.options.lattice_beam)
 
     def lattice(self, use_final: bool = True, first: int = 0) -> RawLattice | None:
-        """Returns the lattice of all paths so far within the lattice beam; None if no path is left.
+        """Returns the lattice of all paths so far within the lattice beam; None without a path.
 
-        With `use_final`: if any token can end, only paths that can end, with their final costs; otherwise all paths.
-        With `first`: the lattice of the rows from `first` on; its start leads to the tokens of the first row.
+        `use_final`: keep only paths to final states, with final costs, if any token is in a final state.
+        `first`: the first row of the lattice, whose start leads to the tokens of row `first`.
         """
         self.prune()
         tokens = self.tokens
@@ -130,9 +130,9 @@ class BeamSearch:
         return raw.pruned(self.options.lattice_beam)
 
     def forget(self, row: int, graph: SearchGraph | GrowingGraph) -> None:
-        """Forgets the rows before `row`, but not the best paths to it, and goes on in `graph`.
+        """Forgets the rows before `row`, but not the best paths to row `row`, and goes on in `graph`.
 
-        If `graph` is not the graph of the search, it is a composition of the same parts with fewer states.
+        `graph`: the graph of the search, or a composition of the same parts with fewer states.
         """
         self.tokens.forget(row)
         if graph is not self.graph and isinstance(graph, Composition):
@@ -155,13 +155,12 @@ class BeamSearch:
         return float((last.cost + self.graph.final[last.state]).min() - last.cost.min())
 
     def best_path(self, use_final: bool = False) -> BestPath | None:
-        """Returns the best path so far; None if no path is left. With `use_final`: the best of those that can end, if
-        any can."""
+        """Returns the best path so far; None without a path. `use_final`: the best path to a final state, if any."""
         cost = self._last_costs(use_final)
         return BestPath(float(cost.min()), *self.tokens.path_to(int(np.argmin(cost)))) if len(cost) else None
 
     def newest(self, first: int, use_final: bool = False) -> tuple[Integers, Integers] | None:
-        """Returns the end of the best path so far: the transition-id of each row from `first` on, and its source state;
+        """Returns the end of the best path: transition-id and source state of each row from `first` on, (rows,) each;
         None if no path is left. The time needed does not grow with the rows before `first`.
         """
         cost = self._last_costs(use_final)

@@ -1,4 +1,4 @@
-"""Searches a look-ahead graph and a language model as one graph, and makes only the states that searches reach."""
+"""Composes a look-ahead graph and a language model while they are searched: only reached states are made."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class LookaheadGraph:
 
 
 class _States(NamedTuple):
-    """States of the composition, a row each: states of the two parts; whether back-offs are over until the next word;
-    the cost of words ahead that was taken already; and the word that was taken already, 0 if none."""
+    """States of the composition, a row each: the states of both parts; whether back-offs are over until the next word;
+    the cost of words ahead, already paid; the next word if already read by the model, else 0."""
 
     graph: Integers
     history: Integers
@@ -69,7 +69,7 @@ class _States(NamedTuple):
 
 
 class _Arcs(NamedTuple):
-    """Arcs out of the states at `position` of a list, to states that are numbered when all of a batch are there."""
+    """Arcs out of the states at `position` of a list. Destinations are numbered later, a batch at a time."""
 
     position: Integers
     ilabel: Integers
@@ -80,7 +80,7 @@ class _Arcs(NamedTuple):
 
 
 class LookaheadSearch:
-    """Gives searches one composition of a look-ahead graph and a language model, shared until it is large."""
+    """Lends searches one composition of a look-ahead graph and a language model, until the composition is large."""
 
     def __init__(self, graph: LookaheadGraph, model: BackoffModel, column_of_label: npt.ArrayLike):
         known = np.zeros(1 + max(graph.fst.largest_label, int(model.words.max(initial=0))), bool)
@@ -181,7 +181,7 @@ class Composition(GrowingGraph):
     # ---- arcs ----
 
     def _back_offs(self, states: _States, position: Integers) -> _Arcs:
-        """Returns the back-offs of these states."""
+        """Returns the back-off arcs of states."""
         model = self._model
         history = states.history[position]
         shorter = model.shorter[history]
@@ -196,7 +196,7 @@ class Composition(GrowingGraph):
         return _Arcs(position, none, none, model.back_off_cost[history] - states.ahead[position], target, order)
 
     def _spoken(self, states: _States, position: Integers) -> _Arcs:
-        """Returns the arcs of words that the model reads without backing off."""
+        """Returns the arcs of words that the model reads without a back-off."""
         fst, model = self._fst, self._model
         arc, of = arcs_leaving(fst.offsets, states.graph[position])
         of = position[of]
@@ -233,7 +233,7 @@ class Composition(GrowingGraph):
         return _Arcs(of, self._ilabel[arc], word, fst.cost[arc] + change, target, arc)
 
     def _pushed(self, states: _States, position: Integers) -> _Arcs:
-        """Returns the arcs of states whose next word was taken already: arcs with the word, and silent arcs to it."""
+        """Returns the arcs of states whose next word is read already: with the word, and silent ones before it."""
         fst = self._fst
         arc, of = arcs_leaving(fst.offsets, states.graph[position])
         of = position[of]
@@ -251,7 +251,7 @@ class Composition(GrowingGraph):
 
 
 def _key(states: _States) -> npt.NDArray[np.uint64]:
-    """Returns a number for each state, which no two states share but by an accident of 64 bits."""
+    """Returns a hash of 64 bits for each state, (states,)."""
     pair = states.graph.astype(np.uint64) << np.uint64(32) | states.history.astype(np.uint64)
     rest = states.word.astype(np.uint64) << np.uint64(33) | states.is_past.astype(np.uint64) << np.uint64(32)
     rest |= states.ahead.astype(np.float32).view(np.uint32)

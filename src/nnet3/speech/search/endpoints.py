@@ -22,7 +22,7 @@ RULES = ENDPOINT_RULES
 
 
 class EndpointerMode(enum.Enum):
-    """How long the pauses are that end an utterance, against those of the model: Vosk's names and numbers."""
+    """The length of pauses that end an utterance, relative to the model's; names and numbers are Vosk's."""
 
     DEFAULT = 0
     SHORT = 1
@@ -67,7 +67,7 @@ class Endpointing:
         return ""
 
     def in_mode(self, mode: EndpointerMode | int) -> Endpointing:
-        """Returns rules whose pauses after speech are those here times the factor of a mode."""
+        """Returns the rules with pauses after speech multiplied by the factor of a mode."""
         try:
             scale = _SCALE_OF_MODE[EndpointerMode(mode)]
         except ValueError:
@@ -78,10 +78,10 @@ class Endpointing:
         )
 
     def with_delays(self, start: float, end: float, longest: float) -> Endpointing:
-        """Returns rules with other times in seconds.
+        """Returns the rules with given times, in seconds.
 
-        `start`: the silence that ends an utterance without speech; `end`: the pause after speech, where the words can
-        well end; `longest`: the utterance that ends without a pause. Raises ArgumentError for other than numbers.
+        `start`: silence that ends an utterance without speech; `end`: a pause after words that make a whole sentence;
+        `longest`: the longest utterance. Raises ArgumentError for anything but numbers.
         """
         try:
             pauses = {
@@ -114,6 +114,6 @@ def silent_rows(search: BeamSearch, model: TransitionModel, silence_phones: npt.
 
 
 def trailing_silence(phones: npt.ArrayLike, silence_phones: npt.ArrayLike) -> int:
-    """Returns how many of the phones at the end of a path, (rows,), are silence without a break."""
+    """Returns the number of phones of silence at the end of a path, phones (rows,)."""
     speech = np.flatnonzero(~np.isin(phones, silence_phones))
     return len(np.asarray(phones)) - (int(speech[-1]) + 1 if len(speech) else 0)

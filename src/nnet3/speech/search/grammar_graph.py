@@ -1,8 +1,8 @@
-"""GrammarGraph: a decoding graph stitched together from a top graph and graphs of its nonterminals, in the search.
+"""GrammarGraph: a top graph and the graphs of its nonterminals, stitched together while they are searched.
 
-The file is that of Kaldi's make-grammar-fst. An arc that leaves a graph names, by its input label, a nonterminal and
-the phone before; the graph entered has an arc for each phone that may come before, and so has the state to which a
-nonterminal returns. Leaving and entering make one arc without an input label.
+Files are written by Kaldi's make-grammar-fst. The input label of an arc that leaves a graph names a nonterminal and the
+phone before. The start state of the entered graph, and the state to which a nonterminal returns, have an arc for each
+phone that may come before. An arc out of a graph and the arc into the next become one arc without an input label.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Grammar(NamedTuple):
 
 
 def read_grammar(reader: Reader) -> Grammar:
-    """Reads a grammar, which must end where the reader does. Raises ModelFormatError."""
+    """Reads a grammar up to the end of the file. Raises ModelFormatError."""
     if not reader.binary:
         raise reader.error("expected a grammar in Kaldi's binary form, which begins with 00 42 and <GrammarFst>")
     reader.expect("<GrammarFst>")
@@ -69,7 +69,7 @@ def read_grammar(reader: Reader) -> Grammar:
 
 
 def write_grammar(writer: Writer, grammar: Grammar) -> None:
-    """Writes a grammar in the form that `read_grammar` reads, which is binary."""
+    """Writes a grammar in binary, for `read_grammar`."""
     writer.token("<GrammarFst>")
     for number in (_FORMAT, len(grammar.parts), grammar.first_symbol):
         writer.int32(number)
@@ -92,7 +92,7 @@ class _Entries:
             raise ModelFormatError("the grammar has two ways into a graph behind the same phone")
 
     def find(self, state: Integers, phone: Integers) -> Integers:
-        """Returns the arc out of each state for the phone before, (n,). Raises ModelFormatError if there is none."""
+        """Returns each state's arc for the phone before, (n,). Raises ModelFormatError for a state without an arc."""
         key = state << 32 | phone
         at = np.minimum(np.searchsorted(self._keys, key), max(len(self._keys) - 1, 0))
         if len(key) and not (len(self._keys) and (self._keys[at] == key).all()):
@@ -101,7 +101,7 @@ class _Entries:
 
 
 class GrammarGraph(GrowingGraph):
-    """A grammar as one graph. A state is a state of one of the graphs, in an instance of it.
+    """A grammar as one graph. A state is a pair: an instance of a graph, and a state of this graph.
 
     An instance is a graph with a return state: the instance that it was entered from, and a state there. So
     graphs may enter each other and themselves. What phones before do not come in a sum of probabilities that the
@@ -134,7 +134,7 @@ class GrammarGraph(GrowingGraph):
         self._numbers(np.array([_TOP]), self._starts[:1])
 
     def _decode_labels(self, first_symbol: int) -> None:
-        """Takes labels of nonterminals apart: symbol, counted from the first one, -1 for other labels, and phone."""
+        """Splits labels of nonterminals into symbol, from `first_symbol` on, and phone; symbol -1: a plain label."""
         multiple = encoding_multiple(first_symbol)
         symbol, self._phone = np.divmod(self._labels.astype(np.int64) - FIRST_LABEL, multiple)
         self._symbol = np.where(self._labels >= FIRST_LABEL, symbol - first_symbol, -1)
@@ -198,13 +198,13 @@ class GrammarGraph(GrowingGraph):
         self._keep_arcs(states, of, arc, label, word, cost[all_kept], dst)
 
     def _back(self, instance: Integers) -> tuple[Integers, Integers]:
-        """Returns the instances and states, (n,) each, to which instances (n,) return; an error for the top graph."""
+        """Returns instances and states, (n,) each, to which instances (n,) return; an error for the top graph."""
         if (instance == _TOP).any():
             raise ModelFormatError("the top graph of the grammar has an arc that returns from it")
         return self._parents[instance], self._returns[instance]
 
     def _into(self, arc: Integers, instance: Integers) -> tuple[Integers, Integers]:
-        """Returns the instances entered by arcs from other instances, and their start states, -1 in empty graphs."""
+        """Returns the instances that arcs (n,) out of instances (n,) enter, and start states, -1 in empty graphs."""
         calls = np.stack([instance, self._symbol[arc] + self._first_symbol, self._targets[arc]])
         distinct, which = np.unique(calls, axis=1, return_inverse=True)
         unknown = set(distinct[1].tolist()) - self._number_of.keys()

@@ -1,8 +1,8 @@
 """Prepares decoding graphs for grammars, as Kaldi's make-grammar-fst does.
 
-A graph made with nonterminals has arcs whose input labels name a nonterminal and the phone before. In the search, a
-state with arcs to other graphs must have no other arcs, and their words must come before: such arcs move to states of
-their own, behind arcs without input labels.
+A graph made with nonterminals has arcs whose input labels name a nonterminal and the phone before. The search wants a
+state with arcs to other graphs to have no further arcs, and no words on the arcs: such arcs move to new states, behind
+arcs without input labels that carry the words.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Arc(NamedTuple):
 
 
 class _Category(NamedTuple):
-    """What arcs must have in common to leave one state: the symbol, the state behind, and the word."""
+    """Arcs that may leave one state together: equal symbol, destination and word."""
 
     symbol: int
     dst: int
@@ -47,10 +47,10 @@ _OTHER = _Category(_ORDINARY, NO_STATE, 0)
 
 
 def prepared(fst: Fst, first_symbol: int) -> Fst:
-    """Returns a graph that grammars can have as top graph or as a nonterminal's graph.
+    """Returns a graph ready to be a grammar's top graph, or the graph of a nonterminal.
 
-    first_symbol: the number of #nonterm_bos in phones.txt. States keep their numbers, new ones come behind. Raises
-    ModelFormatError for a graph that was not made with such nonterminals, or that is prepared already.
+    first_symbol: the number of #nonterm_bos in phones.txt. States keep their numbers; new states come last. Raises
+    ModelFormatError for a graph made without nonterminals, and for a graph already prepared.
     """
     if fst.start == NO_STATE:
         raise ModelFormatError("the graph has no states")
@@ -138,7 +138,7 @@ class _Preparing:
         return self._states - 1
 
     def _move(self, state: int) -> list[int]:
-        """Moves the arcs of nonterminals to new states, one for each category; returns these."""
+        """Moves the arcs of nonterminals to new states, one state a category; returns the new states."""
         new: dict[_Category, tuple[int, np.float32]] = {}
         for arc in self._arcs[state]:
             category = self._category(arc)
@@ -176,7 +176,7 @@ class _Preparing:
             self._determinize(state)
 
     def _determinize(self, state: int) -> None:
-        """Leaves one arc for each input label of a state; where several had one, they go on behind a new state."""
+        """Keeps one arc for each input label of a state; several arcs of one label continue behind a new state."""
         total: dict[int, np.float32] = {}
         count: dict[int, int] = {}
         for arc in self._arcs[state]:

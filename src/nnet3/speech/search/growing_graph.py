@@ -1,4 +1,4 @@
-"""GrowingGraph: a decoding graph whose states and arcs are made when a search first comes to them."""
+"""GrowingGraph: a decoding graph whose states and arcs are made when a search first reaches them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class GrowingGraph(ABC):
         return arcs_between(self._first[states], self._first_emitting[states])
 
     def columns(self) -> tuple[npt.NDArray[Any], ...]:
-        """Returns the same as a SearchGraph, true while one has `lock`; the first arc is -1 where none are made."""
+        """Returns the columns of a SearchGraph, valid under `lock`; a state without arcs made has first arc -1."""
         return self._first, self._end, self.ilabel, self.dst, self.cost, self.column_of_label
 
     # ---- states and arcs ----
@@ -103,7 +103,7 @@ class GrowingGraph(ABC):
 
 
 def put(values: npt.NDArray[Any], first: int, more: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Returns the array with more values from `first` on, and room for others behind them."""
+    """Returns `values` with `more` from position `first` on, in a larger array where `more` does not fit."""
     end = first + len(more)
     if end > len(values):
         larger = np.zeros(max(2 * end, 1024), values.dtype)

@@ -21,13 +21,13 @@ _NEEDS_ARCS, _NO_MEMORY, _TOO_MANY_ROUNDS = 1, 2, 3
 
 
 def token_steps() -> TokenSteps:
-    """Returns the steps in C, or those with NumPy where C cannot be compiled."""
+    """Returns the steps in C, or in NumPy where C cannot be compiled."""
     functions = library()
     return ArraySteps() if functions is None else NativeSteps(functions)
 
 
 class NativeSteps:
-    """See TokenSteps. Costs, orders and links are those of ArraySteps to the last bit."""
+    """TokenSteps in C. Costs, orders and links equal those of ArraySteps to the last bit."""
 
     def __init__(self, functions: ctypes.CDLL):
         self._functions = functions

@@ -58,7 +58,7 @@ class SearchGraph:
         return arcs_between(first, first + self._epsilons[states])
 
     def expand(self, states: Integers) -> None:
-        """Does nothing: all arcs are there."""
+        """Does nothing: all arcs exist."""
 
     def columns(self) -> tuple[npt.NDArray[Any], ...]:
         """Returns the first arc and the end of the arcs of each state, and ilabel, dst, cost and column_of_label."""
@@ -66,7 +66,7 @@ class SearchGraph:
 
 
 def columns_of_labels(column_of_label: npt.ArrayLike, largest: int) -> tuple[npt.NDArray[np.int64], int]:
-    """Returns the column of the scores that each input label takes, and the number of columns for labels 1 .. largest.
+    """Returns the column of scores read by each input label 1 .. largest, and the number of columns.
 
     Raises ModelFormatError for labels without a column.
     """

@@ -16,7 +16,7 @@ from nnet3.speech.search.tokens import NONE, TokenRow, TokenSteps
 
 
 class Steps(NamedTuple):
-    """A path: the transition-id of each row's arc and its source state as first numbered, (rows,); output labels and
+    """A path: transition-ids and source states, as first numbered, of each row's arc, (rows,); output labels and
     the number of rows before each label, (words,).
     """
 
@@ -32,7 +32,7 @@ class Steps(NamedTuple):
 
 
 class Past(NamedTuple):
-    """The path to a token: its last steps, and the path before, which several tokens may share."""
+    """The path to a token: the last steps, and the path before, shared with other tokens."""
 
     steps: Steps
     before: Past | None
@@ -41,7 +41,7 @@ class Past(NamedTuple):
 class TokenRows:
     """Rows of tokens.
 
-    The first rows may be forgotten; what remains of them is the paths to the tokens of the first kept row.
+    Rows at the beginning may be forgotten, but for the best paths to the tokens of the first kept row.
     """
 
     def __init__(self, graph: SearchGraph | GrowingGraph, row: TokenRow, steps: TokenSteps):
@@ -51,7 +51,7 @@ class TokenRows:
         self.append(row)
 
     def __len__(self) -> int:
-        """The number of the last row: the number of rows of scores taken before it."""
+        """Returns the number of the last row: the number of rows of scores taken before it."""
         return self.first + len(self._rows) - 1
 
     @property
@@ -68,9 +68,9 @@ class TokenRows:
         return np.array([row.counted for row in self._rows[first - self.first :]])
 
     def prune(self, beam: float) -> None:
-        """Removes tokens and links outside all paths within the beam, as far back as the last rows changed much.
+        """Removes tokens and links outside all paths within the beam, back to the rows where little changes.
 
-        The remaining tokens, and their counts, are as in Kaldi, whose pieces of a lattice end by these counts.
+        The remaining tokens, and the counts of tokens by which Kaldi ends a piece of a lattice, are as in Kaldi.
         """
         newest = len(self._rows) - 1
         if self.last.counted < 0:
@@ -101,7 +101,7 @@ class TokenRows:
             self._rows[number - 1].links_wait = True
 
     def _prune_tokens(self, number: int) -> None:
-        """Removes the tokens of a row that no link leaves any more."""
+        """Removes the tokens of a row without a link out of them."""
         row = self._rows[number]
         row.counted, row.tokens_wait = len(row.state), False
         tokens = np.flatnonzero(row.excess < np.inf)
@@ -178,8 +178,10 @@ class TokenRows:
         return RawLattice.sorted(**columns, has_ended=has_ended)
 
     def piece(self, first: int, last: int) -> RawLattice:
-        """Returns the lattice of rows `first` .. `last`, as of the last pruning. An end costs what the best path
-        through it costs more than the best one, less what the path to it costs."""
+        """Returns the lattice of rows `first` .. `last`, as of the last pruning.
+
+        Final cost of a token: the best path through the token, beyond the best path, less the best path to the token.
+        """
         row = self._rows[last - self.first]
         return self.lattice(first, last, row.excess - row.cost, has_ended=False)
 
@@ -196,7 +198,7 @@ class TokenRows:
         return Steps.joined(reversed(parts))
 
     def _steps(self, token: int, number: int) -> tuple[int, Steps]:
-        """Returns the best path from the first row to a token of row `number`, and its token in the first row."""
+        """Returns the first row's token on the best path to a token of row `number`, and the path."""
         graph, rows = self.graph, number - self.first
         emitted, leaving, epsilons = np.full(rows, NONE), np.full(rows, NONE), []
         while True:  # a token knows only the one before it
@@ -219,7 +221,7 @@ class TokenRows:
         return token, Steps(graph.ilabel[emitted], leaving, words[spoken], self.first + behind[spoken])
 
     def forget(self, number: int) -> None:
-        """Forgets the rows before row `number`, with their links, and keeps the best path to each of its tokens."""
+        """Forgets the rows and links before row `number`, but not the best path to each token of row `number`."""
         rows = number - self.first
         found = [self._steps(token, number) for token in range(len(self._rows[rows].state))]
         self._past = [Past(steps, self._past[token]) for token, steps in found]

@@ -58,8 +58,8 @@ class TokenRow:
 
 
 class KeptLinks(NamedTuple):
-    """The links out of a row that stay: masks of those to the next row and of those within the row; the excess of the
-    row's tokens, (tokens,); and if that of any token has changed much."""
+    """The links out of a row that stay: masks of links to the next row and of links within the row; the excess of the
+    row's tokens, (tokens,); whether any excess has changed much."""
 
     emitting: Flags
     epsilons: Flags
@@ -68,10 +68,10 @@ class KeptLinks(NamedTuple):
 
 
 class TokenSteps(Protocol):
-    """The steps of a search that look at each token and each arc."""
+    """The steps of a search that visit each token and each arc."""
 
     def first(self, graph: SearchGraph | GrowingGraph, beam: float) -> TokenRow:
-        """Returns the tokens before the first row of scores: the start, and what it reaches without a row."""
+        """Returns the tokens before the first row of scores: of the start, and of states behind epsilon arcs."""
 
     def next(
         self,
@@ -81,17 +81,17 @@ class TokenSteps(Protocol):
         cutoff: float,
         beam: float,
     ) -> TokenRow:
-        """Returns the tokens behind scores (columns,). Tokens of the last row that cost at most `cutoff` go on.
+        """Returns the tokens behind scores (columns,), reached from tokens of the last row that cost at most `cutoff`.
 
-        An arc is followed if it costs less than the best cost so far plus the beam; so far means the arcs before it and
-        the arcs of the best token. Some arcs are therefore worse than the best one by more than the beam. All count for
-        the limits of active tokens, as in Kaldi, which visits arcs in the same order. Arcs without a row follow as long
-        as tokens get better, then all such arcs between tokens are listed.
+        An arc is followed if it costs less than the best cost so far, of arcs visited before and of the best token's
+        arcs, plus the beam. So tokens may be worse than the best one by more than the beam; they count for the limits
+        of active tokens, as in Kaldi, which visits arcs in the same order. Epsilon arcs follow as long as tokens get
+        better; then all epsilon arcs between tokens are listed.
         """
 
     def kept_links(self, row: TokenRow, following: TokenRow, beam: float) -> KeptLinks:
-        """Returns the links out of a row that are part of a path within the beam.
+        """Returns the links out of a row that lie on a path within the beam.
 
-        Kaldi goes over the tokens of a row, the newest first, until little changes, and leaves it at that. At a token
-        that it comes to later, the excess is that of the time before.
+        As Kaldi does, goes over the tokens of a row, the newest first, until little changes. The excess of a token not
+        visited yet is the excess of the pass before.
         """

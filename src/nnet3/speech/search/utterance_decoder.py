@@ -38,13 +38,13 @@ class DecodedUtterance:
     notices: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
-        """The number of rows."""
+        """Returns the number of rows."""
         return len(self.transition_ids)
 
 
 @dataclass(frozen=True)
 class UtteranceDecoder:
-    """Searches whole utterances. `acoustic_scale` is the factor by which their scores were multiplied."""
+    """Searches whole utterances. `acoustic_scale`: the factor already in the scores."""
 
     model: TransitionModel
     search: SearchOptions
@@ -53,7 +53,7 @@ class UtteranceDecoder:
     allow_partial: bool = False
 
     def decode(self, graph: SearchGraph | GrowingGraph, scores: npt.NDArray[np.float32]) -> DecodedUtterance:
-        """Returns what scores (rows, pdfs), scaled log-likelihoods, say. Raises as `found` does."""
+        """Searches scores (rows, pdfs), scaled log-likelihoods; returns words and lattice. Raises as `found` does."""
         search = self.begin(graph)
         search.advance(scores)
         return self.found(search)
@@ -95,7 +95,7 @@ class UtteranceDecoder:
 
 
 class UtteranceSearch:
-    """The search of an utterance that goes on while scores come. Without any path its lattice has no states."""
+    """The search of an utterance while scores come. Without any path the lattice has no states."""
 
     def __init__(self, decoder: UtteranceDecoder, graph: SearchGraph | GrowingGraph):
         self._decoder, self.search = decoder, decoder.begin(graph)
@@ -110,14 +110,14 @@ class UtteranceSearch:
 
 
 def nothing_found() -> DecodedUtterance:
-    """Returns what remains of an utterance without any path."""
+    """Returns the result for an utterance without any path."""
     none, costs, fst = no_strings(0), np.zeros(0, np.float32), Fst.empty()
     nothing = np.zeros(0, np.int64)
     return DecodedUtterance(nothing, nothing, 0.0, Lattice(fst, costs, costs, none, none), has_ended=False)
 
 
 def _plain(raw: RawLattice) -> Lattice:
-    """Returns the lattice of a search, an arc for each arc."""
+    """Returns a raw lattice as a plain one, arc by arc."""
     fst = Fst.from_arcs(0, raw.final_cost, raw.src, raw.dst, raw.word, raw.graph_cost)
     emits = raw.transition_id > 0
     ids, none = Strings.of(emits, raw.transition_id[emits]), no_strings(fst.num_states)

@@ -1,4 +1,4 @@
-"""WordsAhead: the words of a language model that can come next in a look-ahead graph, and the cost of any of them."""
+"""WordsAhead: which words of a language model can come next in a look-ahead graph, and the cost of the union."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class WordsAhead:
         return found
 
     def _by_intervals_with_numpy(self, states: Integers, histories: Integers) -> _Found:
-        """Does the same, to the last bit."""
+        """Does what `_by_intervals` does in C, to the last bit."""
         reach = self._reached.reach
         order = np.argsort(histories, kind="stable")  # what is looked for then lies close together
         interval, position = arcs_leaving(reach.offsets, states[order])
@@ -123,10 +123,10 @@ class WordsAhead:
 
 
 def _sums_before(values: Doubles, offsets: Integers) -> Doubles:
-    """Returns for every value the sum of the values before it in its group; groups begin at `offsets`.
+    """Returns for every value the sum of the values before in the group; groups begin at `offsets`.
 
-    Sums never cross groups, and are exact even behind many large values: long groups are summed one by one, the short
-    groups together, first all second values, then all third ones and so on.
+    Sums never cross groups, and are exact even behind many large values: long groups are summed one by one, short
+    groups together, first all second values, then all third values and so on.
     """
     before, counts = np.append(0, values[:-1]), np.diff(offsets)
     before[offsets[:-1][counts > 0]] = 0

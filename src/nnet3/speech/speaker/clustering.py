@@ -16,13 +16,13 @@ _PER_PART = 10  # clusters of a part, for each of the clusters of all
 
 
 def clusters_of(costs: Singles, options: ClusteringOptions, number: int | None = None) -> Integers:
-    """Returns the cluster (n,) of each of n items, from 1, given the costs (n, n) of their being in one cluster.
+    """Clusters n items; returns the cluster of each, (n,), from 1. costs (n, n): of two items in one cluster.
 
-    The cost of two clusters is the mean of the costs of their pairs, and is at most the threshold where they are
-    merged. With `number` there is no threshold, and merging ends with so many clusters; `max_spk_fraction`, if it
-    can be kept, is the largest share of the items in a cluster then. Of more items than `first_pass_max_utterances`,
-    parts are clustered first, to ten clusters or more for each of the final ones. Raises Nnet3Error for costs that are
-    no square matrix and a number below 1.
+    The cost of two clusters is the mean over pairs of items; clusters are merged as long as the cost is at most the
+    threshold. `number`: merge down to this number of clusters instead, where no cluster may have a larger share of the
+    items than `max_spk_fraction`, if possible. More than `first_pass_max_utterances` items are clustered in parts
+    first, to at least ten clusters for each final one. Raises Nnet3Error for a matrix of costs that is not square, and
+    for a number below 1.
     """
     count = len(costs)
     if costs.shape != (count, count) or not count:
@@ -52,7 +52,7 @@ def clusters_of(costs: Singles, options: ClusteringOptions, number: int | None =
 
 
 def _sums_of_parts(matrix: Singles, belongs: Singles, size: int) -> Singles:
-    """Returns the sums of costs between clusters; above the diagonal count costs within a part, below it others."""
+    """Sums costs between clusters: from the upper triangle within a part, from the lower triangle between parts."""
     item = np.arange(len(matrix))
     is_in_one_part = item[:, np.newaxis] // size == item // size
     is_used = is_in_one_part == (item[:, np.newaxis] < item)
@@ -91,7 +91,7 @@ class _Clusters:
         return label[self._owner]
 
     def _costs(self, row: int) -> Singles:
-        """Returns the mean costs (n,) of a cluster and each of the others, infinite where they cannot be merged."""
+        """Returns the mean cost (n,) of a cluster with every cluster, infinite where the two cannot be merged."""
         size = self._sizes[row]
         costs = self._sums[row] / (size * self._sizes).astype(np.float32)
         may = self._is_there & (size + self._sizes <= self._largest) & (costs <= self._threshold)

@@ -12,10 +12,11 @@ Scores = npt.NDArray[np.floating]
 
 
 def equal_error_rate(targets: Scores, others: Scores) -> tuple[float, float]:
-    """Returns the share of errors where both kinds of errors are as frequent, and the threshold there.
+    """Returns the error rate at which misses and false alarms are equally frequent, and the threshold.
 
-    The threshold is the lowest target, of n, above as large a share of the others as there are targets above it; the
-    rate is the share of targets below the threshold. Raises Nnet3Error for no targets or no others.
+    targets, others: scores of trials of one speaker, and of two, (n,) and (m,). The threshold is the lowest target with
+    at most as large a share of others above as of targets below; the rate is the share of targets below. Raises
+    Nnet3Error without targets or others.
     """
     _check(targets, others)
     rising, falling = np.sort(targets), np.sort(others)[::-1]
@@ -30,11 +31,11 @@ def equal_error_rate(targets: Scores, others: Scores) -> tuple[float, float]:
 def detection_cost(
     scores: Scores, is_target: Flags, target_share: float = 0.01, miss_cost: float = 1.0, alarm_cost: float = 1.0
 ) -> tuple[float, float]:
-    """Returns the least detection cost over all thresholds, and the threshold of it.
+    """Returns the least detection cost over all thresholds, and its threshold.
 
-    The cost at a threshold is that of a miss times the share of targets at or below it times `target_share`, plus that
-    of a false alarm times the share of others above it times 1 - `target_share`, divided by the cost of always
-    answering the same. Raises Nnet3Error for no targets or no others.
+    Cost at a threshold: `miss_cost` * `target_share` * share of targets at or below, plus `alarm_cost` *
+    (1 - `target_share`) * share of others above; divided by the cost of a constant answer, the cheaper one. Raises
+    Nnet3Error without targets or others.
     """
     _check(scores[is_target], scores[~is_target])
     order = np.argsort(scores, kind="stable")

@@ -138,7 +138,7 @@ class Plda:
     def ratios_of_pairs(
         self, enrolled: npt.NDArray[np.floating], counts: Counts, tests: npt.NDArray[np.floating]
     ) -> Doubles:
-        """Returns log-likelihood ratios (n,) of each enrolled vector and the test of the same row, as `ratios` has."""
+        """Returns log-likelihood ratios (n,), as `ratios` does, of enrolled vectors and the tests in the same rows."""
         square, linear, constant = self._coefficients(enrolled, counts)
         points = np.asarray(tests, np.float64)
         return np.asarray(((square * points + linear) * points).sum(axis=1) + constant)

@@ -1,7 +1,7 @@
 """Trains PLDA by expectation and maximisation, and adapts it to vectors without speakers.
 
-The steps are taken in the model's own space, where both covariances are diagonal. There the posterior of each
-speaker's point is diagonal too, so speakers with any numbers of vectors are one array.
+Steps are taken in the model's space, where both covariances are diagonal. The posterior of a speaker's point is
+diagonal too, so speakers with any numbers of vectors are one array.
 """
 
 from __future__ import annotations

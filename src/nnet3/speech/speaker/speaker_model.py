@@ -37,11 +37,11 @@ _PIECE_SECONDS, _BAND_OF_WHOLE_RECORDINGS = 10.0, 99
 
 
 class SpeakerModel:
-    """A directory as recipes of x-vectors publish them, with the files wherever they lie in it.
+    """A directory as published by recipes of x-vectors; files may lie in any subfolder.
 
     `final.raw` is the network and `extract.config` says which layer is the vector; `mfcc.conf` and `vad.conf` say how
-    frames are made and chosen; `mean.vec` is subtracted from vectors, `transform.mat` multiplies them, `plda` compares
-    them. Where a directory has several files of a name, `mean`, `transform` and `plda` say which counts.
+    frames are made and chosen; `mean.vec` is subtracted from vectors, `transform.mat` multiplies and `plda` compares
+    vectors. `mean`, `transform`, `plda`: which file counts in a directory with several of a name.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class SpeakerModel:
         return with_length(vectors)
 
     def compare(self, enrolled: Singles, counts: Sequence[int], tests: Singles) -> Doubles:
-        """Returns scores (n, m) of vectors (n, dim), each the mean of so many, and tests (m, dim) of the network.
+        """Returns scores (n, m) of vectors (n, dim), each a mean of counts (n,) vectors, and tests (m, dim).
 
         A score is the log-likelihood ratio of PLDA: above 0 one speaker is likelier than two. Without `plda` it is the
         cosine.
@@ -179,7 +179,7 @@ def _samples_of(recording: Recording) -> tuple[Singles, float]:
 
 
 def _number_in(path: Path) -> int:
-    """Returns the number in a file; 0 for no such file. Raises ModelFormatError for any other word in it."""
+    """Returns the number in a file; 0 without a file. Raises ModelFormatError for other contents."""
     word = path.read_text().strip() if path.is_file() else "0"
     if not word.isdecimal():
         raise ModelFormatError(f"expected a number of frames, got '{word[:20]}'", str(path))

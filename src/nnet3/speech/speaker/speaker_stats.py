@@ -1,4 +1,4 @@
-"""Statistics of vectors by their speakers, and the transforms that these give."""
+"""Statistics of vectors by speaker, and transforms made of them."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class SpeakerStats:
 
     @classmethod
     def of_speakers(cls, speakers: Iterable[npt.NDArray[np.floating]]) -> Self:
-        """Returns the statistics of arrays (vectors, dim), one for each speaker.
+        """Returns the statistics of speakers, given as arrays (vectors, dim).
 
-        Raises Nnet3Error for no speakers, other arrays, vectors of several dimensions, and vectors that are not finite.
+        Raises Nnet3Error without speakers, and for other arrays, unequal dimensions, and numbers that are not finite.
         """
         means, counts, scatter = list[Doubles](), list[int](), np.zeros((0, 0))
         for rows in speakers:

@@ -1,4 +1,4 @@
-"""Stretches of a recording: those with a voice, windows in them, and turns of speakers."""
+"""Stretches of a recording: with a voice, windows within, and turns of speakers."""
 
 from __future__ import annotations
 

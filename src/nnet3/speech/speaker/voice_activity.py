@@ -1,4 +1,4 @@
-"""Which frames have a voice, by their energy."""
+"""Detection of frames with a voice, by energy."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from nnet3.speech.arrays.aliases import Flags, Rows, Singles
 
 
 def voiced_frames(features: Rows, options: VadOptions | None = None) -> Flags:
-    """Returns for each frame of features (frames, columns), energy first, whether it has a voice, (frames,).
+    """Marks the frames with a voice, (frames,). features (frames, columns): the first column is the energy.
 
-    A frame has one if enough frames around it, of those that there are, lie above the threshold. Raises Nnet3Error for
-    no frames and for energies that are not finite.
+    A frame has a voice if enough of the frames around lie above the threshold. Raises Nnet3Error without frames, and
+    for energies that are not finite.
     """
     options = options or VadOptions()
     if not features.size:
@@ -35,7 +35,7 @@ def voiced_frames(features: Rows, options: VadOptions | None = None) -> Flags:
 def selected_frames(features: Rows, voiced: Singles) -> Rows:
     """Returns the rows of features (frames, columns) whose `voiced` (frames,) is 1.
 
-    Raises Nnet3Error for other lengths, numbers other than 0 and 1, and no rows at all.
+    Raises Nnet3Error for unequal lengths, numbers besides 0 and 1, and an empty result.
     """
     if len(features) != len(voiced):
         raise Nnet3Error(f"it has {len(features)} frames, and the voice activity has {len(voiced)}")

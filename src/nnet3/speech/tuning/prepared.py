@@ -31,7 +31,7 @@ class PreparedSpeech:
     left_out: int = 0
 
     def table(self, kind: str) -> str:
-        """The table of a kind in Kaldi's words: feats, ivectors or egs."""
+        """Returns the table of a kind in Kaldi's words: feats, ivectors or egs."""
         return f"ark:{self.folder / f'{self.name}.{kind}.ark'}"
 
     def align(self, utterances: Iterable[Spoken], aligner: SpeechAligner, with_ivectors: bool) -> None:

@@ -38,7 +38,7 @@ class Spoken:
 
 @dataclass(frozen=True, eq=False)
 class AlignedSpeech:
-    """Inputs of the network, (frames, dim) and, one every so many frames, (ivectors, dim), and the best path of the
+    """Inputs of the network, frames (frames, dim) and ivectors at intervals (ivectors, dim), and the best path of the
     transcript: transition_ids (rows,)."""
 
     features: Rows

@@ -204,8 +204,8 @@ def _is_wrong(alpha_beta: float, gamma: float, num_sequences: int) -> bool:
 def load_denominator(
     den_fst: str, nnet: Nnet, leaky_hmm_coefficient: float, *, insist: bool = False, output: str = OUTPUT
 ) -> Denominator:
-    """Returns the denominator in a file, for an output of a network; by default for all outputs. `insist`: the
-    denominator may lack the sequences of the examples.
+    """Loads the denominator graph of a file, for an output of a network. `insist`: accept a graph that may lack the
+    sequences of the examples.
 
     The graph must have as many pdfs as the network's output has columns. Raises Nnet3Error, which names the file, if
     the file has no such graph, or the network no such output.

@@ -121,8 +121,8 @@ def initial_probabilities(graph: DenominatorGraph, final_costs: np.ndarray, star
 def _is_normalization_graph(fst: Fst) -> bool:
     """Returns true for the form of normalization graphs.
 
-    All states but the start end sequences with probability 1, and yet go on. Nothing leads to the start, which has all
-    their arcs and ends with a probability between 0 and 1.
+    All states but the start are final with probability 1, and have arcs. No arc leads to the start, which has the arcs
+    of all states and is final with a probability between 0 and 1.
     """
     others, of_start = np.delete(fst.final, fst.start), fst.src == fst.start
     if (others != 0).any() or not 0 < fst.final[fst.start] < np.inf or (fst.dst == fst.start).any():

@@ -30,7 +30,8 @@ _MOST_OFF = 4  # frames by which an utterance may be longer or shorter than one 
 
 @dataclass(frozen=True, eq=False)
 class Utterance:
-    """features (frames, dim); ivectors (rows, dim), one every so many frames; deriv_weights (output frames,)."""
+    """An utterance: features (frames, dim); ivectors (rows, dim), one every `online_ivector_period` frames;
+    deriv_weights (output frames,)."""
 
     key: str
     features: GeneralMatrix

@@ -122,7 +122,9 @@ def _add_posteriors(matrix: Tensor, num: PathSums, scale: float) -> None:
 class ChainObjective:
     """LF-MMI for each `ChainTarget`; with `xent_regularize` also for the output NAME-xent, if NAME is the target's.
 
-    Reported are sums of what the derivatives are of, deriv-weights apart; the l2 term is the auxiliary one.
+    `denominator`: the graph of all phone sequences; `options`: scales of terms. `apply_deriv_weights`: multiply
+    derivatives by the example's weights of frames. Reports sums of the differentiated terms, before deriv-weights; the
+    l2 term is the auxiliary objective.
     """
 
     def __init__(
@@ -162,7 +164,7 @@ class ChainObjective:
         return results
 
     def with_second_outputs(self, nnet: Nnet, name: str = OUTPUT) -> ChainObjective:
-        """Returns an objective for the output NAME-xent too, if the network has NAME-xent."""
+        """Returns an objective for outputs `name` and NAME-xent, if the network has NAME-xent, else itself."""
         if f"{name}-xent" not in nnet.output_names:
             return self
         return ChainObjective(self.denominator, ChainOptions(xent_regularize=1.0))

@@ -56,10 +56,10 @@ def objf_sums(
     dropout_test_mode: bool = True,
 ) -> dict[str, ObjfSums]:
     """Returns the sums over all minibatches by output, NAME-xent before NAME. Raises TrainingError without data, or
-    for an output that is NaN, but of mmi without priors.
+    for an output of NaN (but with mmi without priors).
 
-    As in Kaldi, the weight of NAME-xent grows at each minibatch by all that NAME has so far.
-    Its objective is `lattice`.
+    As in Kaldi, the weight of NAME-xent grows at each minibatch by the whole weight of NAME so far; its objective is
+    `lattice`.
     """
     sums = dict[str, ObjfSums]()
 

@@ -61,7 +61,7 @@ class LatticeCriterion:
 
     @cached_property
     def is_silence(self) -> np.ndarray:
-        """Marks the phones that a bisection of the given ones finds, (phones + 1,): all of them if these ascend."""
+        """Marks the phones found by bisection among the given phones, (phones + 1,): all, if given in order."""
         given = list(self.options.silence_phones)
         found = np.zeros(self.transitions.num_phones + 1, bool)
         for phone in given:
@@ -120,7 +120,7 @@ class CriterionValue:
 
 
 class _Evaluation:
-    """One output beside one lattice."""
+    """The evaluation of a criterion for one output and one lattice."""
 
     def __init__(self, criterion: LatticeCriterion, output: Tensor, material: Material):
         self.criterion, self.options, self.output, self.material = criterion, criterion.options, output, material
@@ -203,7 +203,7 @@ class _Evaluation:
         return marked
 
     def _accuracies(self) -> Tensor:
-        """Returns the accuracy of each arc, (arcs,) float64: 1 for a pdf (smbr) or phone (mpfe) that is right."""
+        """Returns the accuracy of each arc, (arcs,) float64: 1 for the right pdf (smbr) or phone (mpfe)."""
         phones, silence = self.criterion.phone_of_id, self.criterion.is_silence
         kind = self.criterion.pdf_of_id if self.options.criterion == SMBR else phones
         right = self.material.alignment[self.frame]
@@ -218,7 +218,7 @@ class _Evaluation:
         return self._tensor(accuracies)
 
     def _drop_frames(self, deriv: Tensor, shares: Tensor) -> None:
-        """Zeroes the rows whose right pdf has no share of the lattice that float32 can tell from 0."""
+        """Zeroes the rows whose right pdf has a share of the lattice that is 0 in float32."""
         occupied = torch.zeros(self.output.numel(), dtype=torch.bool, device=self.output.device)
         occupied[self.positions[shares.float() > 0]] = True
         dropped = self.right[~occupied[self.right]] // self.output.shape[1]

@@ -1,4 +1,4 @@
-"""Determinizes acceptors of transition-ids, one on every arc: of paths with the same ids the best alone stays."""
+"""Determinizes acceptors of transition-ids, one an arc: keeps the best path for each sequence of ids."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _SAME = 1024  # costs that are equal multiples of its inverse are taken for equa
 
 
 def determinized(lattice: Lattice, minimize: bool = False) -> Lattice:
-    """Determinizes a lattice whose start is state 0 and which has one end, of cost 0; with `minimize` from both sides.
+    """Determinizes a lattice with start 0 and one end of cost 0; `minimize`: determinizes the reverse as well.
 
-    Costs of arcs change, costs of paths do not, but for rounding to multiples of 1 / 1024 where sets are compared.
+    Costs of arcs change; costs of paths do not, but for rounding to multiples of 1 / 1024 where sets are compared.
     """
     time = state_times(lattice)
     ends = np.flatnonzero(lattice.fst.final < np.inf)
@@ -42,8 +42,8 @@ def _backwards(arcs: FrameArcs) -> FrameArcs:
 def _from_start(arcs: FrameArcs, time: Integers, start: int) -> tuple[FrameArcs, Integers]:
     """Returns the arcs between sets of states, sorted by source, and the time of each set; all frames have arcs.
 
-    Sets are numbered by time, the start first. A set is what equal ids lead to: its states, and the costs of their best
-    paths beyond that of the set's best path.
+    Sets are numbered by time, the start first. A set is reached by one sequence of ids: its states, each with the cost
+    of the best path beyond the best path to the set.
     """
     arcs = arcs.part(np.argsort(arcs.src, kind="stable"))
     offsets = np.searchsorted(arcs.src, np.arange(len(time) + 1))

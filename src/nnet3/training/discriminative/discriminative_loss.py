@@ -100,7 +100,7 @@ def _log_priors(priors: Tensor | np.ndarray | None) -> Tensor | None:
 
 @dataclass(frozen=True, eq=False)
 class _Batch:
-    """The sequences of an output: their material, the rows of the output, those that are of frames, the weight."""
+    """The sequences of an output: supervisions, rows of the output, rows that are frames, weight."""
 
     material: Material
     num_sequences: int

@@ -1,4 +1,4 @@
-"""Removes arcs without a transition-id from chunks of lattices, in the order in which OpenFst removes them."""
+"""Removes arcs without a transition-id (epsilons) from chunks of lattices, in OpenFst's order."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Step = tuple[int, int, np.float32, np.float32]  # destination, transition-id, gr
 
 
 def without_epsilons(lattice: Lattice) -> Lattice:
-    """Returns a plain lattice, whose arcs lead to higher states, without arcs that have no transition-id; connected.
+    """Returns a plain lattice without epsilon arcs, connected. Arcs of `lattice` lead to higher states.
 
-    A state gets the arcs of all states that such arcs lead to. The arcs of a state are in reverse order, and of arcs of
-    one transition-id to one state the best stays. A state that only such arcs enter is not looked at, and goes.
+    A state gets the arcs of all states behind epsilon arcs. The arcs of a state are in reverse order; among arcs of one
+    transition-id to one state the best stays. A state entered by epsilon arcs alone is removed.
     """
     fst = lattice.fst
     if fst.num_states == 0:
@@ -49,7 +49,7 @@ def _reversed_without_doubles(arcs: FrameArcs) -> FrameArcs:
 
 
 class _Removal:
-    """The states of a chunk from the last to the first, each after those that its arcs lead to."""
+    """The states of a chunk, from the last to the first: a state comes after its arcs' destinations."""
 
     def __init__(self, lattice: Lattice, arcs: FrameArcs, untreated: np.ndarray, leaps: np.ndarray):
         self._given, self._offsets, self._untreated = arcs, lattice.fst.offsets, untreated
@@ -59,7 +59,7 @@ class _Removal:
         self._done: dict[int, list[Step]] = {}
 
     def treat(self, start: int) -> None:
-        """Gives a state the arcs and the ends of all states that it reaches without a transition-id."""
+        """Gives a state the arcs and final costs of all states behind epsilon arcs."""
         distance = self._distances(start)
         waiting, seen = [start], set[int]()
         steps, positions = list[Step](), dict[tuple[int, int], int]()
@@ -89,7 +89,7 @@ class _Removal:
             self.final[start], self.final_acoustic[start] = min(ends, key=lambda end: _better(*end))
 
     def _distances(self, start: int) -> dict[int, Costs]:
-        """Returns the best cost of each state that is reached without a transition-id, the start's first."""
+        """Returns the best cost of each state reached by epsilon arcs, the start first."""
         found, waiting = {start: (np.float32(0), np.float32(0))}, {start}
         while waiting:
             state = min(waiting)  # no arc leads to it from those that wait, or from those to come
@@ -103,7 +103,7 @@ class _Removal:
         return found
 
     def _steps(self, state: int, start: int) -> list[Step]:
-        """Returns the arcs of a state: as given for `start` and states that are not treated, else those it has now."""
+        """Returns the arcs of a state: the given arcs for `start` and untreated states, else the new arcs."""
         if state in self._done:
             return self._done[state]
         as_given = state == start or self._untreated[state]

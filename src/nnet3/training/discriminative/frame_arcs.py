@@ -34,7 +34,7 @@ class FrameArcs(NamedTuple):
         return FrameArcs(*(column[chosen] for column in self))
 
     def joined(self, other: FrameArcs) -> FrameArcs:
-        """Returns these arcs, then the others."""
+        """Returns these arcs, then the arcs of `other`."""
         return FrameArcs(*(np.concatenate(columns) for columns in zip(self, other, strict=True)))
 
     def best_first(self, *keys: npt.NDArray[Any]) -> Integers:
@@ -47,7 +47,7 @@ class FrameArcs(NamedTuple):
 
 
 def first_of_each(*columns: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Marks the first row, and each row that differs from the row before."""
+    """Marks the first row, and each row different from the row before."""
     different = np.zeros(len(columns[0]), bool)
     different[:1] = True
     for column in columns:

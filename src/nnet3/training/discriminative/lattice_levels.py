@@ -27,14 +27,14 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class LatticeLevels:
-    """The arcs and the nodes of a lattice, cut into pieces.
+    """The arcs and nodes of a lattice, which is cut into pieces.
 
-    A node is a state, or the state at which a piece ends; `first_node` (levels + 1,): the first node of each level of
-    all pieces, and their number. Arcs are sorted by the level of their source: `leaving` (levels + 1,) has the first
-    arc out of each level; `order` (arcs,) sorts them by the level of their destination, and `entering` (levels + 1,)
-    has the first of the sorted ones into each level. Nodes 0 .. `num_pieces` - 1 are the starts. Of each arc: `src`,
-    `dst` (nodes), `piece`, `frame`, `transition_id` (0: none), `graph_cost`, `acoustic_cost`; `end_node`, `end_piece`,
-    `end_cost`: (ends,), where pieces end.
+    A node is a state, or the end of a piece. Nodes 0 .. `num_pieces` - 1 are starts. Nodes are sorted by level:
+    `first_node` (levels + 1,) has the first node of each level, then the number of nodes. Arcs are sorted by the
+    source's level: `leaving` (levels + 1,) has the first arc out of each level. `order` (arcs,) sorts arcs by the
+    destination's level: `entering` (levels + 1,) has the first sorted arc into each level. Of each arc: `src`, `dst`
+    (nodes), `piece`, `frame`, `transition_id` (0: none), `graph_cost`, `acoustic_cost`. Of each end of a piece:
+    `end_node`, `end_piece`, `end_cost`, (ends,).
     """
 
     num_pieces: int
@@ -119,10 +119,6 @@ class LatticeLevels:
     def num_nodes(self) -> int:
         return int(self.first_node[-1])
 
-    @property
-    def num_levels(self) -> int:
-        return len(self.first_node) - 1
-
 
 def _states_on_all_paths(fst: Fst, first_end: int) -> Integers:
     """Returns the states below `first_end` through which all paths go, the start first; arcs lead to higher states."""
@@ -133,9 +129,9 @@ def _states_on_all_paths(fst: Fst, first_end: int) -> Integers:
 
 
 def _times(src: Integers, dst: Integers, emits: Integers, levels: npt.NDArray[np.integer]) -> Integers:
-    """Returns the number of transition-ids on the paths to each node from its piece's start, (nodes,).
+    """Returns the number of transition-ids on paths from a piece's start to each node, (nodes,).
 
-    Raises TrainingError for paths of different numbers to one node.
+    Raises TrainingError for different numbers on two paths to one node.
     """
     time = np.zeros(len(levels), np.int64)
     order = np.argsort(levels[src], kind="stable")
@@ -213,7 +209,7 @@ class _Run:
         return log_sums(self.alpha[self.end_node] - self.end_cost, self.end_piece, self.levels.num_pieces)
 
     def expected(self, accuracies: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns the expected accuracy before and after each node, both (nodes,), and of each piece, (pieces,)."""
+        """Returns expected accuracies before and after each node, (nodes,) each, and of each piece, (pieces,)."""
         before, after = torch.zeros_like(self.alpha), torch.zeros_like(self.beta)
         for _, arcs in self._entering():
             src, dst = self.src[arcs], self.dst[arcs]
@@ -228,12 +224,12 @@ class _Run:
         return before, after, mean.index_add_(0, self.end_piece, share * before[self.end_node])
 
     def _entering(self) -> Sequence[tuple[slice, Tensor]]:
-        """The nodes of each level but the first, and the arcs into them."""
+        """Returns, for each level but the first, the nodes, and the arcs into the level."""
         arcs = [self.order[part] for part in _slices(self.levels.entering)]
         return list(zip(_slices(self.levels.first_node), arcs, strict=True))[1:]
 
     def _leaving(self) -> Sequence[tuple[slice, slice]]:
-        """The nodes of each level but the last, from there back, and the arcs out of them."""
+        """Returns, for each level but the last, in reverse order, the nodes, and the arcs out of the level."""
         return list(zip(_slices(self.levels.first_node), _slices(self.levels.leaving), strict=True))[-2::-1]
 
 

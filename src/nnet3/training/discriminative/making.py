@@ -25,8 +25,8 @@ _OUTPUT = "output"
 
 @dataclass(frozen=True, eq=False)
 class LatticeUtterance:
-    """An utterance: features (frames, dim); the right transition-ids, (output frames,); a lattice of its rivals, plain
-    or compact, acoustic costs not scaled; ivectors (rows, dim), one every so many frames."""
+    """An utterance: features (frames, dim); right transition-ids, (output frames,); a denominator lattice, plain or
+    compact, acoustic costs not scaled; ivectors (rows, dim), one every `online_ivector_period` frames."""
 
     key: str
     features: GeneralMatrix

@@ -64,10 +64,10 @@ def discriminative_value(
     options: DiscriminativeOptions | None = None,
     log_priors: Tensor | None = None,
 ) -> DiscriminativeValue:
-    """Returns the objective for `output` (frames * sequences, pdfs), all sequences of a frame together.
+    """Returns the objective for `output` (frames * sequences, pdfs), rows frame by frame.
 
-    Without priors, mmi that is NaN is a failure: derivatives are zero and the lattice counts -10 per frame; the l2 term
-    acts all the same. Raises TrainingError for other criteria that are NaN, and for what does not fit together.
+    NaN is a failure for mmi without priors: derivatives are zero, the lattice counts -10 per frame, the l2 term acts
+    nevertheless. Raises TrainingError for NaN in other criteria, and for arguments that do not fit together.
     """
     criterion = LatticeCriterion(options or DiscriminativeOptions(), transitions, log_priors)
     return _value(output, supervision, criterion)
@@ -113,8 +113,8 @@ Watcher = Callable[[str, DiscriminativeValue, Tensor], None]
 class DiscriminativeObjective:
     """A criterion for each `DiscriminativeTarget`; with `xent_regularize` also the output NAME-xent.
 
-    Reported are sums of what the derivatives are of, deriv-weights and the acoustic scale apart; the l2 term is the
-    auxiliary one. A minibatch of an output that is NaN has an objective that is NaN, except for mmi without priors.
+    Reports sums of the differentiated terms, before deriv-weights and acoustic scale; the l2 term is the auxiliary
+    objective. An output of NaN gives an objective of NaN, except for mmi without priors.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class DiscriminativeObjective:
 
     @property
     def fails_alone(self) -> bool:
-        """Whether an output that is NaN is a failure that counts -10 per frame, and no error."""
+        """True if an output of NaN is a failure, which counts -10 per frame, instead of an error."""
         return self.options.criterion == MMI and self.criterion.log_priors is None
 
     def outputs(self, target: Target) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Cuts chunks out of denominator lattices, so that paths keep the probability of all that comes before and after."""
+"""Cuts chunks out of denominator lattices; paths keep the probability of all paths before and after."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ class PreparedLattice:
         return FrameArcs.of(self.lattice)
 
     def chunk(self, first: int, count: int, *, is_first: bool) -> Lattice:
-        """Returns frames first .. first + count - 1 as a plain lattice that may have arcs without a transition-id.
+        """Returns frames first .. first + count - 1 as a plain lattice, with epsilon arcs at both ends.
 
-        The start has such arcs to all states of the first time, with the cost of all paths to them; arcs that leave
-        lead to one end and have the cost of all paths from where they led. So the sum over all paths is 1, but for the
-        first chunk of an utterance, which keeps the sum over the whole lattice (as in Kaldi).
+        Epsilon arcs lead from the start to all states of the first time, with the cost of all paths to the state. Arcs
+        out of the chunk lead to one end, with the cost of all paths from their destination. So the sum over all paths
+        is 1, but for the first chunk of an utterance, which keeps the sum over the whole lattice (as in Kaldi).
         """
         low, beginning, high = np.searchsorted(self.time, [first, first + 1, first + count])
         offsets = self.lattice.fst.offsets
@@ -85,7 +85,7 @@ class PreparedLattice:
 
 
 def _path_sums(lattice: Lattice) -> tuple[Doubles, Doubles]:
-    """Returns the log-sums of all paths from the start to each state and from each state to an end, (states,) each."""
+    """Returns log-sums over paths from the start to each state, and from each state to an end, (states,) each."""
     fst, none = lattice.fst, torch.full((lattice.fst.num_states,), -torch.inf, dtype=torch.float64)
     depth = longest_paths(fst.num_states, fst.src, fst.dst)
     score = torch.from_numpy(-(fst.cost.astype(np.float64) + lattice.acoustic_cost))
@@ -129,10 +129,10 @@ class LatticeCutter:
         return topologically_sorted(lattice).with_costs(acoustic=(0.0, 1.0 / options.acoustic_scale))
 
     def _collapsed(self, lattice: Lattice) -> Lattice:
-        """Replaces the transition-ids of one pdf at one time by the first of them.
+        """Replaces all transition-ids of one pdf at one time by one transition-id, the first.
 
-        The time of the chunk's state k is taken to be that of the whole lattice's state k, as in Kaldi, which is right
-        for first chunks only: paths that should be one stay two, and ids come from other frames. Pdfs stay the same.
+        State k of the chunk gets the time of state k of the whole lattice, as in Kaldi. This is right for first chunks
+        only: elsewhere equal paths stay two, and ids come from other frames. Pdfs do not change.
         """
         arcs, time = FrameArcs.of(lattice), self._prepared.time
         at = time[np.minimum(arcs.src, len(time) - 1)]

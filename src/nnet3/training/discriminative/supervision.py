@@ -1,4 +1,4 @@
-"""Supervisions of discriminative training: the right alignment of sequences, and a lattice of what rivals it."""
+"""Supervisions of discriminative training: alignments of sequences (numerator), and denominator lattices."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def acceptor(
     acoustic_cost: npt.ArrayLike,
     final_acoustic: npt.ArrayLike | None = None,
 ) -> Lattice:
-    """Makes a lattice whose words are its transition-ids (0: none); it starts at state 0. Arcs of a state keep order.
+    """Makes a lattice with start 0 and transition-ids (0: none) as words. Arcs of a state keep their order.
 
-    `final`, `final_acoustic`: (states,), infinite where no path ends; all others are (arcs,).
+    `final`, `final_acoustic`: (states,), infinite where no path ends; all further arrays: (arcs,).
     """
     start = 0 if len(np.asarray(final)) else -1
     fst = Fst.from_arcs(start, final, src, dst, transition_id, graph_cost)
@@ -97,7 +97,7 @@ class DiscriminativeSupervision:
 
 
 def merge_supervisions(supervisions: Sequence[DiscriminativeSupervision]) -> DiscriminativeSupervision:
-    """Merges supervisions of one sequence each, arc for arc as Kaldi does. ModelFormatError if they do not fit."""
+    """Merges supervisions of one sequence each, arc for arc as in Kaldi. Raises ModelFormatError for unequal ones."""
     first = supervisions[0]
     if len(supervisions) == 1:
         return first

@@ -38,7 +38,7 @@ def read_supervision(reader: Reader) -> DiscriminativeSupervision:
 
 
 def write_supervision(writer: Writer, supervision: DiscriminativeSupervision) -> None:
-    """Writes it with the states of its lattice in topological order. Raises ModelFormatError for a cycle."""
+    """Writes a supervision, its lattice in topological order. Raises ModelFormatError for a cycle."""
     writer.token("<DiscriminativeSupervision>")
     writer.token("<Weight>").real(supervision.weight)
     writer.token("<NumSequences>").int32(supervision.num_sequences)

@@ -66,6 +66,6 @@ class CRandom:
 
 
 def c_random(seed: int, before: int = 0) -> int:
-    """Returns what `rand()` gives after `srand(seed)` and `before` calls."""
+    """Returns the result of C's `rand()` after `srand(seed)` and `before` calls."""
     generator = CRandom(seed)
     return next(islice(iter(generator.draw, None), before, None))

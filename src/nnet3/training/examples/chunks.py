@@ -74,7 +74,7 @@ class ChunkSplitter:
         return chunks
 
     def candidates(self, num_frames: int) -> list[tuple[int, ...]]:
-        """Returns the lists of lengths from which one is drawn; the order within a list means nothing."""
+        """Returns lists of chunk lengths, one of which is drawn; the order within a list means nothing."""
         extra = self._num_extra(num_frames)
         step = self.options.num_frames[0] - self.options.num_frames_overlap
         principal = self.options.num_frames[:1]
@@ -157,7 +157,7 @@ def _splits(num_frames: tuple[int, ...], overlap: float, longest: int) -> list[t
 
 
 def _gaps(num_frames: int, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The gaps before the chunks of `num_frames` frames, (chunks,); negative where chunks overlap."""
+    """Returns the gaps before the chunks of `num_frames` frames, (chunks,); negative where chunks overlap."""
     free = num_frames - int(counts.sum())
     if free >= 0:
         num_gaps = len(counts) + 1

@@ -70,7 +70,7 @@ class Changes(ContextChanges):
         return Example(tuple(shift_times(io, self.frame_shift) for io in ios))
 
     def _single(self, example: Example) -> np.ndarray:
-        """The times of `output`."""
+        """Returns the times of `output`."""
         output, given = example.io("output"), example.io("input")
         if output is None or given is None or any(not len(io.indexes) for io in (output, given)):
             raise TrainingError("frames can be chosen and context cut in examples with 'input' and 'output' only")

@@ -134,7 +134,7 @@ class Example:
         return 1 + int(self.ios[0].indexes[:, 0].max(initial=-1))
 
     def io(self, name: str) -> NnetIo | None:
-        """The first io of a name; None if missing."""
+        """Returns the first io of a name; None if missing."""
         return next((io for io in self.ios if io.name == name), None)
 
 

@@ -23,7 +23,7 @@ class SequenceExample(Generic[T]):
     outputs: tuple[T, ...]
 
     def input(self, name: str) -> NnetIo | None:
-        """The first input of a name; None without one."""
+        """Returns the first input of a name; None without one."""
         return next((io for io in self.inputs if io.name == name), None)
 
 

@@ -32,7 +32,7 @@ _Cindex = tuple[int, tuple[int, ...]]  # a node and an index
 
 @dataclass(eq=False)
 class _Row:
-    """A row of a node, with the rows that it may need (`slots`) and the rows that may need it (`users`).
+    """A row of a node: `slots` are rows it may need, `users` rows that may need it.
 
     `can_be`: whether the row can be computed; None: not known yet.
     """
@@ -49,7 +49,7 @@ class _Row:
 
 
 class CompiledRows:
-    """The rows that the outputs of some sequences need, found as Kaldi finds them.
+    """The rows needed by the outputs of some sequences, found in Kaldi's order.
 
     `sizes`: the number of rows known after each round.
     """
@@ -72,7 +72,7 @@ class CompiledRows:
             self.sizes.append(len(self._rows))
 
     def rows_of_steps(self) -> Iterator[int]:
-        """Yields the number of rows of each step of components with indexes of their own.
+        """Yields the number of rows of each step of components that precompute indexes.
 
         A step of a recurrence has the rows of equal depth; any other node has one step.
         """
@@ -117,7 +117,7 @@ class CompiledRows:
             self._want(each)
 
     def _decide(self, row: _Row) -> bool | None:
-        """Returns whether a row can be computed, from what is known of the rows that it may need."""
+        """Returns whether a row can be computed, from `can_be` of the rows in its slots; None: not known yet."""
         node, index = row.cindex
         kind, known = self._parts.nodes[node], [each.can_be for each in row.slots]
         if isinstance(kind, InputNode):
@@ -155,7 +155,7 @@ class CompiledRows:
 
 
 def _find_depth(row: _Row, depths: dict[_Row, int]) -> None:
-    """Adds a row and all that it needs to `depths`: how many rows are computed one after another before."""
+    """Adds a row, and all rows below, to `depths`: the length of the longest chain of rows computed before."""
     stack = [row]
     while stack:
         unknown = [each for each in stack[-1].sources if each.can_be and each not in depths]
@@ -167,7 +167,7 @@ def _find_depth(row: _Row, depths: dict[_Row, int]) -> None:
 
 
 class CompilerDraws:
-    """Draws what Kaldi's compiler draws for minibatches of a network; what it has compiled draws nothing again."""
+    """Draws the random numbers that Kaldi's compiler draws for minibatches; a shape compiled before draws none."""
 
     def __init__(self, nnet: Nnet, random: CRandom) -> None:
         self._parts, self.random = nnet.parts, random

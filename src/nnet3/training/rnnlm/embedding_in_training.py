@@ -29,8 +29,8 @@ class EmbeddingUpdate:
 class EmbeddingInTraining:
     """A word embedding (words, dim), or with `features` (words, features) a feature embedding (features, dim).
 
-    `options` None: the embedding is not trained. A minibatch with sampling concerns only its active words, those that
-    it reads or samples; a target calls them by their positions among the active words.
+    `options` None: the embedding is not trained. With sampling, a minibatch concerns active words alone, read or
+    sampled; a target names words by position among the active words.
     """
 
     def __init__(self, matrix: Tensor, options: EmbeddingOptions | None, features: SparseMatrix | None = None) -> None:
@@ -121,7 +121,7 @@ class EmbeddingInTraining:
         return EmbeddingUpdate(shorter, length)
 
     def _of_matrix(self, by_words: Tensor) -> Tensor:
-        """Returns the derivative by the matrix, or by its active rows, from that by the embedding of words."""
+        """Turns the derivative by word embeddings into the derivative by the matrix, or by its active rows."""
         if self.features is None:
             return by_words
         features = self.features if self.active is None else self.features.index_select(0, self.active)

@@ -23,7 +23,7 @@ _LOG = logging.getLogger("nnet3.train")
 
 
 class RnnlmEvaluator:
-    """Runs a network as it is over minibatches, with a word embedding (words, dim), and adds up its objective."""
+    """Runs a network, modes unchanged, over minibatches with a word embedding (words, dim); sums the objective."""
 
     def __init__(self, nnet: Nnet, embedding: Tensor, *, say: Callable[[str], None] = _LOG.info) -> None:
         check_dims(nnet, embedding)
@@ -33,7 +33,7 @@ class RnnlmEvaluator:
         self._number = 0
 
     def add(self, example: RnnlmExample) -> None:
-        """Counts one minibatch in. Raises TrainingError for one of another number of words."""
+        """Adds a minibatch to the sums. Raises TrainingError for another number of words."""
         target, before = self._embedding.target(example), self._stats.numbers()
         self._evaluator.add(minibatch_of(target))
         added = [now - then for now, then in zip(self._stats.numbers(), before, strict=True)]

@@ -44,7 +44,7 @@ class RnnlmExample:
 
     @property
     def num_groups(self) -> int:
-        """The number of groups of times, each with a sample of its own; 1 without sampling."""
+        """The number of groups of times, each with a separate sample of words; 1 without sampling."""
         return self.chunk_length // self.sample_group_size if self.is_sampled else 1
 
     @property
@@ -55,7 +55,7 @@ class RnnlmExample:
 
 
 def read_example(reader: Reader) -> RnnlmExample:
-    """Reads the example at the reader's position. Raises ModelFormatError for one that is damaged or cannot be."""
+    """Reads the example at the reader's position. Raises ModelFormatError for damaged or impossible examples."""
     start = reader.position
     reader.expect(TOKEN)
     vocab_size, num_chunks, length, group, num_samples = (reader.after(token).int32() for token in _SIZES)

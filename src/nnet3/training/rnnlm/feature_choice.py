@@ -72,7 +72,7 @@ def _unigram(probs: Sequence[float], options: FeatureChoiceOptions) -> Feature:
 
 
 def _scaled(kind: str, text: str, square: float, options: FeatureChoiceOptions) -> Feature:
-    """Returns a feature with the scale of two digits that makes its root mean square `max_rms`, or 1 if it is less."""
+    """Returns a feature with a scale, of two digits, that brings its root mean square down to `max_rms`, or 1."""
     root = math.sqrt(square)
     shown = "1.0" if root <= options.max_rms else f"{options.max_rms / root:.2g}"
     return Feature(kind, text, scale=float(shown), shown=shown)
@@ -90,7 +90,7 @@ def _frequent_pieces(
 
 
 def _pieces(word: str, least: int, most: int) -> Iterator[tuple[str, str]]:
-    """Yields the pieces of a word, each with its kind; its beginning and its end count as a letter each."""
+    """Yields the pieces of a word with their kinds; the beginning and the end of the word count as letters."""
     for end in range(1, len(word) + 2):
         for order in range(least, most + 1):
             start = end - order
@@ -135,9 +135,9 @@ class WordFeatures:
             self.by_kind.setdefault(feature.kind, {})[feature.text] = number, feature
 
     def of(self, word: str, prob: float | None) -> dict[int, float]:
-        """Returns the features of a word by number; `prob` is its unigram probability, if that is known.
+        """Returns the features of a word by number; `prob`: the word's unigram probability, if known.
 
-        Raises ModelFormatError for a word that needs a probability above 0 and has none.
+        Raises ModelFormatError for a word without the probability above 0 that a feature needs.
         """
         found = {number: each.scale for number, each in self.by_kind.get("constant", {}).values()}
         if word in self.by_kind.get("special", {}):
@@ -177,7 +177,7 @@ def word_feature_lines(
 
 
 def unigram_probs(sentences: Sentences, words: Sequence[str], eos: int) -> list[float]:
-    """Returns the probabilities of words, by number: weighted counts, smoothed by one count for each word that is seen.
+    """Returns the probabilities of words, by number: weighted counts, smoothed by one count for each word seen.
 
     </s>, the word `eos`, counts once a sentence. <eps>, <s> and <brk> have the probability 0.
     """

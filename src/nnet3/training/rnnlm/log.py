@@ -10,7 +10,7 @@ OUTPUT, EXACT = "output", "exact"
 
 
 class RnnlmLog(TrainingLog):
-    """Says numerator and denominator per word, every so many minibatches and over all.
+    """Logs numerator and denominator per word, every `print_interval` minibatches and over all.
 
     The sums of exact denominators are whole numbers, cut at each minibatch, as in Kaldi.
     """

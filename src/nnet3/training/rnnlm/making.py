@@ -67,7 +67,7 @@ class RnnlmExampleMaker:
     # ---- pieces ----
 
     def _pieces(self, words: np.ndarray, weight: float) -> list[_Piece]:
-        """Returns a sentence as one piece, or cut: a random piece gets what no whole number of pieces has."""
+        """Returns a sentence as one piece, or cut into pieces of full length but one, at a random place."""
         length, context = self.options.chunk_length, self.options.min_split_context
         if len(words) <= length:
             return [_Piece(words, weight, 0, len(words), 0)]

@@ -37,10 +37,10 @@ _MOST_SCORE = 80.0  # in exact sums
 
 @dataclass(eq=False)
 class RnnlmTarget:
-    """The words of a minibatch, and the embedding (words, dim) of the words by which the example calls them.
+    """The words of a minibatch, and the embedding (words, dim), with a row for each word number of the example.
 
-    `input_words`, `sampled_words`: those of the example as rows of the embedding. The derivative by the embedding is
-    added to `embedding_deriv`, if there is one; the exact denominator's part is added to `exact`.
+    `input_words`, `sampled_words`: words of the example as rows of the embedding. The derivative by the embedding is
+    added to `embedding_deriv`, if given; the exact denominator's part is added to `exact`.
     """
 
     example: RnnlmExample
@@ -101,7 +101,7 @@ class RnnlmObjective:
         return [OutputResult(target.name, stats, deriv)]
 
     def _factors(self, running: np.ndarray, total: float) -> np.ndarray:
-        """Returns kappa for each part, by the denominator's parts so far."""
+        """Returns kappa for each part of the rows, by `running` sums of denominators and the `total` weight."""
         limit = self.options.den_term_limit
         if limit == 0 or total == 0 or not (np.isfinite(running).all() and math.isfinite(total)):
             return np.ones(len(running))
@@ -109,7 +109,7 @@ class RnnlmObjective:
         return np.where(average < limit, limit / np.minimum(average, limit), 1.0)
 
     def _blocks(self, target: RnnlmTarget, rows: int) -> Iterator[_Rows]:
-        """Yields rows that are computed at once: some groups with their samples, or some rows with all words."""
+        """Yields blocks of rows to compute at once: some groups with samples, or some rows with all words."""
         example, most = target.example, self.options.max_logprob_elements
         if example.is_sampled:
             rows_of_group = rows // example.num_groups
@@ -165,7 +165,7 @@ class _Block:
         return -float((self._weights * torch.logsumexp(scores, 2)).double().sum())
 
     def derivs(self, factors: np.ndarray) -> Tensor:
-        """Returns the derivative by these rows of the output; that by the embedding goes to the target."""
+        """Returns the derivative by the block's output rows; adds the derivative by the embedding to the target."""
         slopes = torch.where(self._scores < 0, self._scores.exp(), 1.0) * self._inverse
         slopes *= -torch.from_numpy(factors).to(slopes)[:, None, None]
         slopes.scatter_add_(2, self._right.unsqueeze(2), torch.ones_like(slopes[..., :1]))

@@ -1,4 +1,4 @@
-"""Draws the words by which a minibatch estimates its objective (facts: rescoring 6.3)."""
+"""Draws words that stand for all words in the objective of a minibatch (facts: rescoring 6.3)."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class WordSampler:
         return found or {(): 1.0}
 
     def expectations(self, histories: Mapping[tuple[int, ...], float], outputs: Iterable[int]) -> np.ndarray:
-        """Returns the probability of each word to be drawn (words,); they sum to `num_samples`, outputs have 1.
+        """Returns the probability of each word to be drawn, (words,), with sum `num_samples`; outputs have 1.
 
-        Raises TrainingError if there are more different outputs than words to be drawn.
+        Raises TrainingError for more different outputs than words to draw.
         """
         sure = np.unique(np.fromiter(outputs, np.int64))
         if len(sure) >= self.num_samples:
@@ -102,10 +102,10 @@ class WordSampler:
 
 
 def at_most_one(weights: np.ndarray, total: float) -> np.ndarray:
-    """Returns weights (words,) times a factor, cut at 1, so that they sum to `total`.
+    """Returns weights (words,) times a factor, cut at 1, with sum `total`.
 
-    The largest weights are fixed at 1 one after the other, as long as the factor makes them that large:
-    factor = (total - number fixed) / (sum of the others).
+    The largest weights are fixed at 1, one after another, while the factor makes them larger than 1:
+    factor = (total - number fixed) / (sum of weights not fixed).
     """
     order = np.argsort(-weights, kind="stable")
     ordered = weights[order]
@@ -120,7 +120,7 @@ def at_most_one(weights: np.ndarray, total: float) -> np.ndarray:
 
 
 def _different(words: np.ndarray, probs: np.ndarray) -> np.ndarray:
-    """Returns the words with repeated ones, which rounding can cause, replaced by the most probable others."""
+    """Returns words without repeats, which rounding can cause: the most probable unused words replace them."""
     distinct = np.unique(words)
     missing = len(words) - len(distinct)
     if missing:

@@ -39,7 +39,7 @@ class NgramStates:
 
     @property
     def history_of_word(self) -> np.ndarray:
-        """The history that each of `words` stands behind."""
+        """The number of the history before each of `words`, (words,)."""
         return np.repeat(np.arange(len(self.histories)), np.diff(self.offsets))
 
 
@@ -56,7 +56,7 @@ class SamplingLm:
         return len(self.states) + 1
 
     def find(self, history: tuple[int, ...]) -> tuple[int, int] | None:
-        """Returns length and number of the longest known history that ends this one; None for the empty history."""
+        """Returns length and number of the longest known suffix of a history; None for the empty history."""
         for length in range(min(len(history), len(self.states)), 0, -1):
             number = self.states[length - 1].numbers.get(history[len(history) - length :])
             if number is not None:
@@ -67,7 +67,7 @@ class SamplingLm:
 
     @classmethod
     def read(cls, reader: Reader) -> SamplingLm:
-        """Reads a whole file. Raises ModelFormatError for one that is damaged or cannot be."""
+        """Reads a whole file. Raises ModelFormatError for damaged or impossible contents."""
         reader.expect(_TOKEN)
         start = reader.position
         order = reader.after("<Order>").int32()
@@ -80,7 +80,7 @@ class SamplingLm:
         return cls(unigrams, states)
 
     def write(self, writer: Writer) -> None:
-        """Writes what `read` reads, byte for byte as Kaldi does for states in this order."""
+        """Writes a file for `read`, byte for byte as Kaldi does for states in this order."""
         writer.token(_TOKEN)
         writer.token("<Order>").int32(self.order)
         writer.token("<VocabSize>").int32(len(self.unigrams))

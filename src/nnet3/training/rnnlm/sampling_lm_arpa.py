@@ -47,7 +47,7 @@ def _ngrams(lm: SamplingLm, order: int, bos: int) -> Iterator[tuple[tuple[int, .
 
 
 def _weight(lm: SamplingLm, ngram: tuple[int, ...]) -> str:
-    """Returns the log10 of the back-off weight of an n-gram that is a history, behind a tab; empty for others."""
+    """Returns a tab and the log10 of the back-off weight of an n-gram that is a history; "" for other n-grams."""
     if len(ngram) > len(lm.states):
         return ""
     states = lm.states[len(ngram) - 1]
@@ -113,7 +113,7 @@ def _stored(
     shorter: SamplingLm,
     source: str,
 ) -> NgramStates:
-    """Returns histories of one length, with what their words have beyond the shorter histories."""
+    """Returns histories of one length, with probabilities of words beyond those of the shorter histories."""
     words, values, offsets, worst = [], [], [0], 0.0
     for history, own in probs.items():
         weight = weights.get(history, 1.0)

@@ -15,7 +15,7 @@ from nnet3.training.rnnlm.sentences import Sentences
 
 @dataclass(eq=False)
 class _Counts:
-    """N-grams of one length, ascending, with the sum of their weights and the largest single weight."""
+    """N-grams of one length, ascending, each with the sum of weights and the largest weight."""
 
     ngrams: np.ndarray  # (ngrams, order)
     counts: np.ndarray
@@ -31,7 +31,7 @@ class _Counts:
         return cls(distinct, np.bincount(position, counts, len(distinct)), top)
 
     def and_shorter(self, other: _Counts) -> _Counts:
-        """Returns the sums of this and of the longer n-grams without their oldest words."""
+        """Returns these counts plus the counts of longer n-grams, oldest words cut off."""
         parts = ((self.ngrams, other.ngrams[:, 1:]), (self.counts, other.counts), (self.largest, other.largest))
         return _Counts.of(*(np.concatenate(pair) for pair in parts))
 
@@ -66,7 +66,7 @@ class _States(NgramStates):
         )
 
     def with_words(self, states: np.ndarray, words: np.ndarray, counts: np.ndarray) -> _States:
-        """Returns the states with more words, whose counts are taken back from what was backed off."""
+        """Returns the states with more words; their counts are taken back from the back-off."""
         state = np.append(self.history_of_word, states)
         order = np.lexsort((np.append(self.words, words), state))
         sizes = np.bincount(state, minlength=len(self.histories))
@@ -84,7 +84,7 @@ class _States(NgramStates):
         return np.where(position >= 0, self.values[position] if len(self.values) else 0.0, 0.0)
 
     def position_of(self, states: np.ndarray, words: np.ndarray) -> np.ndarray:
-        """Returns where words behind histories stand in `words`, -1 for those that are not there."""
+        """Returns the position in `words` of words behind histories, (n,), -1 without one."""
         most = int(max(self.words.max(initial=0), words.max(initial=0))) + 1
         keys, wanted = self.history_of_word * most + self.words, states * most + words
         position = np.searchsorted(keys, wanted)
@@ -96,7 +96,7 @@ class _States(NgramStates):
 def estimate_sampling_lm(
     sentences: Sentences, vocab_size: int, bos: int, eos: int, options: SamplingLmOptions, *, for_arpa: bool = False
 ) -> SamplingLm:
-    """Returns a sampling LM. `for_arpa`: keep the n-grams that carry back-off weights, which ARPA files need.
+    """Estimates a sampling LM. `for_arpa`: keep the n-grams that carry back-off weights, for ARPA files.
 
     Raises TrainingError without sentences, or if one word has all counts.
     """
@@ -137,10 +137,10 @@ def _counts(sentences: Sentences, bos: int, eos: int, order: int) -> list[_Count
 
 
 def _not_lost(rows: np.ndarray) -> np.ndarray:
-    """Returns which of the n-grams at beginnings of sentences Kaldi counts, in the order of the text.
+    """Marks the n-grams at beginnings of sentences counted by Kaldi, in the order of the text.
 
-    What comes behind a history waits in a list whose capacity doubles when it is full. A full list is counted if it is
-    at least as long as the number of different words counted before; what waits at the end is lost.
+    Words behind a history wait in a list, whose capacity doubles when full. A full list is counted if at least as long
+    as the number of different words counted before; words still waiting at the end are lost.
     """
     kept = np.zeros(len(rows), bool)
     if not len(rows):
@@ -170,7 +170,7 @@ def _unigrams(counts: _Counts, vocab_size: int, bos: int, discount: float) -> np
 
 
 def _smoothed(counts: _Counts, discount: float) -> _States:
-    """Returns histories with discounted counts, which back off what was taken away."""
+    """Returns histories with discounted counts; the discount goes to the back-off."""
     histories, first, position = np.unique(counts.ngrams[:, :-1], axis=0, return_index=True, return_inverse=True)
     position, removed = position.reshape(-1), discount * counts.largest
     totals = np.bincount(position, counts.counts, len(histories))
@@ -183,7 +183,7 @@ def _smoothed(counts: _Counts, discount: float) -> _States:
 def _worth_keeping(
     states: _States, shorter: Sequence[_States], plain: np.ndarray, bos: int, options: SamplingLmOptions
 ) -> np.ndarray:
-    """Returns which words are probable enough behind their histories, compared with the word alone and by back-off."""
+    """Marks words probable enough behind their histories, compared with the word alone and by back-off."""
     state = states.history_of_word
     probs, alone = states.values / states.totals[state], plain[states.words].astype(np.float64)
     if not shorter:
@@ -194,7 +194,7 @@ def _worth_keeping(
 
 
 def _probs(histories: np.ndarray, words: np.ndarray, states: Sequence[_States], alone: np.ndarray) -> np.ndarray:
-    """Returns p(word | history) for histories (n, length) that all are known, with all their back-offs."""
+    """Returns p(word | history), (n,), for known histories (n, length), back-offs included."""
     probs = alone
     for length, own in enumerate(states, 1):
         number = _row_numbers(own.histories, histories[:, histories.shape[1] - length :])
@@ -203,7 +203,7 @@ def _probs(histories: np.ndarray, words: np.ndarray, states: Sequence[_States], 
 
 
 def _row_numbers(table: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Returns for each row its number in a table of distinct rows; all must be there."""
+    """Returns the number of each row in a table of distinct rows with all of them."""
     together = np.unique(np.concatenate([table, rows]), axis=0, return_inverse=True)[1].reshape(-1)
     number = np.full(together.max(initial=0) + 1, -1, np.int64)
     number[together[: len(table)]] = np.arange(len(table))
@@ -227,7 +227,7 @@ def _prune_states(states: list[_States], discount: float, *, for_arpa: bool) -> 
 
 
 def _with_carriers(shorter: _States, histories: np.ndarray, totals: np.ndarray, discount: float) -> _States:
-    """Returns shorter histories with the n-grams that are these histories, where they had been dropped."""
+    """Returns the shorter histories, with dropped n-grams put back where the n-gram is one of `histories`."""
     before, words = _row_numbers(shorter.histories, histories[:, :-1]), histories[:, -1]
     lacks = shorter.position_of(before, words) < 0
     counts = totals - np.minimum(discount, 0.5 * totals)

@@ -22,7 +22,7 @@ class Sentences:
         return len(self.weights)
 
     def ended(self, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns all words with `begin` before and `end` behind each sentence, and where each sentence begins."""
+        """Returns all words, `begin` before and `end` behind each sentence, and the position of each sentence."""
         starts = self.starts[:-1] + 2 * np.arange(len(self))
         position = np.arange(len(self.words)) + 1 + 2 * np.repeat(np.arange(len(self)), np.diff(self.starts))
         words = np.full(len(self.words) + 2 * len(self), end, np.int64)

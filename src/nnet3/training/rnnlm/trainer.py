@@ -79,10 +79,10 @@ class _BeforeBoth:
 
 
 class RnnlmInTraining(Trainable[RnnlmExample]):
-    """Network and embedding in training. The embedding takes its step right after the network's.
+    """Network and embedding in training. The step of the embedding follows the step of the network.
 
-    All components draw single numbers from one generator, `draws.random`, in the order of Kaldi's program. Each
-    gradient begins with a seed if there is a `step_seed`.
+    All components draw single numbers from one generator, `draws.random`, in the order of Kaldi's program. With a
+    `step_seed` each gradient begins with a seed.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class RnnlmTrainer(MinibatchTrainer[RnnlmExample]):
     def _backstitch_steps(
         self, minibatch: RnnlmExample, number: int, num_sequences: int, before: Restorable
     ) -> StepResult:
-        """Both steps draw the same numbers."""
+        """Takes both steps with equal random numbers."""
         self.model.step_seed = self.backstitch_phase + number + 2
         try:
             return super()._backstitch_steps(minibatch, number, num_sequences, before)

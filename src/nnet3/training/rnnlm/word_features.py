@@ -1,4 +1,4 @@
-"""Word features: a sparse row of numbers for each word, in files, and their product with a feature embedding."""
+"""Word features: files with a sparse row of numbers for each word, and the product with a feature embedding."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def _for_tables(kind: ExampleKind[E], outputs: Sequence[str], weights: Sequence[
 
 
 def _check_outputs(section: ArchivesSection, nnet: Nnet) -> None:
-    """Raise SettingError for outputs of tables that the network does not have."""
+    """Raises SettingError for outputs of tables that the network does not have."""
     known = nnet.output_names
     for kind in ("train", "valid", "combine"):
         for name in getattr(section, f"{kind}_outputs"):
@@ -137,7 +137,7 @@ def _check_outputs(section: ArchivesSection, nnet: Nnet) -> None:
 
 @contextmanager
 def _naming(key: str) -> Iterator[None]:
-    """Make errors within it name the key of the settings whose tables have no minibatches."""
+    """Makes errors within it name the key of the settings whose tables have no minibatches."""
     try:
         yield
     except NoMinibatchesError as error:

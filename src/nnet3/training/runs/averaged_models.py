@@ -39,7 +39,7 @@ class JobCounts:
 
 
 class AveragedModels:
-    """Trains in rounds of so many minibatches per model; every round has a new trainer.
+    """Trains in rounds of `size` minibatches per model; every round has a new trainer.
 
     With J models learning rates are J times as large and l2 regularisation counts 1/J, so that the average moves as far
     as one model would. After the first round, where models have little in common yet, the best model is kept instead.
@@ -157,7 +157,7 @@ class AveragedModels:
 
     @torch.no_grad()
     def _average(self, shares: Sequence[float]) -> None:
-        """Replace parameters and statistics of all models by the sum of all models, weighted by `shares`."""
+        """Replaces parameters and statistics of all models by the sum of all models, weighted by `shares`."""
         whole = self._nnet.flat_parameters()
         found = statistics(self._nnet)
         values = self._whole([statistic.copy() for statistic in found.values()])
@@ -178,7 +178,7 @@ class AveragedModels:
             statistic.set(value)
 
     def _whole(self, values: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Replaces empty values by zeros: a process with all minibatches skipped has not stored any yet."""
+        """Replaces empty statistics by zeros: a process that skipped all minibatches has stored none."""
         sides = iter(self._group.largest(*(side for value in values for side in value.shape)))
         shapes = [[next(sides) for _ in value.shape] for value in values]
         return [value if value.numel() else value.new_zeros(shape) for value, shape in zip(values, shapes, strict=True)]

@@ -123,7 +123,7 @@ def dropout_schedule(settings: RunSettings, nnet: Nnet) -> DropoutSchedule:
 
 
 def prepare_folder(folder: Path) -> None:
-    """Make the folder of the run. Raises Nnet3Error if nothing can be written there."""
+    """Makes the folder of the run. Raises Nnet3Error if nothing can be written there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder, buffering=0) as probe:
@@ -141,7 +141,7 @@ def environment(world_size: int) -> dict[str, Any]:
 
 
 def check_same_run(path: str, before: Mapping[str, Any], now: Mapping[str, Any], allow_changes: bool | None) -> None:
-    """Raise Nnet3Error if settings that parameters depend on have changed, unless changes are allowed.
+    """Raises Nnet3Error if settings that parameters depend on have changed, unless changes are allowed.
 
     `before` and `now` hold `settings`, `data` and `environment` as JSON values. Changes in the environment only give a
     warning, except in the number of processes. `allow_changes` is None where the user has no such choice.
@@ -172,7 +172,7 @@ def check_same_run(path: str, before: Mapping[str, Any], now: Mapping[str, Any],
 
 
 def check_same_everywhere(group: ProcessGroup, own: Mapping[str, Any]) -> None:
-    """Raise TrainingError in all processes unless all begin with equal facts: they would fall out of step."""
+    """Raises TrainingError in all processes unless all begin with equal facts: they would fall out of step."""
     complaint = None
     for rank, theirs in enumerate(group.gather(own)):
         for name, of_first, is_theirs in _differences(own, theirs):
@@ -210,7 +210,7 @@ def run_folder(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from locking the folder; the lock goes when this process ends in any way.
+    """Keeps other processes from locking the folder; the lock goes when this process ends in any way.
 
     Raises Nnet3Error if another process has the lock. File systems without locks are left alone.
     """

@@ -35,7 +35,7 @@ States = dict[str, tuple[str, Tensors]]
 
 
 def write_folder(target: Path, fill: Callable[[Path], None]) -> None:
-    """Let `fill` write files into a new folder beside `target`, then rename the folder to `target` in one step.
+    """Lets `fill` write files into a new folder beside `target`, then renames the folder to `target` in one step.
 
     Every file is on the disk before the folder has its name. An older folder `target` is replaced. An interruption
     leaves the old or the new state, and at most a folder with a name known to `remove_leftovers`.
@@ -57,14 +57,14 @@ def write_folder(target: Path, fill: Callable[[Path], None]) -> None:
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder: the name goes first, so that nobody takes a half-removed folder for a whole one."""
+    """Removes a folder: the name goes first, so that nobody takes a half-removed folder for a whole one."""
     doomed = _beside(path)
     os.rename(path, doomed)
     shutil.rmtree(doomed, ignore_errors=True)
 
 
 def remove_leftovers(parent: Path) -> None:
-    """Remove what interrupted writes and removals have left in a folder."""
+    """Removes what interrupted writes and removals have left in a folder."""
     for path in parent.iterdir():
         if path.name.startswith(".") and path.name.endswith(_TEMPORARY):
             if path.is_dir():
@@ -109,7 +109,7 @@ class Checkpoints:
         self.folder, self.keep = folder, keep
 
     def prepare(self) -> None:
-        """Make the folder and remove leftovers of interrupted writes."""
+        """Makes the folder and removes leftovers of interrupted writes."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             remove_leftovers(self.folder)
@@ -131,7 +131,7 @@ class Checkpoints:
     def save(
         self, step: int, facts: Mapping[str, Any], states: Mapping[str, Any], save_model: Callable[[Path], None]
     ) -> Path:
-        """Write one checkpoint, then remove old checkpoints. `save_model` writes the model's own file into a folder.
+        """Writes one checkpoint, then removes old checkpoints. `save_model` writes the model's own file into a folder.
 
         Raises Nnet3Error, with older checkpoints left unchanged, if writing fails.
         """
@@ -165,7 +165,7 @@ class Checkpoints:
 
 
 def _read(path: Path) -> Checkpoint:
-    """Check that all files are as written. Raises ModelFormatError."""
+    """Checks that all files are as written. Raises ModelFormatError."""
     try:
         facts = read_json((path / _FACTS).read_bytes())
         if facts["format"] != _FORMAT:

@@ -46,7 +46,7 @@ def put_together(tree: str, tensors: Tensors) -> Any:
 
 
 def check_alike(state: Any, example: Any, place: str = "") -> None:
-    """Raise ValueError unless a state's values have the types of an example's values, where both have a value.
+    """Raises ValueError unless a state's values have the types of an example's values, where both have a value.
 
     Dicts may have different keys, lists different lengths, tensors different shapes and floats different sizes: the new
     owner of the state tells about errors in these. None in the example stands for any value.
@@ -64,7 +64,7 @@ def check_alike(state: Any, example: Any, place: str = "") -> None:
 
 
 def save_parts(tree: str, tensors: Tensors, path: Path) -> None:
-    """Write the tree and the tensors of `take_apart`. Raises OSError if writing fails."""
+    """Writes the tree and the tensors of `take_apart`. Raises OSError if writing fails."""
     path.touch()
     mode = path.stat().st_mode & 0o777  # that of an ordinary file: safetensors would let nobody else read it
     try:
@@ -87,7 +87,7 @@ def load_parts(path: Path) -> tuple[str, Tensors]:
 
 
 def check_can_save() -> None:
-    """Raise Nnet3Error if safetensors is not installed."""
+    """Raises Nnet3Error if safetensors is not installed."""
     if _missing is not None:
         raise Nnet3Error("checkpoints need safetensors: pip install safetensors") from _missing
 

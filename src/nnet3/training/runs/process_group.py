@@ -66,7 +66,7 @@ class ProcessGroup:
         return value if self.size == 1 else self._together("telling of an object", partial(self._tell, value))
 
     def sum_(self, tensors: Sequence[Tensor]) -> None:
-        """Replace each tensor by the sum of all processes' tensors; tensors of one dtype and device travel together."""
+        """Replaces each tensor by the sum over all processes; tensors of one dtype and device are sent together."""
         if self.size == 1:
             return
         groups: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}

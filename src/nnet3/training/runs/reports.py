@@ -55,7 +55,7 @@ class Words:
 
 
 def draw_curves(events: list[dict[str, Any]], path: Path, titles: Mapping[str, str] = Words().curves) -> None:
-    """Write a PNG with the curves that have titles, and the learning rate, as far as the log has values."""
+    """Writes a PNG with the curves that have titles, and the learning rate, as far as the log has values."""
     from matplotlib.figure import Figure  # an extra, and slow to import
 
     found = [(title, [(kind, points(events, kind, value)) for kind in _NAMES]) for value, title in titles.items()]
@@ -138,7 +138,7 @@ class Reports:
         return found
 
     def draw(self, *, at_once: bool = False) -> None:
-        """Draw the curves, unless they were drawn a moment ago. A picture that cannot be drawn stops nothing."""
+        """Draws the curves, unless they were drawn a moment ago. A picture that cannot be drawn stops nothing."""
         if not self._draws or not (at_once or time.monotonic() - self._drawn > _SECONDS_BETWEEN_DRAWINGS):
             return
         self._drawn = time.monotonic()

@@ -81,7 +81,7 @@ class SettingsText:
 
 
 def read_settings_text(path: str) -> SettingsText:
-    """Read a settings file by its name's ending. Raises ConfigError for what is no table of tables."""
+    """Reads a settings file by its name's ending. Raises ConfigError for what is no table of tables."""
     suffix = Path(path).suffix.lower()
     if suffix not in _SUFFIXES:
         hint = did_you_mean(suffix, _SUFFIXES)

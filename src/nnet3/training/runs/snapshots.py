@@ -22,7 +22,7 @@ class Snapshots:
     part: float
 
     def prepare(self) -> None:
-        """Make the folder."""
+        """Makes the folder."""
         try:
             if self.models:
                 self.folder.mkdir(exist_ok=True)

@@ -37,7 +37,7 @@ def checkpoint_to_go_on_from(
 
 
 def begin_run(run: TrainingRun, checkpoint: Checkpoint | None, names: Mapping[str, Any], parameters: int) -> None:
-    """Begin, or go on from a checkpoint; the log says so, with these names, and then all settings."""
+    """Begins a run, or goes on from a checkpoint; logs the beginning with `names`, then all settings."""
     if run.group.is_first:
         if run.checkpoints is not None:
             run.checkpoints.prepare()
@@ -54,7 +54,7 @@ def begin_run(run: TrainingRun, checkpoint: Checkpoint | None, names: Mapping[st
 
 @contextlib.contextmanager
 def recording_errors(run: TrainingRun) -> Iterator[None]:
-    """Let the log of the run have the message of an error within it."""
+    """Lets the log of the run have the message of an error within it."""
     try:
         yield
     except Nnet3Error as error:

@@ -58,7 +58,7 @@ def train_model(
     display: Display | None = None,
     stop: StopRequest | None = None,
 ) -> int:
-    """Run to the end, or until a signal asks to stop: returns 0, or 128 plus the signal's number after saving all.
+    """Runs to the end, or until a signal asks to stop: returns 0, or 128 plus the signal's number after saving all.
 
     `resume`: go on from the latest checkpoint, if any; the default after torchrun has restarted the processes.
     `allow_changes`: also with settings that lead to different parameters. `stop`: a listener to signals already at
@@ -178,7 +178,7 @@ def _share(settings: RunSettings, group: ProcessGroup) -> Share:
 
 @contextlib.contextmanager
 def _naming_the_place(settings: RunSettings, section: str) -> Iterator[None]:
-    """Make errors of settings within it name the line of the file."""
+    """Makes errors of settings within it name the line of the file."""
     try:
         yield
     except SettingError as error:
@@ -186,7 +186,7 @@ def _naming_the_place(settings: RunSettings, section: str) -> Iterator[None]:
 
 
 def finish_run(run: NnetTrainingRun) -> None:
-    """Write `final.raw` or `final.mdl`.
+    """Writes `final.raw` or `final.mdl`.
 
     The file depends on the last checkpoint and on files only, so that writing can be repeated after a sudden end.
     """

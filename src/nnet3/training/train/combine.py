@@ -69,7 +69,7 @@ def combine(
 def recompute_statistics(
     nnet: Nnet, minibatches: Sequence[Minibatch], objective: Callable[[Nnet], Objective] | None = None
 ) -> None:
-    """Replace the stored statistics by the statistics of the given minibatches, in the network's own modes.
+    """Replaces the stored statistics by the statistics of the given minibatches, in the network's own modes.
 
     Dropout draws equal masks in every call. Batch-norm in test mode keeps its statistics.
     """

@@ -59,7 +59,7 @@ class Evaluator:
         return total.average + total.average_auxiliary
 
     def add_all(self, minibatches: Iterable[Minibatch]) -> Evaluator:
-        """Counts all of them in; returns itself."""
+        """Adds all minibatches to the sums; returns the evaluator."""
         for minibatch in minibatches:
             self.add(minibatch)
         return self
@@ -99,7 +99,7 @@ class Evaluator:
 def evaluate(
     nnet: Nnet, minibatches: Iterable[Minibatch], objective: Objective | None = None
 ) -> dict[str, ObjectiveStats]:
-    """Returns objective and accuracy in test mode, by output node."""
+    """Returns sums of objective and accuracy over minibatches, network in test mode, by output node."""
     return Evaluator(nnet.in_test_mode(), objective).add_all(minibatches).stats
 
 

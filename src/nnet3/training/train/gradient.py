@@ -105,7 +105,7 @@ class Gradient:
         return int(numbers[1])
 
     def _agree(self, complaint: str | None) -> None:
-        """Raise UnusableError in all processes if one has a complaint."""
+        """Raises UnusableError in all processes if one has a complaint."""
         has_complaint = torch.tensor([complaint is not None], dtype=torch.float64)
         if self._reduction is not None:
             self._reduction.sum_([has_complaint])
@@ -200,6 +200,6 @@ def _sums_over_rows(component: Component, command: Propagate | Backprop) -> bool
 
 
 def _with_statistics(computation: NnetComputation, nnet: Nnet) -> set[str]:
-    """The components whose statistics may change."""
+    """Returns the components whose statistics may change."""
     kernels = {c.kernel for c in computation.commands if isinstance(c, Propagate | Backprop)}
     return {whole_kernel(computation.kernels[kernel].name, nnet.components) for kernel in kernels}

@@ -80,7 +80,7 @@ class LdaStats:
         return cls(zero, first, within + stats._of_means())
 
     def write_to(self, writer: Writer) -> None:
-        """Writes what `read` reads, in float32: of the second-order part what is within classes."""
+        """Writes a file for `read`, in float32: of second-order statistics the part within classes."""
         writer.token("<LDAACCS>")
         writer.token("<VECSIZE>").int32(self.first.shape[1])
         writer.token("<NUMCLASSES>").int32(len(self.zero))

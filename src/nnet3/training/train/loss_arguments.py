@@ -8,15 +8,15 @@ from nnet3.errors import ArgumentError, TrainingError, check_kind
 
 
 def check_reduction(reduction: str) -> None:
-    """Raise ArgumentError for anything but "mean" and "sum"."""
+    """Raises ArgumentError for anything but "mean" and "sum"."""
     if reduction not in ("mean", "sum"):
         raise ArgumentError(f"reduction must be 'mean' or 'sum', got {reduction!r}")
 
 
 def check_outputs(output: Tensor, xent_output: Tensor | None, shape: tuple[int, int], columns: int) -> None:
-    """Raise ArgumentError or TrainingError for outputs that are not of a supervision.
+    """Raises ArgumentError or TrainingError for outputs whose shape or type does not fit a supervision.
 
-    `shape`: its sequences and frames; `columns`: its pdfs.
+    `shape`: sequences and frames of the supervision; `columns`: number of pdfs.
     """
     if not output.is_floating_point():
         raise ArgumentError(f"the output must be floats, got {output.dtype}")

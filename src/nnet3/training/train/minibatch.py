@@ -70,7 +70,7 @@ class MatrixTarget:
         return is_finite(self.matrix)
 
     def dense(self) -> Tensor:
-        """The matrix, (rows, columns)."""
+        """Returns the matrix, (rows, columns)."""
         return torch.from_numpy(self.matrix.dense()) if isinstance(self.matrix, SparseMatrix) else self.matrix
 
 
@@ -171,7 +171,7 @@ class MinibatchComputers:
 
 @contextmanager
 def naming(minibatch: Minibatch) -> Iterator[None]:
-    """Turn each error in the `with` block into a TrainingError that names the minibatch, if the minibatch has a key.
+    """Turns each error in the `with` block into a TrainingError that names the minibatch, if the minibatch has a key.
 
     An error about a lost process stays as it is: the minibatch is not to blame.
     """

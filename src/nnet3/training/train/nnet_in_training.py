@@ -31,9 +31,9 @@ from nnet3.training.train.update import Update, add_l2, add_with_max_change, con
 
 
 class NnetInTraining(Trainable[Minibatch]):
-    """`delta`, a copy of the network, collects the next step; in it components have their rates and limits.
+    """`delta`, a copy of the network, collects the next step, and has the components' rates and limits.
 
-    With `stats_in_delta` it collects statistics too, which the step adds to the network's as it adds parameters.
+    `stats_in_delta`: collect statistics in the delta, too, and add them to the network as parameters are added.
     Components draw single numbers from `scalars`, if given.
     """
 

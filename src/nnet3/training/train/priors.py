@@ -25,9 +25,9 @@ def normalised(counts: ArrayLike) -> np.ndarray:
 
 
 def mean_posterior(nnet: Nnet, minibatches: Iterable[Minibatch], most_sequences: int) -> np.ndarray:
-    """Returns the priors (pdfs,) float32 that `output`, log-probabilities in test mode, has on average.
+    """Returns the mean of the probabilities that `output` computes in test mode, (pdfs,) float32.
 
-    Looks at minibatches until they have `most_sequences` sequences. Raises TrainingError if there are none.
+    Reads minibatches up to `most_sequences` sequences. Raises TrainingError without a minibatch.
     """
     outputs, total, seen = ExampleOutputs(nnet.in_test_mode()), np.zeros(nnet.node_dim("output")), 0
     for minibatch in minibatches:

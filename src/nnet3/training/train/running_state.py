@@ -35,7 +35,7 @@ class StoredStatistic:
         return value.clone() if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64)
 
     def set(self, value: Tensor) -> None:
-        """Give the statistic a value, in its own memory."""
+        """Gives the statistic a value, in its own memory."""
         now = getattr(self._holder, self._name)
         if not isinstance(now, Tensor):
             setattr(self._holder, self._name, float(value))
@@ -161,7 +161,7 @@ def load_network_state(nnet: Nnet, state: dict[str, dict[str, Tensor]]) -> None:
 def check_same_network(
     parameters: Mapping[str, Tensor], statistics: Mapping[str, object], state: dict[str, dict[str, Tensor]]
 ) -> None:
-    """Raise TrainingError if a state is of other parameters or statistics than these, or of another type of numbers."""
+    """Raises TrainingError for a state with other names, shapes or dtypes of parameters and statistics."""
     ours = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in parameters.items()}
     theirs = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in state["parameters"].items()}
     if ours != theirs or statistics.keys() != state["statistics"].keys():
@@ -177,7 +177,7 @@ def _described(kind: tuple[tuple[int, ...], torch.dtype]) -> str:
 
 
 def add_up_statistics(nnet: HasComponents, before: dict[str, Tensor], reduction: RowReduction) -> None:
-    """Set the statistics to values `before` (by name; equal in all processes) plus all processes' additions."""
+    """Sets the statistics to values `before` (by name; equal in all processes) plus all processes' additions."""
     found = statistics(nnet)
     added = {name: statistic.copy() for name, statistic in found.items()}
     for name, value in before.items():

@@ -35,7 +35,7 @@ def shrinkage(rate: float, proportional: float, value: float, is_saturated: bool
 
 
 def set_dropout(nnet: Nnet, schedule: DropoutSchedule, done: float) -> None:
-    """Set the dropout proportions of the network's components for this share (0 to 1) of the data."""
+    """Sets the dropout proportions of the network's components for this share (0 to 1) of the data."""
     for pattern, proportion in schedule.proportions(done):
         for name, component in nnet.components.items():
             if component.dropout_proportion is not None and fnmatchcase(name, pattern):

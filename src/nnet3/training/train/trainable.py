@@ -44,10 +44,10 @@ class Trainable(Protocol[M_contra]):
         """Returns the name of a minibatch for messages, or an empty text."""
 
     def set_learning_rate(self, rate: float) -> None:
-        """Set the underlying rate of this and all later steps."""
+        """Sets the underlying rate of this and all later steps."""
 
     def before(self) -> Restorable:
-        """Returns what a minibatch may change before the first update."""
+        """Returns a copy of the state that a minibatch may change before the first update."""
 
     def begin(self, minibatch: M_contra) -> int:
         """Returns the number of sequences in all processes' parts of the minibatch.
@@ -83,7 +83,7 @@ class Trainable(Protocol[M_contra]):
         """Returns copies of all that the next step depends on, besides `contents`."""
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Go on from a state with the names of this model's state; for other sizes raises TrainingError."""
+        """Goes on from a state with the names of this model's state; for other sizes raises TrainingError."""
 
     def contents(self) -> dict[str, Any]:
         """Returns copies of parameters and statistics, as a checkpoint keeps them."""

@@ -62,7 +62,7 @@ class MinibatchTrainer(Generic[M]):
 
     @torch.no_grad()
     def train_minibatch(self, minibatch: M, learning_rate: float | None = None) -> StepResult:
-        """Run forward, then backward into the delta, and add the delta to the model within max-change; with backstitch,
+        """Runs forward, then backward into the delta, and adds it to the model within max-change; with backstitch,
         twice.
 
         `learning_rate` is the underlying rate of this and all later steps; components multiply the rate by their
@@ -101,7 +101,7 @@ class MinibatchTrainer(Generic[M]):
         return StepResult(stats, updates=(update,))
 
     def _backstitch_steps(self, minibatch: M, number: int, num_sequences: int, before: Restorable) -> StepResult:
-        """Go back by alpha times the usual step, then from there forward by 1 + alpha times it."""
+        """Goes back by alpha times the usual step, then forward by 1 + alpha times the step of the new point."""
         alpha = self.options.backstitch_training_scale
         try:
             self.model.freeze_natural_gradient(True)
@@ -158,7 +158,7 @@ class MinibatchTrainer(Generic[M]):
 
     @torch.no_grad()
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Go on where `state` was made, with the network of that moment. Raises TrainingError for another network."""
+        """Goes on where `state` was made, with the network of that moment. Raises TrainingError for another network."""
         check_state(state, self.state())
         self.model.load_state(state)
         self.log.load_state({name.removeprefix("log."): value for name, value in state.items() if name[:4] == "log."})
@@ -190,9 +190,10 @@ class Trainer(MinibatchTrainer[Minibatch]):
         compile_options: CompileOptions | None = None,
         say: Callable[[str], None] = _LOG.info,
     ) -> None:
-        """`objective`: by default linear or quadratic, as each output node says. `cache`: keeps computations, by
-        default the cache of the process. `reduction` adds up over processes that share the minibatches: a process gets
-        its own sequences of a minibatch, and all processes end with equal parameters. `say` takes the lines of the log.
+        """`options`: of steps, by default `TrainerOptions()`. `objective`: by default linear or quadratic, as each
+        output node says. `cache`: keeps computations, by default the cache of the process. `reduction` adds up over
+        processes that share the minibatches: a process gets its own sequences of a minibatch, and all processes end
+        with equal parameters. `say` takes the lines of the log.
         """
         self.nnet, self.reduction, options = nnet, reduction, options or TrainerOptions()
         self.objective = ObjectiveByNode(nnet) if objective is None else objective

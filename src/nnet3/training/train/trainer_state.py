@@ -51,7 +51,7 @@ def read_state(state: dict[str, Tensor], nnet: Nnet, delta: Nnet) -> None:
 
 
 def check_state(state: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
-    """Raise TrainingError for the state of another network than that which gives `expected`."""
+    """Raises TrainingError for the state of another network than that which gives `expected`."""
     names = {name for name in expected if not name.startswith("log.")} | {"log.updates"}
     given = {name for name in state if not name.startswith("log.")} | ({"log.updates"} & state.keys())
     for what, differing in (("lacks", names - given), ("has, unlike this network,", given - names)):

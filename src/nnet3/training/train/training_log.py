@@ -26,7 +26,7 @@ class TrainingLog:
         self._shortened: dict[str, int] = {}
 
     def add(self, number: int, result: StepResult) -> None:
-        """Count minibatch `number` in; says the averages of the last interval when a new one begins."""
+        """Counts minibatch `number` in; says the averages of the last interval when a new one begins."""
         second = {name + _BACKSTITCH: own for name, own in result.backstitch.items()}
         for name, own in (*result.stats.items(), *second.items()):
             self._add(number // self.interval, name, own)
@@ -63,7 +63,7 @@ class TrainingLog:
             self.say("".join(parts))
 
     def finish(self) -> None:
-        """Say the averages over all minibatches."""
+        """Says the averages over all minibatches."""
         for name, total in self.totals.items():
             self.say(f"Overall average objective function for '{name}' is {self._averaged(total)}")
             self.say(f"[this line is to be parsed by a script:] log-prob-per-frame={total.average:g}")
@@ -89,7 +89,7 @@ class TrainingLog:
         return {name: torch.tensor(values, dtype=torch.float64) for name, values in found.items()}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Go on adding to these sums."""
+        """Goes on adding to the sums of an earlier log."""
         of = {kind: _named(kind, state) for kind in ("total", "interval", "number", "shortened")}
         self.totals = {name: ObjectiveStats(*values) for name, values in of["total"].items()}
         self._of_interval = {name: ObjectiveStats(*values) for name, values in of["interval"].items()}

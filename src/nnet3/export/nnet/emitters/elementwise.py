@@ -15,7 +15,7 @@ _SOFTMAX_FLOOR = 1e-20
 
 
 def _register(type_names: Sequence[str], op_type: str, weight: str = "", **attributes: Any) -> None:
-    """Register types made of one operator on the input, and on one weight where the type has a weight."""
+    """Registers types made of one operator on the input, and on one weight where the type has a weight."""
 
     def emit_op(about: Emission, component: Any, x: ir.Value) -> ir.Value:
         weights = [about.weight(weight, lambda: getattr(component, weight))] if weight else []

@@ -62,7 +62,7 @@ def _sum(about: Emission, values: Sequence[OnnxValue]) -> OnnxValue:
 
 @emitter("TdnnComponent")
 def tdnn(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
-    """One product of rows put side by side, or a sum of products, one per offset: the sum is faster for wide rows."""
+    """Emits one product of rows side by side or, faster for wide rows, the sum of a product per offset."""
     blocks = sorted(_blocks(about), key=lambda block: block.offset)
     x = _without_padding(about, x)
     bias = (lambda: component.bias_params) if component.has_bias else None
@@ -91,7 +91,7 @@ def tdnn(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
 
 @emitter("TimeHeightConvolutionComponent")
 def time_height_convolution(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
-    """One Conv over rows and heights where offsets in time move rows alike, else one Conv over heights per offset."""
+    """Emits a Conv over rows and heights where offsets in time move rows alike, else one over heights per offset."""
     graph, model = about.graph, component.model
     x = graph.value(graph.whole(_without_padding(about, x)), x.rows, x.columns)
     blocks = sorted(_blocks(about), key=lambda block: block.offset)

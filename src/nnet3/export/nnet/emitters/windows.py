@@ -82,7 +82,7 @@ def statistics_pooling(about: Emission, component: Any, x: OnnxValue) -> OnnxVal
 
 @emitter("RestrictedAttentionComponent")
 def restricted_attention(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
-    """Each output row and head gathers its context, (batch, rows * heads, context, head_dim)."""
+    """Emits a gather of contexts, (batch, rows * heads, context, head_dim), for each output row and head."""
     graph, sizes = about.graph, component.sizes
     context, key_dim, value_dim = sizes.context_dim, sizes.key_dim, sizes.value_dim
 
@@ -100,7 +100,7 @@ def restricted_attention(about: Emission, component: Any, x: OnnxValue) -> OnnxV
     windows = graph.op("Reshape", gathered, graph.integers(0, -1, context, component.head_dim))
 
     def part(first: int, columns: int, *, of_query: bool = False) -> ir.Value:
-        """Returns columns of all the context, or of the row itself."""
+        """Returns `columns` columns from `first` on, of all rows of the context, or of the query's row."""
         rows = (sizes.num_left, sizes.num_left + 1) if of_query else (0, context)
         starts, ends = graph.integers(rows[0], first), graph.integers(rows[1], first + columns)
         return graph.op("Slice", windows, starts, ends, graph.integers(2, 3))

@@ -75,7 +75,7 @@ def _error(path: str, module: nn.Module, words: str) -> ArgumentError:
 
 
 def _flat(modules: Any, path: str) -> Iterator[tuple[str, nn.Module]]:
-    """The modules that are no containers, each with its path, in the order of the data."""
+    """Yields the modules that are no containers, each with its path, in the order of the data."""
     if isinstance(modules, list | tuple):
         children: Iterable[tuple[str, Any]] = ((str(number), each) for number, each in enumerate(modules))
     elif isinstance(modules, _CONTAINERS) and _own_forward(modules, _CONTAINERS):

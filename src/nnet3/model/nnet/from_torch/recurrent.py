@@ -84,7 +84,7 @@ def _of_input_and_last(stack: Stack, name: str, weight: Tensor, bias: Tensor, la
 
 
 def _lstm(stack: Stack, name: str, cells: _Cells, lag: int) -> str:
-    """The parts of xconfig's fast-lstm-layer, without peepholes; both have the gates in the order i, f, g, o."""
+    """Adds the parts of a fast-lstm-layer, without peepholes; returns its output. Gates are in the order i, f, g, o."""
     dim = cells.weight_hh.shape[0] // 4
     width = cells.weight_hh.shape[1]  # of what is fed back
     last = _last(stack, f"{name}.m_trunc", lag)

@@ -66,7 +66,7 @@ def _expand(layer: Layer, expander: Expander) -> None:
 
 
 def _operation(layer: Layer, operation: str, is_last: bool) -> tuple[str, Settings]:
-    """The component of a nonlinearity and its settings besides the dimension."""
+    """Returns the component type of a nonlinearity, and settings besides the dimension."""
     repair = layer.given_settings("self-repair-scale")
     target_rms = layer.given_settings("target-rms")
     if operation == "renorm":

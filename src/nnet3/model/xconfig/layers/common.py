@@ -48,12 +48,12 @@ OPERATION_WORDS = {
 
 
 def operations_of(layer_type: str) -> list[str]:
-    """The operations named by the words of a type such as relu-batchnorm-layer, in the order of application."""
+    """Returns the operations named by the words of a type such as relu-batchnorm-layer, in the order of application."""
     return layer_type.removesuffix("-layer").split("-")
 
 
 def dim_of_input(layer: Layer) -> None:
-    """A `dim` that is not given, or not positive, is the input's."""
+    """Sets a `dim` that is not given, or not positive, to the input's."""
     if layer["dim"] <= 0:
         layer["dim"] = layer.input_dim
 

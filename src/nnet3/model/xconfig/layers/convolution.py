@@ -63,7 +63,7 @@ _CONVOLUTION_SETTINGS = (
 
 
 def filters_of_input(layer: Layer, height_key: str) -> int:
-    """The filters of the input. Raises ConfigError if the height does not divide the input's dimension."""
+    """Returns the filters of the input. Raises ConfigError if the height does not divide the input's dimension."""
     height = layer[height_key]
     layer.require(layer.input_dim % height == 0, height_key, f"must divide the input's dimension ({layer.input_dim})")
     return layer.input_dim // height
@@ -111,7 +111,7 @@ def _expand(layer: Layer, expander: Expander) -> None:
 
 
 def _operation(layer: Layer, operation: str, filters: int) -> tuple[str, Settings]:
-    """The component of what is no convolution and its settings besides the dimension."""
+    """Returns the component of what is no convolution and its settings besides the dimension."""
     block, target_rms = settings(block_dim=filters), layer.given_settings("target-rms")
     return {
         "batchnorm": (common.BATCH_NORM, block + target_rms),
@@ -123,7 +123,7 @@ def _operation(layer: Layer, operation: str, filters: int) -> tuple[str, Setting
 
 
 def _height_of_blocks(found: Found) -> int | None:
-    """The height of a type without a convolution, from its block sizes."""
+    """Returns the height of a type without a convolution, from its block sizes."""
     dim, filters = found.first("dim"), found.first("block-dim")
     return int(dim) // int(filters) if dim and filters else None
 

@@ -17,7 +17,7 @@ _SELF_REPAIR_SCALE = Key.of(
 
 
 def _time_offsets(context: str, stride: int) -> tuple[str, str]:
-    """The frames that the linear part and the affine part look at."""
+    """Returns the frames that the linear part and the affine part look at."""
     if stride == 0 or context == "none":
         return "0", "0"
     before, after = f"{-stride},0", f"0,{stride}"
@@ -70,7 +70,7 @@ def _expand_prefinal(layer: Layer, expander: Expander) -> None:
 
 
 def _read_stride(found: Found) -> int | None:
-    """The time-stride, which the linear part has with the other sign."""
+    """Returns the time-stride, which the linear part has with the other sign."""
     offsets = found.get("linear", "time-offsets")
     return -offsets[0] if offsets else None
 

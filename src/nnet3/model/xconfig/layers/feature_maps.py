@@ -45,7 +45,7 @@ def _expand_combine(layer: Layer, expander: Expander) -> None:
 
 
 def _read_sizes(found: Found) -> tuple[int, int, int, int]:
-    """Height and the filters of three images from the columns: those of a height are runs, one from each image."""
+    """Returns height and filters of three images from the columns: each height has a run of each image."""
     columns = found.get("", "column-map") or ()
     breaks = [j for j in range(1, len(columns)) if columns[j] != columns[j - 1] + 1]
     if len(breaks) < 2:

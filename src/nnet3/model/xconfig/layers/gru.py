@@ -39,14 +39,14 @@ def _gate_node(unit: RecurrentUnit, gate: str, component: str, dropout: str, kep
 
 
 def _mixed(unit: RecurrentUnit, old: Term) -> None:
-    """`y_t`: new and old values, mixed by the update gate z."""
+    """Adds `y_t`: new and old values, mixed by the update gate z."""
     unit.node("y1_t", "y1", unit("h_t"), unit.one_minus("z_t"))
     unit.node("y2_t", "y2", old, unit("z_t"))
     unit.node("y_t", "y", add(unit("y1_t"), unit("y2_t")))
 
 
 def _expand_gru(layer: Layer, expander: Expander, *, projected: bool = True, normalised: bool = False) -> None:
-    """gru-layer, pgru-layer, norm-pgru-layer."""
+    """Expands gru-layer, pgru-layer and norm-pgru-layer."""
     unit = RecurrentUnit(layer, expander)
     C, R, input_dim = unit.C, unit.R, layer.input_dim
     unit.affine("W_z.xs_z", input_dim + R, C)
@@ -86,7 +86,7 @@ def _expand_gru(layer: Layer, expander: Expander, *, projected: bool = True, nor
 
 
 def _project(unit: RecurrentUnit, output: Term) -> None:
-    """The projection, part of which is the state."""
+    """Adds the projection, part of which is the state."""
     unit.node("sn_t", "W_s.ys", output)
     unit.columns("s_t_preclip", "sn_t", 0, unit.R)
     unit.node("s_t", "s_r", unit("s_t_preclip"))
@@ -98,7 +98,7 @@ def _norms(unit: RecurrentUnit) -> None:
 
 
 def _expand_opgru(layer: Layer, expander: Expander, *, normalised: bool = False) -> None:
-    """opgru-layer, norm-opgru-layer: the gate is at the output instead of the state."""
+    """Expands opgru-layer and norm-opgru-layer: the gate is at the output instead of the state."""
     unit = RecurrentUnit(layer, expander)
     C, R, input_dim = unit.C, unit.R, layer.input_dim
     unit.affine("W_z.xs_z", input_dim + R, C)
@@ -200,7 +200,7 @@ def _expand_fast_gru(layer: Layer, expander: Expander) -> None:
 
 
 def _expand_fast_pgru(layer: Layer, expander: Expander, *, normalised: bool = False) -> None:
-    """fast-pgru-layer, fast-norm-pgru-layer."""
+    """Expands fast-pgru-layer and fast-norm-pgru-layer."""
     unit = RecurrentUnit(layer, expander)
     C, R, input_dim = unit.C, unit.R, layer.input_dim
     unit.affine("W_z.xs", input_dim + R, C)
@@ -222,7 +222,7 @@ def _expand_fast_pgru(layer: Layer, expander: Expander, *, normalised: bool = Fa
 
 
 def _expand_fast_opgru(layer: Layer, expander: Expander, *, normalised: bool = False) -> None:
-    """fast-opgru-layer, fast-norm-opgru-layer: the gate is at the output instead of the state."""
+    """Expands fast-opgru-layer and fast-norm-opgru-layer: the gate is at the output instead of the state."""
     unit = RecurrentUnit(layer, expander)
     C, R, input_dim = unit.C, unit.R, layer.input_dim
     unit.affine("W_z.xs", input_dim + R, C)

@@ -72,7 +72,7 @@ def _gates(unit: RecurrentUnit, recurrent_dim: int) -> None:
 
 
 def _gate_nodes(unit: RecurrentUnit, gate: str, peephole: Term) -> None:
-    """A gate looks at the input, at the last output and at the cells."""
+    """Adds the nodes of a gate, which reads the input, the last output and the cells."""
     from_input = unit.node(f"{gate}1_t", f"W_{gate}.xr", unit.input, unit.previous("r_t"))
     from_cells = unit.node(f"{gate}2_t", f"w_{gate}.c", peephole)
     if unit.has_dropout:
@@ -91,7 +91,7 @@ def _expand_lstm(layer: Layer, expander: Expander) -> None:
 
 
 def _end(unit: RecurrentUnit, suffix: str, dim: int, *, normalised: bool) -> None:
-    """The output of the layer, batch-normalised in the batch-normalised types."""
+    """Adds the output of the layer, batch-normalised in the batch-normalised types."""
     output = unit(suffix)
     if normalised:
         name = f"{suffix}_batchnorm"

@@ -47,7 +47,7 @@ PER_ELEMENT_OPTIONS = options(
 
 
 def affine_options(default: str) -> Key:
-    """The further settings of the affine components; a text that is given replaces the default as a whole."""
+    """Returns the further settings of the affine components; a text that is given replaces the default as a whole."""
     return options("ng-affine-options", "Further settings of the affine components.", default)
 
 
@@ -104,7 +104,7 @@ class RecurrentUnit:
         self.expander.component(suffix, AFFINE, values + self.layer.options("ng-affine-options") + self.l2)
 
     def per_element_scale(self, suffix: str, further: Settings = ()) -> None:
-        """A scale for each cell, around 0 unless the layer's options say otherwise."""
+        """Adds a scale for each cell, around 0 unless the layer's options say otherwise."""
         given = self.layer.options("ng-per-element-scale-options")
         text = self.layer["ng-per-element-scale-options"]
         values = settings(dim=self.C) + given
@@ -142,7 +142,7 @@ class RecurrentUnit:
     # ---- nodes ----
 
     def node(self, suffix: str, component: str, *inputs: Term) -> Term:
-        """A component-node; several inputs are put side by side."""
+        """Returns a component-node; several inputs are put side by side."""
         return self.expander.node(suffix, component, inputs[0] if len(inputs) == 1 else append(*inputs))
 
     def columns(self, suffix: str, source: str, dim_offset: int, dim: int) -> Term:
@@ -156,7 +156,7 @@ class RecurrentUnit:
         return self.layer.input
 
     def previous(self, suffix: str) -> Term:
-        """The value of a node one step of the recurrence ago; zeros at the beginning."""
+        """Returns the value of a node one step of the recurrence ago; zeros at the beginning."""
         return if_defined(offset(self.expander(suffix), self.layer["delay"]))
 
     def one_minus(self, suffix: str) -> Term:

@@ -170,7 +170,7 @@ def _expand_res2_block(layer: Layer, expander: Expander) -> None:
 
 
 def _read_bottleneck(found: Found) -> int | None:
-    """The filters of the middle one of three convolutions."""
+    """Returns the filters of the middle one of three convolutions."""
     return found.get("conv1", "num-filters-out") if found.settings("conv3") else None
 
 

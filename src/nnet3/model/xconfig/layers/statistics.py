@@ -84,7 +84,7 @@ def _expand(layer: Layer, expander: Expander) -> None:
 
 
 def _read_config(found: Found) -> str | None:
-    """The config from the settings of the extraction and the pooling."""
+    """Returns the config from the settings of the extraction and the pooling."""
     extraction = found.network.settings(next((c for c in found.components if "-extraction-" in c), ""))
     pooling = found.network.settings(next((c for c in found.components if "-pooling-" in c), ""))
     if not extraction or not pooling:

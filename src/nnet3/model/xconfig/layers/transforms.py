@@ -61,7 +61,7 @@ def _lifter_coefficients(input_dim: int, lifter: float) -> list[float]:
 
 @lru_cache(maxsize=16)
 def idct_matrix(input_dim: int, output_dim: int, lifter: float) -> np.ndarray:
-    """The inverse of a discrete cosine transform and of liftering, with a last column of zeros, the bias.
+    """Returns the inverse of a discrete cosine transform and of liftering, with a last column of zeros, the bias.
 
     (output_dim, input_dim + 1), float64, read-only.
     """
@@ -124,7 +124,7 @@ def _expand_delta(layer: Layer, expander: Expander) -> None:
 
 
 def _read_delta_input(found: Found) -> Term | None:
-    """The node after which the spliced node is named."""
+    """Returns the node after which the spliced node is named."""
     spliced = found.term()
     return name(spliced.name.removesuffix("_2")) if spliced is not None and spliced.is_name else None
 

@@ -26,7 +26,7 @@ DELTA = 1.0 / 1024  # up to which OpenFst takes costs for equal
 
 
 def need_openfst(what: str) -> None:
-    """Raise TrainingError unless kaldifst is installed."""
+    """Raises TrainingError unless kaldifst is installed."""
     if kaldifst is None:
         raise TrainingError(f"{what} needs the package kaldifst, which is not installed: pip install 'nnet3[chain]'")
 
@@ -142,7 +142,7 @@ class OpenFst:
 
 
 def _check_epsilons(fst: Fst) -> None:
-    """Raise TrainingError for a cycle of epsilons with a negative cost, which OpenFst would follow without an end."""
+    """Raises TrainingError for a cycle of epsilons with a negative cost, which OpenFst would follow without an end."""
     arcs = np.flatnonzero((fst.ilabel == 0) & (fst.olabel == 0))
     if len(arcs) == 0 or fst.cost[arcs].min() >= 0:
         return
@@ -152,5 +152,5 @@ def _check_epsilons(fst: Fst) -> None:
 
 
 def without_epsilons(fst: Fst) -> Fst:
-    """The same without epsilon arcs, trimmed; what has none needs no OpenFst."""
+    """Returns an FST without epsilon arcs, trimmed; one that has none needs no OpenFst."""
     return OpenFst.of(fst).without_epsilons().fst() if fst.has_epsilons else fst

@@ -47,7 +47,7 @@ def checked_factor(factor: Any) -> int:
 
 
 def check_not_traced(features: Any) -> None:
-    """Raise NetworkError where PyTorch runs the module without numbers, to write down what it does."""
+    """Raises NetworkError where PyTorch runs the module without numbers, to write down what it does."""
     if torch.jit._trace.is_tracing() or isinstance(features, torch._subclasses.FakeTensor | torch.fx.Proxy):
         raise NetworkError(
             "a TorchModule cannot be traced or exported (torch.export, torch.jit, ONNX): what it does is a program of "

@@ -60,7 +60,7 @@ class GradientCollector:
         self._gradients: list[Tensor] = []
 
     def expect(self, names: Container[str]) -> None:
-        """Say which components are updated, by name: parameters of others get no gradients."""
+        """Says which components are updated, by name: parameters of others get no gradients."""
         learned = {
             self._wanted_indexes.get(id(tensor))
             for name, component in self._view.components.items()
@@ -89,7 +89,7 @@ class GradientCollector:
         return target
 
     def begin(self) -> None:
-        """Set all gradients to new zeros."""
+        """Sets all gradients to new zeros."""
         self._gradients = _zeros(self._wanted)
         self._of_replacements.sums = self._gradients
         self._of_replacements.reached.clear()
@@ -113,7 +113,7 @@ class GradientCollector:
         return gradients
 
     def take_statistics(self, wanted: bool) -> None:
-        """Let forward runs change running statistics from now on, or not."""
+        """Lets forward runs change running statistics from now on, or not."""
         for statistics in self._statistics:
             statistics.is_on = wanted
 

@@ -32,7 +32,7 @@ _ROWS: ContextVar[Rows | None] = ContextVar("rows of a program", default=None)
 
 @contextmanager
 def within_a_program(rows: Rows) -> Iterator[None]:
-    """Tells modules of components, inside the `with` block, that a program calls them, and with which rows."""
+    """Marks calls of component modules inside the `with` block as calls by a program, with these rows."""
     token = _ROWS.set(rows)
     try:
         yield
@@ -41,7 +41,7 @@ def within_a_program(rows: Rows) -> Iterator[None]:
 
 
 def rows_of(component_name: str) -> tuple[Rows | None, bool]:
-    """Returns the rows that a program, if any, calls modules with, and whether it calls this component's module."""
+    """Returns the rows of the running program, None without one, and whether it calls the component's module."""
     rows = _ROWS.get()
     return rows, rows is not None and rows.component_name == component_name
 

@@ -1,4 +1,4 @@
-"""A component as a `torch.nn.Module`, which computes with the parameters that the module has when it is called."""
+"""A component as a `torch.nn.Module`, which computes with the module's parameters at the time of the call."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class ComponentModule(SharedTensors):
         return y if inside and not component.identity_indexes else y.view(*x.shape[:-1], y.shape[-1])
 
     def _store(self, x: Tensor, y: Tensor, memo: Any, *, finish: bool) -> None:
-        """Store statistics of a call; `finish`: of all parts of the component, since no program calls it."""
+        """Stores statistics of a call; `finish`: of all parts of the component, since no program calls it."""
         with self.statistics() as component:
             component.store_stats(x, y, memo)
         if finish:
@@ -159,7 +159,7 @@ class ComponentModule(SharedTensors):
         count.fill_(cast("Any", given).count)
 
     def finish_statistics(self) -> None:
-        """Scale running statistics down after a forward in training."""
+        """Scales running statistics down after a forward in training."""
         with self.statistics() as component:
             if self.statistics_scale != 1.0:
                 component.scale_stats_(self.statistics_scale)

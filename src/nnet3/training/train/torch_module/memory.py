@@ -14,7 +14,7 @@ from nnet3.model.components.base import Component
 
 
 def check_conversion(fn: Callable[[Tensor], Tensor]) -> None:
-    """Raise NetworkError for a conversion of modules (`to`, `half`, ...) after which nothing could be computed."""
+    """Raises NetworkError for a conversion of modules (`to`, `half`, ...) after which nothing could be computed."""
     converted = fn(torch.empty(0, device="cpu"))
     if converted.device.type == "meta":
         raise NetworkError(
@@ -53,7 +53,7 @@ class Witness:
         self._seen = [_state(tensor) for tensor in self._tensors]
 
     def check(self, what: str) -> None:
-        """Raise GradientError if one of the tensors has changed since."""
+        """Raises GradientError if one of the tensors has changed since."""
         if [_state(tensor) for tensor in self._tensors] != self._seen:
             raise GradientError(f"{what} were changed between forward and backward: go backward first")
 

@@ -137,7 +137,7 @@ class TorchModule(nn.Module):
                 module.statistics_scale = self._batchnorm_stats_scale
 
     def synchronize_batch_norm(self, process_group: Any = None) -> TorchModule:
-        """Normalise batch-norm in training by the rows of all processes of a group (None: of all processes).
+        """Normalises batch-norm in training by the rows of all processes of a group (None: of all processes).
 
         Use it beside `DistributedDataParallel`, in place of `torch.nn.SyncBatchNorm.convert_sync_batchnorm`. All
         processes must run forward and backward equally often. Returns the module.
@@ -171,7 +171,7 @@ class TorchModule(nn.Module):
         self._seen = _SeenParts(self._network)
 
     def align(self) -> None:
-        """Give module and network common memory again after either was converted, moved or loaded.
+        """Gives module and network common memory again after either was converted, moved or loaded.
 
         Every forward aligns first, as does every reader of module and network. Raises NetworkError if the network has
         got other nodes or components, or if a component's module is gone.

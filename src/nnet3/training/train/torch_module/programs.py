@@ -76,7 +76,7 @@ class ProgramWorker:
         self._expected: Sequence[PlannedKernel] | None = None  # of which the collector knows which are updated
 
     def use(self, program: ModuleProgram, shape: BatchShape) -> None:
-        """Let the computer for batches of this shape be the one in use."""
+        """Lets the computer for batches of this shape be the one in use."""
 
         def compiled() -> NnetComputation:
             request = program.request(self.view, shape)
@@ -93,7 +93,7 @@ class ProgramWorker:
             self.collector.expect({kernel.name for kernel in kernels if kernel.is_updated})
 
     def forward(self, inputs: Mapping[str, Tensor], parameters: Sequence[Tensor], *, statistics: bool) -> None:
-        """Run forward, with replacements that have these parameters (by number), and running statistics taken or
+        """Runs forward, with replacements that have these parameters (by number), and running statistics taken or
         not."""
         self.collector.take_statistics(statistics)
         for call in self.calls.values():

@@ -1,7 +1,7 @@
-"""Calls modules in the place of components, with autograd of their own.
+"""Calls modules in place of components; autograd differentiates them.
 
-A component's module is called where its computation differs from the component's: another module was put in its
-place, or the module has hooks, parametrizations, or parameters given for one call.
+A program calls a module, in place of the kernel, where the module computes something else than its component: where
+another module was put in its place, or the module has hooks, parametrizations, or parameters given for one call.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Replacement:
     leaves: tuple[tuple[str, int], ...]
 
     def check(self, name: str, component: Component) -> None:
-        """Raise NetworkError if the module cannot stand for the component."""
+        """Raises NetworkError if the module cannot stand for the component."""
         is_own = isinstance(self.module, ComponentModule) and self.module.component is component
         if not is_own and not component.properties & Properties.SIMPLE:
             raise NetworkError(

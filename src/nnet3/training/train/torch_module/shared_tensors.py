@@ -76,13 +76,13 @@ class SharedTensors(nn.Module):
             yield parameter, getattr(self.component, name)
 
     def tie(self, parameter: nn.Parameter, tensor: Tensor) -> None:
-        """Let the component have this very tensor where the module has this parameter."""
+        """Lets the component have this very tensor where the module has this parameter."""
         for name, known in self._known.items():
             if known is parameter:
                 setattr(self.component, name, tensor)
 
     def effective_parameters(self) -> dict[str, Tensor]:
-        """Returns the component's present tensors by name: its own, or their replacements.
+        """Returns the component's present tensors by name, replacements in place of replaced tensors.
 
         Raises NetworkError for a tensor that is missing or does not fit.
         """
@@ -123,7 +123,7 @@ class SharedTensors(nn.Module):
     # ---- keeping module and component in step ----
 
     def align(self) -> None:
-        """Give module and component common memory again after a move of either; note a move.
+        """Gives module and component common memory again after a move of either; notes a move.
 
         Parameters given for a while or made of other parameters are left alone. Raises NetworkError for a parameter
         that does not fit.
@@ -150,7 +150,7 @@ class SharedTensors(nn.Module):
             self._count.align(component, self._own)
 
     def write_back(self) -> None:
-        """Give the component the values of parameters and buffers that are not its own memory.
+        """Gives the component the values of parameters and buffers that are not its own memory.
 
         Raises NetworkError for parameters that a hook makes when the module is called.
         """

@@ -33,8 +33,8 @@ def kind_of(tensor: Tensor) -> TensorKind:
 
 @dataclass(frozen=True)
 class Survey:
-    """The modules that compute a network: `native` modules as their components do (parts of composites too), and
-    `replacements`.
+    """The modules that compute a network: `native` modules, computed by kernels of components (parts of composites
+    too), and `replacements`, by name of component.
 
     `parameters`: the parameters of all modules without repetition, all that outputs may depend on. `own` has pairs of a
     component's tensor and the number of its parameter.

@@ -48,7 +48,7 @@ class Folder(nn.Module):
 
 
 def grow(root: nn.Module, components: Mapping[str, Component]) -> dict[str, ModulePath]:
-    """Add a ComponentModule for each component, and for each part of a composite ("component1" ...), below the root.
+    """Adds a ComponentModule for each component, and for each part of a composite ("component1" ...), below the root.
 
     Returns the modules' paths. Name parts with another use in a module, such as "forward", get an underscore behind.
     """

@@ -171,12 +171,12 @@ class NetworkView:
         self.nnet.replace_parts(replace(original.parts, components=views))
 
     def exchange(self, name: str, view: Component) -> None:
-        """Let another component compute in the place of the view of this name."""
+        """Lets another component compute in the place of the view of this name."""
         self.components[name].view = view
         self.nnet.replace_parts(replace(self.nnet.parts, components={**self.nnet.components, name: view}))
 
     def follow(self) -> bool:
-        """Take over the settings that have changed in the original's components.
+        """Takes over the settings that have changed in the original's components.
 
         Returns true if programs for the network as it was before may be wrong now.
         """

@@ -17,7 +17,7 @@ INTERRUPTED = 130  # exit status after Ctrl-C
 
 
 def import_quickly(name: str) -> ModuleType:
-    """Import a module of the package and its needs."""
+    """Imports a module of the package and its needs."""
     if name in sys.modules:
         return sys.modules[name]
     with ending_at_once():

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nnet3.cli.lazy import INTERRUPTED, ending_at_once, import_quickly
+from nnet3.cli.quick_imports import INTERRUPTED, ending_at_once, import_quickly
 
 
 @pytest.fixture
