@@ -17,7 +17,7 @@ buffer may have a time unlike the command's. The maker of a ragged program knows
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -42,8 +42,12 @@ from nnet3.engine.families.ragged_rows import NEVER, Distances, IndexRows, NotRa
 from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import Command, with_operands, with_values
+from nnet3.engine.ir.objects import Recent
 from nnet3.engine.ir.program_tables import IoInfo, MatrixInfo, OutsideMatrix, SubMatrix
 from nnet3.engine.ir.repeats import iterations_unrolled, unrolled
+
+_MOST_FULL_ORDERS = 64  # lengths and numbers of sequences for which full orders are kept
+_MOST_VARIANTS = 32  # sets of commands of which something is kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +78,7 @@ class RaggedProgram:
         self.rows, versions, starts_of_commands = self.operands.rows, self.operands.versions, self.operands.starts
         #: What kernels with orders of their own are given if all sequences are equal: by the length, counted from the
         #: end, and the number of sequences; then by entry (see `families.kernel_orders`).
-        self.full_orders: dict[tuple[int, int], dict[int, Any]] = {}
+        self.full_orders = Recent[dict[int, Any]](_MOST_FULL_ORDERS)
         self.entries: list[RaggedEntry | None] = [None] * len(computation.precomputed)
         for command in self.computation.commands:
             if isinstance(command, cmd.Propagate) and command.precomputed:
@@ -154,7 +158,7 @@ class RaggedProgram:
         #: True if programs for most lengths differ in their numbers of rows alone.
         self.has_variants = all(table.list_name == "index_tables" for table in self.tables)
         #: By what is equal for programs with the same commands: what was derived for all of them.
-        self.variants: dict[Hashable, dict[str, Any]] = {}
+        self.variants = Recent[dict[str, Any]](_MOST_VARIANTS)
         self.full = replace(
             full,
             outside=[OutsideMatrix(o.name, number[o.submatrix], o.writable) for o in full.outside],

@@ -106,7 +106,7 @@ class MemberPlans:
 
 
 def _numbers_of(member: UnplacedPlan) -> tuple[np.ndarray, ...]:
-    """Returns all numbers of an unplaced plan but tables: of views, loops, arguments, blocks' elements; of memos and rows.
+    """Returns all numbers of an unplaced plan but tables: views, loops, arguments, elements of blocks, memos and rows.
 
     Rows are those of outside memory and of all that is accepted and provided.
     """
