@@ -188,26 +188,27 @@ class RaggedProgram:
     def _zero_orphans(self, made: list[list[Command]]) -> None:
         """Let matrices begin as zeros if copies leave rows without a source, and nobody has used the rows before."""
         leaving = [c for c, each in enumerate(made) if len(each) > 1 and isinstance(each[0], cmd.SetConst)]
-        for matrix in sorted({self._block_of(c, 0).matrix for c in leaving}):
+        for matrix in sorted({self._first_block(c).matrix for c in leaving}):
             first_use = np.full(self.computation.matrices[matrix].num_rows, len(made))
             for number in range(len(made) - 1, -1, -1):
                 for submatrix, _ in self.computation.commands[number].accesses(self.computation):
                     block = self.computation.submatrices[submatrix]
                     if block.matrix == matrix:
                         first_use[block.row_offset : block.row_offset + block.num_rows] = number
-            copies = [c for c in leaving if self._block_of(c, 0).matrix == matrix]
-            blocks = [self._block_of(c, 0) for c in copies]
+            copies = [c for c in leaving if self._first_block(c).matrix == matrix]
+            blocks = [self._first_block(c) for c in copies]
             firsts = [first_use[b.row_offset : b.row_offset + b.num_rows] for b in blocks]
             if all((first == c).all() for c, first in zip(copies, firsts, strict=True)):
                 for copy in copies:
                     del made[copy][0]
                 for number, command in enumerate(self.computation.commands):
-                    if isinstance(command, cmd.AllocMatrix) and self._block_of(number, 0).matrix == matrix:
+                    if isinstance(command, cmd.AllocMatrix) and self._first_block(number).matrix == matrix:
                         made[number] = [with_values(made[number][0], zeroed=True)]
 
-    def _block_of(self, command: int, operand: int) -> SubMatrix:
-        numbers = self.computation.commands[command].schema.operands(self.computation.commands[command])
-        return self.computation.submatrices[numbers[operand]]
+    def _first_block(self, number: int) -> SubMatrix:
+        """Returns the block of a command's first operand."""
+        command = self.computation.commands[number]
+        return self.computation.submatrices[command.schema.operands(command)[0]]
 
     def _rolled(self, made: list[list[Command]]) -> Iterator[Command | RaggedLoop]:
         """Yields the commands, the iterations of each Repeat as a loop if all iterations have equal commands."""
