@@ -112,7 +112,7 @@ def _numbers_of(member: UnplacedPlan) -> tuple[np.ndarray, ...]:
     """
     plan = member.plan
     ports = (port for segment in plan.segments for port in (*segment.accepts, *segment.provides))
-    counts = [plan.num_memos, *(each.num_rows for each in (*plan.outside, *ports))]
+    counts = [plan.num_memos, *(each.num_rows for each in plan.outside), *(port.num_rows for port in ports)]
     return plan.views, plan.loops, plan.call_args.astype(np.int64), member.blocks[:, 3], np.array(counts)
 
 
