@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from nnet3.base.native.library import library
-from nnet3.base.native.operations import STRIDES, Operations
+from nnet3.base.native.operations import Operations
 from nnet3.engine.runtime.native_runs import NativeRun
-from nnet3.engine.runtime.view_operations import ViewOperations
+from nnet3.engine.runtime.view_operations import of_memory
 
 needs_native_code = pytest.mark.skipif(library() is None, reason="there is no native code")
 
@@ -20,8 +19,7 @@ needs_native_code = pytest.mark.skipif(library() is None, reason="there is no na
 def run_once(operations: Operations | None) -> None:
     """Run operations of which there must be some."""
     assert operations is not None
-    rows = np.array(operations, np.int64).reshape(-1, STRIDES.stop)
-    NativeRun(ViewOperations(rows, np.zeros((0, 5), np.int64)))(0, 1)
+    NativeRun(of_memory(operations))(0, 1)
 
 
 def matrix(rows: int, columns: int, scale: float = 1.0) -> Tensor:

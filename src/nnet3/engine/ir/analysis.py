@@ -102,6 +102,8 @@ class Analysis:
         self.accesses = Accesses(computation)
         self.alloc_command = self._by_matrix(self.accesses.allocations)
         self.dealloc_command = self._by_matrix(self.accesses.deallocations)
+        self._event_keys: dict[int, tuple[Integers, Integers]] = {}
+        self._variables_of: dict[int, Integers] = {}
 
     def _by_matrix(self, pairs: list[tuple[int, int]]) -> Integers:
         result = np.full(len(self.computation.matrices), -1)
@@ -191,6 +193,12 @@ class Analysis:
         """READ, WRITE or UPDATE, for each event."""
         return self._events[2]
 
+    def variables_of(self, submatrix: int) -> Integers:
+        """Returns the variables of one sub-matrix."""
+        if submatrix not in self._variables_of:
+            self._variables_of[submatrix] = self.variables.of_submatrices(np.array([submatrix]))
+        return self._variables_of[submatrix]
+
     def commands_between(self, submatrices: Sequence[int], after: Sequence[int], last: int) -> list[list[int]]:
         """Returns the commands behind `after`, up to `last`, that access a part of each sub-matrix, ascending."""
         blocks = np.array(submatrices, np.int64)
@@ -220,14 +228,21 @@ class Analysis:
 
     # ---- questions about the future of a sub-matrix ----
 
-    def next_write(self, submatrices: Integers, at: Integers) -> Integers:
-        """Returns the first command, from command `at` on, that writes to any part of each sub-matrix, (queries,).
+    def next_read(self, submatrices: Integers, at: Integers) -> Integers:
+        """Returns the first command, from command `at` on, that reads any part of each sub-matrix, (queries,).
 
         num_commands where no command does. An update reads and writes.
         """
+        return self._next(submatrices, at, READ)
+
+    def next_write(self, submatrices: Integers, at: Integers) -> Integers:
+        """Returns the first command, from command `at` on, that writes to any part of each sub-matrix."""
+        return self._next(submatrices, at, WRITE)
+
+    def _next(self, submatrices: Integers, at: Integers, mode: int) -> Integers:
         if len(submatrices) == 0:
             return np.zeros(0, dtype=np.int64)
-        keys, command_of_key = self._writes
+        keys, command_of_key = self._keys_of_mode(mode)
         counts = self.variables.counts(submatrices)
         assert (counts > 0).all(), "an empty sub-matrix has no accesses"
         variable = self.variables.of_submatrices(submatrices)
@@ -250,12 +265,14 @@ class Analysis:
     def _key_base(self) -> int:
         return self.num_commands + 1
 
-    @cached_property
-    def _writes(self) -> tuple[Integers, Integers]:
-        """The sorted keys (variable, command) of all writes and their commands, with end marks."""
-        chosen = (self.event_mode & WRITE) != 0
-        keys, end = self._keys[chosen], np.iinfo(np.int64).max
-        return np.append(keys, end), np.append(self.event_command[chosen], self.num_commands)
+    def _keys_of_mode(self, mode: int) -> tuple[Integers, Integers]:
+        """Returns the sorted keys (variable, command) of the events of a mode and their commands, with end marks."""
+        if mode not in self._event_keys:
+            chosen = (self.event_mode & mode) != 0
+            commands = self.event_command[chosen]
+            keys, end = self.event_variable[chosen] * self._key_base + commands, np.iinfo(np.int64).max
+            self._event_keys[mode] = np.append(keys, end), np.append(commands, self.num_commands)
+        return self._event_keys[mode]
 
 
 def analyse(computation: NnetComputation) -> Analysis:

@@ -23,6 +23,7 @@ from nnet3.base.native.operations import (
     STRIDES,
     TABLE,
     Operations,
+    Row,
 )
 from nnet3.base.native.ranges import NUM_SIZES, ROWS, forms_of
 from nnet3.engine.runtime.view_tensors import StandIns, ViewAddresses
@@ -110,3 +111,8 @@ def joined(parts: Sequence[ViewOperations]) -> ViewOperations:
     before = accumulate((len(part.rows) for part in parts), initial=0)
     matrices = [part.matrices + np.array([start, 0, 0, 0, 0]) for part, start in zip(parts, before, strict=False)]
     return ViewOperations(np.concatenate([part.rows for part in parts]), np.concatenate(matrices))
+
+
+def of_memory(operations: Sequence[Row]) -> ViewOperations:
+    """Returns operations on memory that is of no view."""
+    return ViewOperations(np.array(operations, np.int64).reshape(-1, _WIDTH), np.zeros((0, 5), np.int64))
