@@ -1,4 +1,4 @@
-"""Levels against the recursive definition, long recurrences, and circles."""
+"""Levels against the recursive definition, circles, and the promise of calls that do not count items."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hypothesis import given, strategies as st
 
 from nnet3.engine.schedule import CycleError, exact_levels
 from nnet3.errors import RequestError
+from tests.call_count import count_calls
 
 Needs = list[list[int]]
 Arrays = tuple[int, np.ndarray, np.ndarray]
@@ -101,17 +102,6 @@ def test_nodes_of_a_recurrence_take_turns() -> None:
     assert np.array_equal(level[1], level[0] + 1)
 
 
-@pytest.mark.parametrize("direction", [-1, 1])
-@pytest.mark.parametrize("delays", [[1], [3], [2, 3], [1, 5, 7]])
-def test_ten_thousand_time_steps(delays: list[int], direction: int) -> None:
-    """A node looks back at a second one, which looks at the first: a step waits for the latest before it."""
-    num_steps, nearest = 10_000, min(delays)
-    times = np.arange(num_steps)
-    looks = [times + direction * delay for delay in delays]
-    inside = [(seen >= 0) & (seen < num_steps) for seen in looks]
-    needing = np.concatenate([*(times[each] for each in inside), num_steps + times])
-    needed = np.concatenate([*(num_steps + seen[each] for seen, each in zip(looks, inside, strict=True)), times])
-    level = exact_levels(2 * num_steps, needing, needed).reshape(2, -1)
-    steps = times if direction < 0 else times[::-1]
-    assert np.array_equal(level[0], 2 * (steps // nearest))
-    assert np.array_equal(level[1], level[0] + 1)
+def test_the_number_of_calls_does_not_depend_on_the_number_of_sequences() -> None:
+    two, two_hundred = recurrence(2, 30), recurrence(200, 30)
+    assert count_calls(exact_levels, *two) == count_calls(exact_levels, *two_hundred)

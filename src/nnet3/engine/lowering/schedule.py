@@ -1,7 +1,7 @@
 """Schedule: the order of work. A step is a range of rows of one node's matrix, computed at once.
 
 All steps of a node share one matrix and lie one after another in its rows. Outside recurrences a node is one step; in a
-recurrent epoch a node has a step per level, rows of a step ordered by t, x, n. Rows stand for
+recurrent epoch a node has a step per level (see `levels`), rows of a step ordered by t, x, n. Rows stand for
 representatives of sequences; a row becomes as many rows as the class has members.
 
 h(t) = W (x(t) + h(t-1)) + b takes for each of the four rows a step of node 1, the sum, and a step of node 2, h:

@@ -16,13 +16,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from nnet3.base.index import T
-from nnet3.engine.lowering.arranged import Arranged, NotInBlocks, arrange_step
+from nnet3.base.index import N, T, X
 from nnet3.engine.lowering.graph import NO_ITEM, ComputationGraph
+from nnet3.engine.lowering.levels import Arranged, NotInBlocks, arrange_step, levels_of
 from nnet3.engine.lowering.schedule import EpochSteps, Schedule, Step
 from nnet3.engine.lowering.source import GatherPart, GraphSource, NodeKind, Operand, SourceNode, Use
 from nnet3.engine.lowering.structure import structure_of
-from nnet3.engine.schedule import CycleError, exact_levels
+from nnet3.engine.schedule import CycleError
 from nnet3.errors import RequestError
 
 
@@ -164,18 +164,32 @@ class _Scheduler:
 
     def _levels(self, nodes: list[int], ids: np.ndarray) -> np.ndarray:
         graph = self.graph
-        local = np.full(graph.num_cindexes + 1, -1)
+        local = np.full(graph.num_cindexes + 1, len(ids), np.int32)
         local[ids] = np.arange(len(ids))
-        begin, arcs = 0, [np.zeros((2, 0), np.int64)]
+        width = max(1, *(graph.slots[node].shape[1] for node in nodes))
+        needs = np.full((len(ids), width), len(ids), np.int32)
+        groups: list[np.ndarray] = []
+        begin = 0
         for node in nodes:
-            used = local[graph.slots[node]]  # -1 finds the last entry: none
-            row, slot = np.nonzero(used >= 0)
-            arcs.append(np.stack([begin + row, used[row, slot]]))
-            begin += len(used)
+            slots = graph.slots[node]
+            if len(slots) == 0:
+                continue
+            needs[begin : begin + len(slots), : slots.shape[1]] = local[slots]  # -1 finds the last entry: none
+            groups += self._groups(node, begin)
+            begin += len(slots)
         try:
-            return exact_levels(len(ids), *np.concatenate(arcs, axis=1))
+            return levels_of(needs, groups)
         except CycleError as error:
             raise self._cycle_error(ids[np.array(error.items)]) from None
+
+    def _groups(self, node: int, begin: int) -> list[np.ndarray]:
+        """Returns the rows of a node grouped by x and n, each group in the order of time."""
+        table = self.graph.indexes[self.graph.first[node] : self.graph.first[node + 1]]
+        if len(self.graph.members) == 1 and (table[:, X] == table[0, X]).all():
+            return [begin + np.arange(len(table))]
+        keys = table[:, X].astype(np.int64) * 2**32 + table[:, N]
+        order = np.argsort(keys, kind="stable")
+        return [begin + group for group in np.split(order, np.flatnonzero(np.diff(keys[order])) + 1)]
 
     def _cycle_error(self, items: np.ndarray) -> RequestError:
         graph, shown = self.graph, []
