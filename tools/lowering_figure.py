@@ -25,7 +25,7 @@ def figure() -> str:
         Box("structure", ("structure, slot_shapes", *_epochs(each)), "glue"),
         Box("sweeps", ("domain, computable, needed: two sweeps", *_rows(each)), "function"),
         Box("graph", ("build_graph: ComputationGraph", *str(each.graph).splitlines()), "memory"),
-        Box("schedule", ("arranged, scheduler: Schedule", *_steps(each)), "memory"),
+        Box("schedule", ("levels, scheduler: Schedule", *_steps(each)), "memory"),
         Box("reading", ("1. reading: where rows come from", *str(each.reading).splitlines()), "function"),
         Box("needs", ("2. needs: what learns", *str(each.needs).splitlines()), "function"),
         Box("writers", ("3. first_writers: who overwrites", *_writers(each)), "function"),
