@@ -35,7 +35,7 @@ from tests.ir.changes import (
     with_fields,
     with_table,
 )
-from tests.ir.programs import recurrence, training_step
+from tests.ir.programs import training_step
 from tests.ir.toy_kernels import PRODUCT
 
 ORDER = {
@@ -216,16 +216,3 @@ def test_a_command_without_a_rule() -> None:
     computation.commands.insert(ADD_OUT, Mystery())
     with pytest.raises(ComputationCheckError, match="class Mystery has no shape rule: it must define problems"):
         check_computation(computation)
-
-
-def test_rewriting_is_found_on_request() -> None:
-    computation = training_step()
-    check_computation(computation, allow_rewrite=False)
-    put(ADD_OUT, cmd.SetConst(HIDDEN, 0.0))(computation)
-    check_computation(computation)
-    with pytest.raises(ComputationCheckError, match=r"c14: m4.set\(0\)\n  it changes m4 after c13 has read it"):
-        check_computation(computation, allow_rewrite=False)
-
-
-def test_compiled_programs_do_not_rewrite() -> None:
-    check_computation(recurrence(3), allow_rewrite=False)

@@ -1,4 +1,4 @@
-"""While many objects are made nobody searches for garbage; afterwards all is as it was."""
+"""While many objects are made nobody searches for garbage, afterwards all is as it was; of values the last are kept."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from nnet3.engine.ir.objects import many_objects
+from nnet3.engine.ir.objects import Recent, many_objects
 
 
 def test_no_search_for_garbage_within() -> None:
@@ -33,3 +33,34 @@ def test_who_has_switched_it_off_keeps_it_off() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_the_value_not_used_for_longest_goes_first() -> None:
+    made: list[str] = []
+    recent = Recent[str](most=2)
+
+    def get(key: str) -> str:
+        def make() -> str:
+            made.append(key)
+            return f"value {len(made)}"
+
+        return recent.get_or_make(key, make)
+
+    first = get("a")
+    get("b")
+    assert get("a") is first
+    get("c")  # takes the place of b
+    assert get("a") is first
+    get("b")
+    assert made == ["a", "b", "c", "b"]
+
+
+def test_values_are_in_the_order_of_their_use() -> None:
+    recent = Recent[int](32)
+    for key in range(32):
+        recent.get_or_make(key, lambda: -1)
+    assert recent.use(0, 5) == 5
+    assert [*recent] == [*range(1, 32), 0]
+    assert recent.get_or_make(32, lambda: 7) == 7
+    assert [*recent] == [*range(2, 32), 0, 32]
+    assert recent[0] == 5

@@ -13,7 +13,7 @@ import torch
 import nnet3
 from nnet3.engine.ir.computation import FamilyMember, NnetComputation
 from nnet3.engine.runtime import Plan, plan, plan_of
-from nnet3.engine.runtime.plan_family import PlanFamily
+from nnet3.engine.runtime.plan_family import MemberPlans, PlanFamily
 from nnet3.engine.runtime.planning import unplaced_plan
 from nnet3.engine.runtime.unplaced_plan import UnplacedPlan
 from tests.effort import EFFORT, nightly
@@ -64,8 +64,8 @@ def test_plans_of_members(config: str, train: bool, sequences: int) -> None:
     for program in programs_of(config, train=train, sequences=sequences):
         if program.member is None:
             continue
-        family = program.member.kept.setdefault("plan float32", PlanFamily("float32"))
-        found, alone = family.plan(program.member), program.copy()
+        family = program.member.kept.setdefault("plan float32", PlanFamily(MemberPlans, "float32"))
+        found, alone = family.plan(program.member.k, program.member), program.copy()
         if found is not None:
             plans += 1
             assert_same(found, plan(alone))
@@ -81,9 +81,9 @@ def check_all_members(nnet: nnet3.Nnet, frames: int, sequences: int, *, train: b
     member = programs[-1].member
     if member is None:
         return 0
-    family, found = PlanFamily("float32"), 0
+    family, found = PlanFamily(MemberPlans, "float32"), 0
     for k in (48, 47, *range(0, 41, 1 if EFFORT > 1 else 4)):
-        made = family.plan(replace(member, k=k))
+        made = family.plan(k, member)
         if made is not None:
             found += 1
             alone = member.at(k).copy()

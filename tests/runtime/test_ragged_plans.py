@@ -151,14 +151,14 @@ def test_memory_that_did_not_grow_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_iterations_of_other_lengths_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     first: list[list[int]] = []
-    of_rows = ragged_plans._UnplacedPlanOfRows.plan
+    of_rows = ragged_plans.RaggedPlans.plan
 
-    def as_first(self: ragged_plans._UnplacedPlanOfRows, rows: RowNumbers) -> Plan:
+    def as_first(self: ragged_plans.RaggedPlans, rows: RowNumbers) -> Plan:
         first.append(list(rows.num_iterations))
         return of_rows(self, replace(rows, num_iterations=first[0]))
 
     programs = programs_of(network("plain"), FEW)
-    monkeypatch.setattr(ragged_plans._UnplacedPlanOfRows, "plan", as_first)
+    monkeypatch.setattr(ragged_plans.RaggedPlans, "plan", as_first)
     with pytest.raises(ProofError):
         [plan_of(program, "float64", prove=True) for program in programs]
 

@@ -1,4 +1,4 @@
-"""The computers that were used last: made once, the oldest forgotten; those of keys that come once are changed."""
+"""The computers that were used last: those of keys that come once are changed."""
 
 from __future__ import annotations
 
@@ -9,41 +9,10 @@ from hypothesis import given, strategies as st
 
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.runtime import NnetComputer
-from nnet3.engine.runtime.recent import ChangedComputers, RecentComputers
+from nnet3.engine.runtime.recent import ChangedComputers
 from nnet3.engine.runtime.second_use_cache import SecondUseCache
 from tests.runtime.scale_program import scale_program
 from tests.runtime.toy_kernels import Scale, net
-
-
-def test_the_one_not_used_for_longest_goes_first() -> None:
-    made: list[str] = []
-    recent = RecentComputers(most=2)
-
-    def get(key: str) -> NnetComputer:
-        def make() -> NnetComputer:
-            made.append(key)
-            return NnetComputer(scale_program(), net(scale=Scale()), net(scale=Scale()))
-
-        return recent.get(key, make)
-
-    first = get("a")
-    get("b")
-    assert get("a") is first
-    get("c")  # takes the place of b
-    assert get("a") is first
-    get("b")
-    assert made == ["a", "b", "c", "b"]
-
-
-def test_32_are_kept_in_the_order_of_their_use() -> None:
-    recent = RecentComputers()
-    computer = NnetComputer(scale_program(), net(scale=Scale()), net(scale=Scale()))
-    for key in range(32):
-        recent.get(key, lambda: computer)
-    assert recent.get(0, lambda: computer) is computer
-    assert [*recent] == [*range(1, 32), 0]
-    recent.get(32, lambda: computer)
-    assert [*recent] == [*range(2, 32), 0, 32]
 
 
 def changing(

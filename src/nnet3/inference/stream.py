@@ -16,9 +16,9 @@ from torch import Tensor
 from nnet3.base.options.compiling import CompileOptions
 from nnet3.base.options.utterances import StreamOptions as StreamOptions
 from nnet3.engine.ir.matrices import Matrix
+from nnet3.engine.ir.objects import Recent
 from nnet3.engine.runtime import NnetComputer
 from nnet3.engine.runtime.models import model_dtype
-from nnet3.engine.runtime.recent import RecentComputers
 from nnet3.errors import ExecutionError, NumericalError
 from nnet3.inference.inputs import check_ivectors_wanted, checked_inputs, checked_matrix
 from nnet3.inference.running import EditGuard, NetworkKernels
@@ -88,7 +88,7 @@ class StreamComputer:
         self.scoring = Scoring(priors_of(model) if use_priors else None, acoustic_scale)
         self._kernels, self._compile_options, self._debug = NetworkKernels.of(self.nnet), compile_options, debug
         self._dtype, self._takes_ivectors = model_dtype(nnet, None) or torch.float32, "ivector" in nnet.input_names
-        self._computers = RecentComputers(_MOST_COMPUTERS)
+        self._computers = Recent[NnetComputer](_MOST_COMPUTERS)
         self._lock = threading.Lock()
         self._edits = EditGuard(nnet)
         has_merged = not self.nnet.components.keys() <= nnet.components.keys()
@@ -339,7 +339,7 @@ class StreamComputer:
             computation = self.program.computation(self.program.chunks[chunk_index], width, self._compile_options)
             return NnetComputer(computation, self._kernels, device=self.device, debug=self._debug, check_finite=False)
 
-        return self._computers.get((chunk_index, width), make)
+        return self._computers.get_or_make((chunk_index, width), make)
 
     def _width(self, number: int) -> int:
         """Returns for how many streams a program is run; see `few_widths`."""

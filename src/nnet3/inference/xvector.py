@@ -17,8 +17,8 @@ from nnet3.base.options.compiling import CompileOptions
 from nnet3.base.options.utterances import EqualXvectorOptions, XvectorOptions
 from nnet3.engine.driver import ComputationCache, default_cache
 from nnet3.engine.ir.matrices import Matrix, as_tensor
+from nnet3.engine.ir.objects import Recent
 from nnet3.engine.runtime import NnetComputer
-from nnet3.engine.runtime.recent import RecentComputers
 from nnet3.errors import ExecutionError, NetworkError, Nnet3Error, NotComputableError, check_kind
 from nnet3.inference.grouping import AHEAD, windows
 from nnet3.inference.inputs import checked_matrix
@@ -104,6 +104,7 @@ def _pieces(number: int, count: int) -> np.ndarray:
 
 K = TypeVar("K")
 _MOST_SEQUENCES = 32
+_MOST_COMPUTERS = 32
 _MOST_HELD = 2**16  # frames
 
 
@@ -154,7 +155,7 @@ class XvectorComputer:
         self._dim = nnet.node_dim("output")
         self._kernels, self._compile_options, self._debug = NetworkKernels.of(self.nnet), compile_options, debug
         self._cache = default_cache() if cache is None else cache
-        self._computers, self._most = RecentComputers(), _MOST_SEQUENCES
+        self._computers, self._most = Recent[NnetComputer](_MOST_COMPUTERS), _MOST_SEQUENCES
         self._lock = threading.Lock()
         self._bytes_per_frame = bytes_per_frame(self.nnet)
         self._cut = partial(chunks_in_row, options=options if isinstance(options, XvectorOptions) else XvectorOptions())
@@ -218,7 +219,7 @@ class XvectorComputer:
         frames = [utterance.features[torch.from_numpy(utterance.chunks[k].frames())] for utterance, k in group]
         try:
             with self._lock:
-                computer = self._computers.get((len(group), rows), lambda: self._new_computer(len(group), rows))
+                computer = self._computers.get_or_make((len(group), rows), lambda: self._new_computer(len(group), rows))
                 computer.accept_input("input", torch.cat(frames))
                 computer.run()
                 vectors = computer.get_output("output")

@@ -7,7 +7,6 @@ import numbers
 import os
 import threading
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
@@ -39,6 +38,7 @@ from nnet3.engine.families.ragged_check import CheckedLengths
 from nnet3.engine.families.ragged_rows import NotRaggedError
 from nnet3.engine.ir import serialize
 from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.objects import Recent
 from nnet3.errors import ArgumentError, ComputationCheckError, RequestError, check_kind
 
 #: Part of every key: programs of another version of the compiler are not used.
@@ -91,14 +91,14 @@ class ComputationCache:
         self.folder = None if folder is None else checked_folder(os.fspath(folder))
         self.max_bytes = max_bytes
         self._files = None if self.folder is None else CacheFolder(self.folder, max_bytes)
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._entries: dict[str, _Entry] = {}  # in the order of use
         self._pending: dict[str, Future[NnetComputation]] = {}
         self._lock = threading.Lock()
         self._families, self._families_lock = FamilyStore(self._member), threading.Lock()
-        self._continued: OrderedDict[str, _Entry] = OrderedDict()
-        self._ragged: OrderedDict[str, Any] = OrderedDict()  # CheckedLengths, RaggedFamily, or why there is none
+        self._continued = Recent[_Entry](_MOST_CONTINUED)
+        self._ragged = Recent[Any](_MOST_RAGGED)  # CheckedLengths, RaggedFamily, or why there is none
         #: The reasons why some requests were compiled for their lengths.
-        self._not_restricted: OrderedDict[str, None] = OrderedDict()
+        self._not_restricted = Recent[None](_MOST_RAGGED)
         self.counts = CacheCounts()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -139,9 +139,8 @@ class ComputationCache:
         with self._lock:
             known = self._continued.get(digest)
             if known is not None:
-                self._continued.move_to_end(digest)
                 self.counts.found += 1
-                return known.computation
+                return self._continued.use(digest, known).computation
         with self._families_lock:
             program = self._families.program(task)
         restricted = self._restricted(task) if program is None else None
@@ -169,9 +168,7 @@ class ComputationCache:
     def _keep_continued(self, digest: str, program: NnetComputation) -> None:
         """Keep the last continued programs, with their plans; the lock is held."""
         program.attachments = {}
-        self._continued[digest] = _Entry(program, num_bytes(program))
-        while len(self._continued) > _MOST_CONTINUED:
-            self._continued.popitem(last=False)
+        self._continued.use(digest, _Entry(program, num_bytes(program)))
         self._shrink()
 
     def ragged(self, task: CompileTask, apart: Callable[[], CompileTask], length: int) -> CheckedLengths | None:
@@ -201,9 +198,7 @@ class ComputationCache:
             program = family.program(relation, task)
         except (NotRaggedError, RequestError, ComputationCheckError) as error:
             with self._lock:
-                self._not_restricted[str(error)] = None
-                while len(self._not_restricted) > _MOST_RAGGED:
-                    self._not_restricted.popitem(last=False)
+                self._not_restricted.use(str(error), None)
             return None
         return program
 
@@ -228,9 +223,7 @@ class ComputationCache:
             except (NotRaggedError, RequestError) as error:
                 known = str(error)
         with self._lock:
-            self._ragged[digest] = known
-            while len(self._ragged) > _MOST_RAGGED:
-                self._ragged.popitem(last=False)
+            self._ragged.use(digest, known)
         return None if isinstance(known, str) else known
 
     def get_or_compile(self, key: Any, make: Callable[[], NnetComputation]) -> NnetComputation:
@@ -247,7 +240,7 @@ class ComputationCache:
                 entry = self._entries.get(digest)
                 if entry is not None:
                     self.counts.found += 1
-                    self._entries.move_to_end(digest)
+                    self._entries[digest] = self._entries.pop(digest)
                     return entry.computation
                 pending = self._pending.get(digest)
                 if pending is None:
@@ -321,7 +314,7 @@ class ComputationCache:
         total = self._total()
         for entries in (self._continued, self._entries):
             while total > self.max_bytes and entries:
-                total -= entries.popitem(last=False)[1].num_bytes
+                total -= entries.pop(next(iter(entries))).num_bytes
 
     def _total(self) -> int:
         return sum(entry.num_bytes for entries in (self._continued, self._entries) for entry in entries.values())

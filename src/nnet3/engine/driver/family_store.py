@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import TypeVar
+from functools import cache, partial
 
 import numpy as np
 
@@ -18,7 +16,7 @@ from nnet3.engine.families.family import ProgramFamily, ShapeFamily
 from nnet3.engine.families.precomputed import KernelRules, Precompute
 from nnet3.engine.ir.checker import check_computation
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.objects import many_objects
+from nnet3.engine.ir.objects import Recent, many_objects
 from nnet3.engine.lowering.continuation import frames_missing
 from nnet3.engine.lowering.structure import structure_of
 from nnet3.errors import ComputationCheckError, Nnet3Error
@@ -31,8 +29,6 @@ _FAR = 32  # increments from which on a recurrence is not compiled for its lengt
 _MOST_RECORDS = 64
 _MOST_OF_SIGNATURE = 4  # of which families are looked for by the indexes alone
 
-K = TypeVar("K", bound=Hashable)
-P = TypeVar("P")
 #: Identifies index tables: the rows of each, and a digest of their contents.
 _Digest = tuple[tuple[int, ...], str]
 
@@ -247,10 +243,9 @@ class FamilyStore:
     def __init__(self, compile: Callable[[CompileTask], NnetComputation] = compile_task) -> None:
         """`compile` makes the members of families."""
         self._compile = compile
-        self._records: OrderedDict[str, FamilyRecord] = OrderedDict()
-        self._sequences: OrderedDict[str, SequencesRecord] = OrderedDict()
+        self._records, self._sequences = Recent[FamilyRecord](_MOST_RECORDS), Recent[SequencesRecord](_MOST_RECORDS)
         #: Families that were used last, by signatures of tasks: they are found without the series of a task.
-        self._by_signature: OrderedDict[Hashable, OrderedDict[int, FamilyRecord]] = OrderedDict()
+        self._by_signature = Recent[Recent[FamilyRecord]](_MOST_RECORDS)
 
     def __len__(self) -> int:
         return sum(record.family is not None for record in self._all())
@@ -278,8 +273,8 @@ class FamilyStore:
         if record is None or record.family is None:
             return None
         if signature is not None:
-            records = _recent(self._by_signature, signature, OrderedDict)
-            _recent(records, id(record), lambda: record, _MOST_OF_SIGNATURE)
+            records = self._by_signature.get_or_make(signature, partial(Recent, _MOST_OF_SIGNATURE))
+            records.use(id(record), record)
         try:
             program = record.family.member(k - record.first, precompute_of(task))
         except NotAffineError:  # its numbers have more than 32 bits
@@ -308,23 +303,14 @@ class FamilyStore:
         return (record, series.k) if record.has(series, task) else (None, -1)
 
     def _record(self, series: LengthSeries, task: CompileTask) -> FamilyRecord:
-        record = _recent(self._records, _name(series, task), lambda: FamilyRecord(self._compile))
+        record = self._records.get_or_make(_name(series, task), lambda: FamilyRecord(self._compile))
         if record.rows is None and not record.refusal:
             others = series.sequences()
             if others is not None:
-                known = _recent(self._sequences, _name(others, task), lambda: SequencesRecord(others.n, record))
+                name = _name(others, task)
+                known = self._sequences.get_or_make(name, lambda: SequencesRecord(others.n, record))
                 known.give(record, series, others)
         return record.of(series)
-
-
-def _recent(records: OrderedDict[K, P], name: K, make: Callable[[], P], most: int | None = None) -> P:
-    """Returns the entry called `name`, made if missing; the last used entries are kept, at most `most`."""
-    if name not in records:
-        records[name] = make()
-    records.move_to_end(name)
-    while len(records) > (most or _MOST_RECORDS):
-        records.popitem(last=False)
-    return records[name]
 
 
 def _member_of(rows: Continued, k: int, task: CompileTask, own: Sequence[np.ndarray]) -> CompileTask:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 
 from nnet3.engine.driver.family_store import MANY, FamilyRecord, SequencesRecord, precompute_of
 from nnet3.engine.driver.task import FEWEST_SEQUENCES, CompileTask, LengthSeries, compile_task
@@ -13,6 +13,7 @@ from nnet3.engine.families.polynomial import Polynomial
 from nnet3.engine.families.symbolic import symbolic
 from nnet3.engine.ir.checker import check_computation
 from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.objects import Recent
 from nnet3.errors import Nnet3Error, RequestError
 
 _MOST_KEPT = 8  # families of one number of sequences
@@ -48,7 +49,7 @@ class CompiledFamily:
         short, longer = (int(rows.lengths(self._record.first + k)[table]) // sequences for k in (0, 1))
         self.frames, self.step, self.sequences = short, longer - short, sequences
         self._sequences_record = _sequences_record_of(series, self._record)
-        self._by_sequences: dict[int, ProgramFamily] = {}
+        self._by_sequences = Recent[ProgramFamily](_MOST_KEPT)
         self.any_sequences = self._sequences_record is not None
         if self._sequences_record is not None:
             self.sequences = FEWEST_SEQUENCES
@@ -86,12 +87,7 @@ class CompiledFamily:
         """Returns the family for n sequences more than the fewest."""
         if self._sequences_record is None or self._sequences_record.family is None:
             return self.family
-        known = self._by_sequences.get(n)
-        if known is None:
-            if len(self._by_sequences) >= _MOST_KEPT:
-                self._by_sequences.pop(next(iter(self._by_sequences)), None)
-            known = self._by_sequences[n] = self._sequences_record.family.at(n)
-        return known
+        return self._by_sequences.get_or_make(n, partial(self._sequences_record.family.at, n))
 
     @cached_property
     def _text(self) -> str:

@@ -34,7 +34,6 @@ from nnet3.engine.families.row_order import with_row_order
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.program_tables import MatrixInfo
 from nnet3.engine.lowering import build_graph, schedule
-from nnet3.engine.lowering.class_members import told_apart
 from nnet3.engine.lowering.continuation import EarlierEnds
 from nnet3.engine.lowering.graph import ComputationGraph
 from nnet3.engine.lowering.source import GraphSource, LoweringRequest, NodeKind, RequestedRows
@@ -181,7 +180,7 @@ class RaggedFamily:
 
     def _fault(self, source: GraphSource, request: LoweringRequest, missing: np.ndarray) -> str:
         """Returns the fault of the graphs of sequences that lack `missing` units; "" without a fault."""
-        graph = told_apart(build_graph(source, request))
+        graph = build_graph(source, request).told_apart()
         long, exists = self._graph, self._before_end[:, np.newaxis] >= missing
         ids = np.flatnonzero(~self._is_beyond(graph, missing))
         ends = np.searchsorted(graph.node[ids], np.arange(len(long.node_names) + 1)).tolist()

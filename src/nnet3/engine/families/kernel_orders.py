@@ -18,8 +18,6 @@ from nnet3.engine.families.ragged_rows import NotRaggedError
 from nnet3.engine.ir.program_tables import KernelRows
 from nnet3.engine.lowering.source import PADDING
 
-_MOST_FULL_ORDERS = 64  # lengths and numbers of sequences for which full orders are kept
-
 
 class WantedRows(NamedTuple):
     """The rows wanted by a kernel: indexes, and positions among the rows of all sequences, -1 for padding."""
@@ -100,10 +98,7 @@ class KernelOrders:
     def _full_order(self, number: int, entry: RaggedEntry) -> FullOrder | None:
         """Returns the rows of a kernel that wants rows of equal sequences in the order that they have; else None."""
         if self._full_orders is None:
-            key, kept = (self.fewest, len(self.numbers)), self.ragged.full_orders
-            if key not in kept and len(kept) >= _MOST_FULL_ORDERS:
-                kept.pop(next(iter(kept)), None)
-            self._full_orders = kept.setdefault(key, {})
+            self._full_orders = self.ragged.full_orders.get_or_make((self.fewest, len(self.numbers)), dict)
         if number not in self._full_orders:
             self._full_orders[number] = self._make_full_order(entry)
         return self._full_orders[number]

@@ -17,7 +17,7 @@ buffer may have a time unlike the command's. The maker of a ragged program knows
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -42,8 +42,12 @@ from nnet3.engine.families.ragged_rows import NEVER, Distances, IndexRows, NotRa
 from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import Command, with_operands, with_values
+from nnet3.engine.ir.objects import Recent
 from nnet3.engine.ir.program_tables import IoInfo, MatrixInfo, OutsideMatrix, SubMatrix
 from nnet3.engine.ir.repeats import iterations_unrolled, unrolled
+
+_MOST_FULL_ORDERS = 64  # lengths and numbers of sequences for which full orders are kept
+_MOST_VARIANTS = 32  # sets of commands of which something is kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +78,7 @@ class RaggedProgram:
         self.rows, versions, starts_of_commands = self.operands.rows, self.operands.versions, self.operands.starts
         #: What kernels with orders of their own are given if all sequences are equal: by the length, counted from the
         #: end, and the number of sequences; then by entry (see `families.kernel_orders`).
-        self.full_orders: dict[tuple[int, int], dict[int, Any]] = {}
+        self.full_orders = Recent[dict[int, Any]](_MOST_FULL_ORDERS)
         self.entries: list[RaggedEntry | None] = [None] * len(computation.precomputed)
         for command in self.computation.commands:
             if isinstance(command, cmd.Propagate) and command.precomputed:
@@ -154,7 +158,7 @@ class RaggedProgram:
         #: True if programs for most lengths differ in their numbers of rows alone.
         self.has_variants = all(table.list_name == "index_tables" for table in self.tables)
         #: By what is equal for programs with the same commands: what was derived for all of them.
-        self.variants: dict[Hashable, dict[str, Any]] = {}
+        self.variants = Recent[dict[str, Any]](_MOST_VARIANTS)
         self.full = replace(
             full,
             outside=[OutsideMatrix(o.name, number[o.submatrix], o.writable) for o in full.outside],
@@ -184,26 +188,27 @@ class RaggedProgram:
     def _zero_orphans(self, made: list[list[Command]]) -> None:
         """Let matrices begin as zeros if copies leave rows without a source, and nobody has used the rows before."""
         leaving = [c for c, each in enumerate(made) if len(each) > 1 and isinstance(each[0], cmd.SetConst)]
-        for matrix in sorted({self._block_of(c, 0).matrix for c in leaving}):
+        for matrix in sorted({self._first_block(c).matrix for c in leaving}):
             first_use = np.full(self.computation.matrices[matrix].num_rows, len(made))
             for number in range(len(made) - 1, -1, -1):
                 for submatrix, _ in self.computation.commands[number].accesses(self.computation):
                     block = self.computation.submatrices[submatrix]
                     if block.matrix == matrix:
                         first_use[block.row_offset : block.row_offset + block.num_rows] = number
-            copies = [c for c in leaving if self._block_of(c, 0).matrix == matrix]
-            blocks = [self._block_of(c, 0) for c in copies]
+            copies = [c for c in leaving if self._first_block(c).matrix == matrix]
+            blocks = [self._first_block(c) for c in copies]
             firsts = [first_use[b.row_offset : b.row_offset + b.num_rows] for b in blocks]
             if all((first == c).all() for c, first in zip(copies, firsts, strict=True)):
                 for copy in copies:
                     del made[copy][0]
                 for number, command in enumerate(self.computation.commands):
-                    if isinstance(command, cmd.AllocMatrix) and self._block_of(number, 0).matrix == matrix:
+                    if isinstance(command, cmd.AllocMatrix) and self._first_block(number).matrix == matrix:
                         made[number] = [with_values(made[number][0], zeroed=True)]
 
-    def _block_of(self, command: int, operand: int) -> SubMatrix:
-        numbers = self.computation.commands[command].schema.operands(self.computation.commands[command])
-        return self.computation.submatrices[numbers[operand]]
+    def _first_block(self, number: int) -> SubMatrix:
+        """Returns the block of a command's first operand."""
+        command = self.computation.commands[number]
+        return self.computation.submatrices[command.schema.operands(command)[0]]
 
     def _rolled(self, made: list[list[Command]]) -> Iterator[Command | RaggedLoop]:
         """Yields the commands, the iterations of each Repeat as a loop if all iterations have equal commands."""

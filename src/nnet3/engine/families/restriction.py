@@ -19,8 +19,6 @@ from nnet3.engine.ir.declarations import Command, with_operands, with_values
 from nnet3.engine.ir.program_tables import Matrix, MatrixInfo, SubMatrix
 from nnet3.engine.ir.repeats import with_references_moved
 
-_MOST_VARIANTS = 32  # sets of commands of which something is kept
-
 
 def restricted(
     ragged: RaggedProgram,
@@ -84,11 +82,8 @@ class Restriction:
         key = self._variant_key(tables), tuple(commands), tuple([each is None for each in precomputed])
         if again is None:
             return self._program()
-        kept = ragged.variants.get(key)
-        if kept is None:
-            if len(ragged.variants) >= _MOST_VARIANTS:
-                ragged.variants.pop(next(iter(ragged.variants)), None)
-            kept = ragged.variants[key] = {}
+        is_new, kept = key not in ragged.variants, ragged.variants.get_or_make(key, dict)
+        if is_new:
             program = self._program()
             return replace(program, row_numbers=self._row_numbers(tables, precomputed, kept))
         rows, full = self._row_numbers(tables, precomputed, kept), ragged.full

@@ -27,19 +27,15 @@ from nnet3.engine.ir.declarations import Life, Role
 from nnet3.engine.ir.first_uses import Undefined, first_undefined, moving_matrices
 from nnet3.engine.ir.formatting import format_submatrix
 from nnet3.engine.ir.references import reference_problems, table_problems
-from nnet3.engine.ir.repeats import Positions, rows_in_iterations, unrolled
+from nnet3.engine.ir.repeats import Positions, rows_in_iterations
 from nnet3.engine.ir.variables import submatrix_table
 from nnet3.errors import ComputationCheckError
 
 _NO_MEMOS = np.zeros((0, 3), np.int64)
 
 
-def check_computation(computation: NnetComputation, *, allow_rewrite: bool = True) -> None:
-    """Raise ComputationCheckError at the first broken rule; the message prints the command.
-
-    With `allow_rewrite=False` no variable may change after it has been read. The rule holds for a compiler's fresh
-    program, but not after optimization.
-    """
+def check_computation(computation: NnetComputation) -> None:
+    """Raise ComputationCheckError at the first broken rule; the message prints the command."""
     for problem in table_problems(computation):
         raise ComputationCheckError(problem)
     outside = computation.outside_by_matrix()
@@ -56,8 +52,6 @@ def check_computation(computation: NnetComputation, *, allow_rewrite: bool = Tru
     _check_defined(analysis, positions)
     _check_overlap(analysis, positions)
     _check_compression(analysis)
-    if not allow_rewrite:
-        _check_rewrite(Analysis(unrolled(computation)))
 
 
 def _fail(computation: NnetComputation, number: int, problem: str) -> NoReturn:
@@ -320,17 +314,3 @@ def _check_compression(analysis: Analysis) -> None:
                 state = "compressed" if compressed else "not compressed"
                 _fail(computation, number, f"m{matrix} is {state} there")
             compressed = (number, matrix) in compressing
-
-
-def _check_rewrite(analysis: Analysis) -> None:
-    """No variable changes after it has been read, except by compression."""
-    computation = analysis.computation
-    is_memory = np.array([command.role is Role.MEMORY for command in computation.commands])
-    kept = ~is_memory[analysis.event_command]
-    variable, mode = analysis.event_variable[kept], analysis.event_mode[kept]
-    command = analysis.event_command[kept]
-    # Events are ordered by variable and command: a change right after a pure read is the first of its kind.
-    rewritten = (variable[1:] == variable[:-1]) & (mode[:-1] == READ) & (mode[1:] != READ)
-    for i in np.flatnonzero(rewritten)[:1]:
-        matrix = analysis.variables.matrix_of(variable[i : i + 1])[0]
-        _fail(computation, command[i + 1], f"it changes m{matrix} after c{command[i]} has read it")

@@ -9,10 +9,9 @@ from the annotations, for commands unknown to the rest of the package.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -256,21 +255,11 @@ def with_values(command: Command, **values: Any) -> Command:
     return changed
 
 
-def substitute(
-    command: Command, submatrices: Sequence[int], tables: Mapping[str, Sequence[int]] = MappingProxyType({})
-) -> Command:
+def substitute(command: Command, submatrices: Sequence[int]) -> Command:
     """Returns the command with `submatrices[s]` in the place of each sub-matrix s; the argument if nothing changes.
 
-    `tables` gives the tables to name instead likewise, by the name of the list ("index_tables"). Sub-matrices in multi
-    tables are not looked at.
+    Sub-matrices in multi tables are not looked at.
     """
     old = command.schema.operands(command)
     new = tuple([submatrices[number] for number in old])
-    if new != old:
-        command = with_operands(command, new)
-    for name, declared, _ in command.schema.table_fields if tables else ():
-        assert isinstance(declared, Table)
-        number = getattr(command, name)
-        other = tables[declared.tables][number] if declared.tables in tables else number
-        command = command if other == number else with_values(command, **{name: other})
-    return command
+    return with_operands(command, new) if new != old else command

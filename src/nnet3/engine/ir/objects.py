@@ -1,10 +1,13 @@
-"""Allocation of many long-lived objects."""
+"""Objects: allocation of many that live long, and those used last."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
+
+V = TypeVar("V")
 
 
 @contextmanager
@@ -17,3 +20,31 @@ def many_objects() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+class Recent(dict[Any, V]):
+    """A dictionary of the values used last, in the order of their use.
+
+    >>> recent = Recent[str](most=2)
+    >>> [recent.get_or_make(key, key.upper) for key in "abacb"]
+    ['A', 'B', 'A', 'C', 'B']
+    >>> list(recent)
+    ['c', 'b']
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def get_or_make(self, key: Hashable, make: Callable[[], V]) -> V:
+        """Returns the value of a key, made if it is missing."""
+        known = self.pop(key, None)
+        return self.use(key, make() if known is None else known)
+
+    def use(self, key: Hashable, value: V) -> V:
+        """Keeps a value as the one used last, and returns it; the value that was not used for longest goes."""
+        self.pop(key, None)
+        self[key] = value
+        while len(self) > self.most:
+            self.pop(next(iter(self)), None)
+        return value

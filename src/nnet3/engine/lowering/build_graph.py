@@ -21,11 +21,13 @@ Rows -1..3 of x are cindexes 0 to 4. The node that puts x(t-1) and x(t) side by 
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from nnet3.base.index import N
+from nnet3.engine.lowering.classes import SequenceClasses
 from nnet3.engine.lowering.explain import complain_not_computable
 from nnet3.engine.lowering.graph import ComputationGraph, Ids
 from nnet3.engine.lowering.slot_table import Mask, SlotTable
@@ -55,15 +57,18 @@ def computable_outputs(source: GraphRules, request: LoweringRequest) -> list[npt
 
 def number_cindexes(sweeps: Sweeps) -> ComputationGraph:
     """Returns the graph of the rows that are needed and of all that are given."""
-    return _Numbering(sweeps).graph()
+    graph = _Numbering(sweeps, sweeps.classes).graph()
+    if graph.multiplicity == 1:
+        return graph
+    return replace(graph, apart=lambda: _Numbering(sweeps, sweeps.classes.apart()).graph())
 
 
 class _Numbering:
     """All rows of all nodes in one array, in the order of node, time, x, representative."""
 
-    def __init__(self, sweeps: Sweeps):
+    def __init__(self, sweeps: Sweeps, classes: SequenceClasses):
         self.ground, self.used = sweeps.ground, sweeps.computability.used
-        self.classes, self.structure = sweeps.classes, sweeps.structure
+        self.classes, self.structure = classes, sweeps.structure
         self.num_representatives = len(self.classes.members)
         self.is_plain = self.num_representatives == self.classes.num_classes  # a representative for each class
         self._grid_rows = [0 if table is None else table.grid.num_rows for table in self.ground.tables]

@@ -36,6 +36,11 @@ class SequenceClasses:
     def num_classes(self) -> int:
         return len(self.smallest)
 
+    def apart(self) -> SequenceClasses:
+        """Returns the classes with every sequence representing itself."""
+        members = np.sort(self.members.reshape(-1))
+        return SequenceClasses(self.smallest, members[:, np.newaxis], self.class_of(members))
+
     def members_of(self, number: int) -> Numbers:
         """Returns the values of n of a class."""
         return self.members[self.class_of_representative == number].reshape(-1)

@@ -1,5 +1,10 @@
 """The sweep from the inputs up, which finds the computable rows (a least fixed point).
 
+In a recurrence the sweep goes round the nodes. From below, with given rows alone at first, a value that is handed on
+takes a round for each frame. If every cycle of the recurrence leads back in time, or every cycle leads ahead, no row
+depends on itself, and so there is one fixed point only. A sweep from above, with all rows at first, comes to the same
+one, and mostly in few rounds where the sweep from below takes many. They take turns, and the first at rest is right.
+
 With x given at t = 0..3 only, y(0), which needs x(-1), is not computable:
 
 >>> from tests.lowering.examples import splice
@@ -15,13 +20,16 @@ output [0 1 1 1]
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import count
 
 import numpy as np
 
-from nnet3.engine.lowering.rounds import NEVER, THERE, Ranks, Rounds
 from nnet3.engine.lowering.slot_table import Mask, SlotTable, SweepGround
 from nnet3.engine.lowering.source import NodeKind
+
+_ALONE = 6  # rounds from below before a sweep from above begins: most recurrences are at rest by then
+_AT_REST = object()
 
 
 class Computability:
@@ -70,52 +78,34 @@ class Computability:
     # ---- recurrences ----
 
     def _settle(self, nodes: Sequence[int]) -> None:
-        """Evaluate the nodes of a recurrence until nothing changes."""
-        users = self.ground.domain.structure.users_inside
-        for node in nodes:
-            given = self.ground.given.get(node)
-            self.known[node] = self.ground.empty(node) if given is None else given
-        has_samples = self.ground.domain.structure.has_samples
-        rounds = Rounds(nodes) if all(has_samples[node] for node in nodes) else None
-        waiting = set(nodes)
-        while waiting:
-            if rounds is not None:
-                rounds.begin()
-            for node in nodes:
-                if node not in waiting:
-                    continue
-                waiting.discard(node)
-                before = self._known(node)
-                known, self.used[node] = self._evaluate(node)
-                if rounds is not None:
-                    rounds.add(node, before, known)
-                if not np.array_equal(known, before):
-                    self.known[node] = known
-                    waiting.update(users[node])
-            if rounds is not None and waiting and rounds.is_time_to_guess and self._foresee(rounds):
-                waiting = set(nodes)
+        """Evaluate the nodes of a recurrence until nothing changes, from below, and perhaps from above in turn."""
+        empty = {node: self.ground.empty(node) for node in nodes}
+        sweeps = [self._rounds(empty | {node: self.ground.given[node] for node in nodes if node in self.ground.given})]
+        for number in count():
+            if number == _ALONE and self.ground.domain.is_one_way(nodes):
+                sweeps.append(self._rounds({node: ~rows for node, rows in empty.items()}))
+            if any(next(sweep, _AT_REST) is _AT_REST for sweep in sweeps):
+                return
 
-    def _foresee(self, rounds: Rounds) -> bool:
-        """Add the rows of coming rounds, if the rounds can be foreseen; returns whether any row was added."""
-        ranks = rounds.guess({node: self._known(node) for node in rounds.nodes})
-        if ranks is None:
-            return False
-        accepted = rounds.accept(ranks, self._proved)
-        for node, rows in accepted.items():
-            self.known[node] = self._known(node) | rows
-        return any(rows.any() for rows in accepted.values())
-
-    def _proved(self, node: int, ranks: Mapping[int, Ranks]) -> Mask:
-        """Returns the rows of a node that are computable from rows of lower rank, (times, xs, classes)."""
-        table = self.ground.table(node)
-        own = ranks[node]
-        beyond = THERE if self.optimistic else NEVER
-        slots = table.seen(own.shape[2], lambda source: self._rank(source, ranks), NEVER, beyond)
-        available = slots < own[..., np.newaxis]
-        return self.rule(node, table, available.reshape(-1, table.num_slots))[0].reshape(own.shape)
-
-    def _rank(self, node: int, ranks: Mapping[int, Ranks]) -> Ranks:
-        return ranks[node] if node in ranks else np.where(self._known(node), THERE, NEVER)
+    def _rounds(self, known: dict[int, Mask]) -> Iterator[None]:
+        """Evaluate the nodes, beginning with these states, until nothing changes; stops after each other round."""
+        users, waiting, used = self.ground.domain.structure.users_inside, set(known), dict[int, Mask | None]()
+        while True:
+            for node, rows in known.items():
+                self.known[node] = rows
+            for node in known:
+                if node in waiting:
+                    waiting.discard(node)
+                    before = known[node]
+                    known[node], used[node] = self._evaluate(node)
+                    self.known[node] = known[node]
+                    if not np.array_equal(known[node], before):
+                        waiting.update(users[node])
+            if not waiting:
+                break
+            yield
+        for node in known:
+            self.used[node] = used[node]
 
     # ---- one node ----
 
@@ -152,7 +142,7 @@ class Computability:
         only = table.passes_on
         if only is not None:
             return self._known(only.source)[only.other][..., np.newaxis]
-        return table.seen(self.ground.copies(node), self._known, False, self.optimistic)
+        return table.seen(self.ground.copies(node), self._known, self.optimistic)
 
     def rule(self, node: int, table: SlotTable, available: Mask, rows: np.ndarray | None = None) -> tuple[Mask, Mask]:
         """Returns the rows computable from `available` slots, and the slots that they use. `rows`: None for all."""

@@ -23,7 +23,7 @@ import numpy as np
 from nnet3.base.index import IndexTable, T, X, distinct
 from nnet3.engine.lowering.grids import FARTHEST, Grid, Interval, SingleGrid, intervals_of, merged
 from nnet3.engine.lowering.slot_shapes import SlotShape
-from nnet3.engine.lowering.structure import Structure
+from nnet3.engine.lowering.structure import Structure, shortest_cycle
 from nnet3.errors import RequestError
 
 _MAX_TIMES = 2**22  # of one node
@@ -52,6 +52,27 @@ class Domain:
         grid = self.grids[node]
         assert grid is not None
         return grid
+
+    def is_one_way(self, nodes: Sequence[int]) -> bool:
+        """True if all cycles of a recurrence lead back in time for certain, or all lead ahead."""
+        structure, period = self.structure, self.structure.source.period or 1
+        looks_at_all = any(source in nodes for node in nodes for _, source in structure.slots[node].all_samples)
+        if looks_at_all or not all(structure.has_samples[node] for node in nodes):
+            return False
+        position = {node: period * number for number, node in enumerate(nodes)}  # then by the time's remainder
+        arcs = [np.zeros((3, 0), np.int64)]
+        for node in nodes:
+            shape, own = self.shapes[node], self.grid(node).table()[:, T].astype(np.int64)
+            assert shape is not None
+            looks = [(s.source, np.arange(period), np.arange(period) + s.dt) for s in shape.shifts]
+            for some in shape.scattered:
+                row, slot = np.nonzero(some.valid)
+                looks.append((some.source, own[row], some.times[row, slot]))
+            for source, from_times, times in looks:
+                if source in position:
+                    ends = position[node] + from_times % period, position[source] + times % period
+                    arcs.append(np.stack([*ends, times - from_times]))
+        return shortest_cycle(len(nodes) * period, *np.concatenate(arcs, axis=1)) > 0
 
 
 class _Asked:

@@ -81,7 +81,7 @@ class Requirements:
             return np.full_like(known(node), nodes[node].kind == NodeKind.PROVIDED)
 
         singles = [slot for slot, _ in table.singles]
-        from_input, computable = table.seen(copies, is_input, False, False), table.seen(copies, known, False, False)
+        from_input, computable = table.seen(copies, is_input, False), table.seen(copies, known, False)
         from_input[..., singles], computable[..., singles] = False, True
         lacking = (required & from_input & ~computable).any(axis=-1)
         required[lacking] &= (from_input | computable)[lacking]

@@ -12,7 +12,7 @@ In h(t) = W (x(t) + h(t-1)) + b, cindexes 0..3 are x, 8..11 are h. The sums use 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -52,6 +52,26 @@ class ComputationGraph:
     multiplicity: int
     members: Ids  # (representatives, multiplicity): values of n, ascending in each row and in the first column
     all_samples: Mapping[tuple[int, int], Ids] = field(default_factory=dict)
+    apart: Callable[[], ComputationGraph] | None = None  # see `told_apart`; None for a multiplicity of 1
+
+    def told_apart(self) -> ComputationGraph:
+        """Returns the graph with a cindex for each member of a class.
+
+        >>> from tests.lowering.examples import splice
+        >>> print(splice(sequences=2).graph)
+        17 cindexes, 16 dependencies, 5 provided; each stands for 2 sequences
+        0..4: x [ (0, -1:3) ] provided
+        5..8: y_input [ (0, 0:3) ] uses x
+        9..12: y [ (0, 0:3) ] uses y_input
+        13..16: output [ (0, 0:3) ] uses y
+        >>> print(splice(sequences=2).graph.told_apart())
+        34 cindexes, 32 dependencies, 10 provided
+        0..9: x [ (0:1, -1:3) ] provided
+        10..17: y_input [ (0:1, 0:3) ] uses x
+        18..25: y [ (0:1, 0:3) ] uses y_input
+        26..33: output [ (0:1, 0:3) ] uses y
+        """
+        return self if self.apart is None else self.apart()
 
     @property
     def num_cindexes(self) -> int:

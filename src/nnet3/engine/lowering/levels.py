@@ -113,7 +113,7 @@ class Arranged(NamedTuple):
 
 
 class NotInBlocks(Exception):
-    """A kernel does not keep the members of a class together: they must be told apart (see `told_apart`)."""
+    """A kernel does not keep the members of a class together: they must be told apart."""
 
 
 def arrange_step(source: GraphSource, graph: ComputationGraph, node: int, items: np.ndarray) -> Arranged:

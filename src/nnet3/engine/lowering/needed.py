@@ -11,12 +11,15 @@ Of x at t = -3..3, outputs at t = 0..3 need those from t = -1 on:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 
 import numpy as np
 
-from nnet3.engine.lowering.rounds import NEVER, Ranks, Rounds
 from nnet3.engine.lowering.slot_table import Mask, SweepGround
+from nnet3.engine.schedule import DirectedGraph, reached
+
+_ROUNDS = 8  # for all rows of a recurrence at once; most need no more
 
 
 def needed_rows(ground: SweepGround, used: Sequence[Mask | None], wanted: Mapping[int, Mask]) -> list[Mask | None]:
@@ -42,8 +45,10 @@ class _NeedSweep:
                 continue
             if structure.is_recurrent[number]:
                 self._settle(nodes)
-            elif self._need(nodes[0]).any():
-                self._push(nodes[0], ())
+            others = {node: need for node, need in enumerate(self.need) if node not in nodes and need is not None}
+            for node in nodes:
+                if self._need(node).any():
+                    self._mark(node, others)
         return self.need
 
     def _need(self, node: int) -> Mask:
@@ -52,82 +57,71 @@ class _NeedSweep:
         return need
 
     def _settle(self, nodes: Sequence[int]) -> None:
-        """Push what is needed round a recurrence until nothing changes, then out of it."""
-        outside = set(range(len(self.need))) - set(nodes)
-        pushed = {node: np.zeros_like(self._need(node)) for node in nodes}
-        has_samples = self.ground.domain.structure.has_samples
-        rounds = Rounds(nodes[::-1]) if all(has_samples[node] for node in nodes) else None
-        changed = True
-        while changed:
-            changed = False
-            if rounds is not None:
-                rounds.begin()
+        """Mark what the nodes of a recurrence need of each other, round after round; in a long one also row by row."""
+        marked, inside = {node: self.ground.empty(node) for node in nodes}, {node: self._need(node) for node in nodes}
+        for number in count():
+            if number == _ROUNDS:
+                self._walk(inside)
             for node in reversed(nodes):
-                need = self._need(node)
-                if rounds is not None:
-                    rounds.add(node, pushed[node], need)
-                if not np.array_equal(need, pushed[node]):
-                    pushed[node] = need.copy()
-                    self._push(node, outside)
-                    changed = True
-            if changed and rounds is not None and rounds.is_time_to_guess:
-                self._foresee(rounds)
-        for node in nodes:
-            if pushed[node].any():
-                self._push(node, nodes)
+                if not np.array_equal(inside[node], marked[node]):
+                    marked[node] = inside[node].copy()
+                    self._mark(node, inside)
+            if all(map(np.array_equal, inside.values(), marked.values())):
+                return
 
-    def _foresee(self, rounds: Rounds) -> None:
-        """Add the rows of coming rounds, if foreseeable."""
-        ranks = rounds.guess({node: self._need(node) for node in rounds.nodes})
-        if ranks is not None:
-            for node, rows in rounds.accept(ranks, self._proved).items():
-                self._need(node)[:] |= rows
+    def _walk(self, inside: Mapping[int, Mask]) -> None:
+        """Mark the rows of the nodes `inside` to which uses lead from the marked ones."""
+        end, rows = 0, dict[int, np.ndarray]()
+        for node, need in inside.items():
+            end += need.size
+            rows[node] = np.arange(end - need.size, end).reshape(need.shape)
+        arcs = [np.zeros((2, 0), np.int64), *(each for node in rows for each in self._arcs(node, rows))]
+        graph = DirectedGraph.from_edges(end, *np.concatenate(arcs, axis=1))
+        first, sources = graph.indptr.tolist(), graph.successors.tolist()
+        is_needed = np.concatenate([need.reshape(-1) for need in inside.values()])
+        is_needed[reached(np.flatnonzero(is_needed).tolist(), lambda row: sources[first[row] : first[row + 1]])] = True
+        for node, need in inside.items():
+            need[:] = is_needed[rows[node]]
 
-    def _proved(self, node: int, ranks: Mapping[int, Ranks]) -> Mask:
-        """Returns the rows of a node that rows of lower rank use, (times, xs, classes)."""
-        own = ranks[node]
-        least = np.full_like(own, NEVER)
-        for user in self.ground.domain.structure.users_inside[node]:
-            table, used, rank = self.ground.table(user), self.used[user], ranks[user]
-            if user in self.ground.given:
-                rank = np.where(self.ground.given[user], NEVER, rank)
-            for block in table.blocks:
-                if block.source == node:
-                    found = rank[block.own]
-                    if used is not None:
-                        found = np.where(used[(*block.own, slice(None), block.slot)], found, NEVER)
-                    least[block.other] = np.minimum(least[block.other], found)
-            for gather in table.gathers:
-                if gather.source == node:
-                    row, slot = np.nonzero(gather.position >= 0)
-                    found = rank.reshape(table.grid.num_rows, -1)[row]
-                    if used is not None:
-                        uses = used.reshape(table.grid.num_rows, -1, table.num_slots)[row, :, gather.slots[slot]]
-                        found = np.where(uses, found, NEVER)
-                    np.minimum.at(least.reshape(-1, least.shape[2]), gather.position[row, slot], found)
-        return least < own
+    def _arcs(self, node: int, rows: Mapping[int, np.ndarray]) -> Iterator[np.ndarray]:
+        """Yields arcs from rows of a node to the rows in use, (2, arcs). `rows`: the numbers of rows, by node."""
+        table, used, own = self.ground.table(node), self.used[node], rows[node]
+        uses = np.ones((*own.shape, table.num_slots), bool) if used is None else used
+        if node in self.ground.given:
+            uses = uses & ~self.ground.given[node][..., np.newaxis]
+        for block in table.blocks:
+            if block.source in rows:
+                chosen = uses[(*block.own, slice(None), block.slot)]
+                yield np.stack([own[block.own][chosen], rows[block.source][block.other][chosen]])
+        for gather in table.gathers:
+            if gather.source in rows:
+                row, slot = np.nonzero(gather.position >= 0)
+                chosen = uses.reshape(-1, *uses.shape[2:])[row, :, gather.slots[slot]]
+                source = rows[gather.source].reshape(-1, rows[gather.source].shape[2])[gather.position[row, slot]]
+                ends = own.reshape(-1, own.shape[2])[row], np.broadcast_to(source, chosen.shape)
+                yield np.stack([each[chosen] for each in ends])
 
-    def _push(self, node: int, but: Collection[int]) -> None:
-        """Mark the rows that the needed rows of a node use, except rows of the nodes `but`."""
+    def _mark(self, node: int, need: Mapping[int, Mask]) -> None:
+        """Mark the rows that the needed rows of a node use, of the nodes in `need`."""
         table, rows, used = self.ground.table(node), self._need(node), self.used[node]
         if node in self.ground.given:
             rows = rows & ~self.ground.given[node]
         marks = None if used is None else used & rows[..., np.newaxis]
         for block in table.blocks:
-            if block.source not in but:
+            if block.source in need:
                 mark = rows[block.own] if marks is None else marks[(*block.own, slice(None), block.slot)]
-                self._need(block.source)[block.other] |= mark
+                need[block.source][block.other] |= mark
         for gather in table.gathers:
-            if gather.source not in but:
+            if gather.source in need:
                 mark = np.repeat(rows[..., np.newaxis], len(gather.slots), -1) if marks is None else marks
                 slots = mark.reshape(table.grid.num_rows, rows.shape[-1], mark.shape[-1])
                 slots = slots if marks is None else slots[:, :, gather.slots]
                 row, copy, position = np.nonzero(slots & (gather.position >= 0)[:, np.newaxis])
-                need = self._need(gather.source)
-                need.reshape(-1, need.shape[-1])[gather.position[row, position], copy % need.shape[-1]] = True
+                own = need[gather.source]
+                own.reshape(-1, own.shape[-1])[gather.position[row, position], copy % own.shape[-1]] = True
         for slot, source in table.singles:
-            if source not in but and (rows if marks is None else marks[..., slot]).any():
-                self._need(source)[:] = True
+            if source in need and (rows if marks is None else marks[..., slot]).any():
+                need[source][:] = True
         for source in table.all_samples:
-            if source not in but and rows.any():
-                self._need(source)[:] |= self.ground.samples[source]
+            if source in need and rows.any():
+                need[source][:] |= self.ground.samples[source]

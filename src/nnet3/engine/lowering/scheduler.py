@@ -17,7 +17,6 @@ from itertools import pairwise
 import numpy as np
 
 from nnet3.base.index import N, T, X
-from nnet3.engine.lowering.class_members import told_apart
 from nnet3.engine.lowering.graph import NO_ITEM, ComputationGraph
 from nnet3.engine.lowering.levels import Arranged, NotInBlocks, arrange_step, levels_of
 from nnet3.engine.lowering.schedule import EpochSteps, Schedule, Step
@@ -35,7 +34,7 @@ def schedule(source: GraphSource, graph: ComputationGraph) -> Schedule:
     try:
         return with_detours(_Scheduler(source, graph).schedule())
     except NotInBlocks:
-        return with_detours(_Scheduler(source, told_apart(graph)).schedule())
+        return with_detours(_Scheduler(source, graph.told_apart()).schedule())
 
 
 def with_detours(schedule: Schedule) -> Schedule:

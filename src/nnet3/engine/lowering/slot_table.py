@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -76,16 +75,14 @@ class SlotTable:
         alone = len(self.blocks) == self.num_slots == 1 and self.blocks[0].is_all
         self.passes_on = self.blocks[0] if alone else None
 
-    def seen(
-        self, copies: int, state: Callable[[int], npt.NDArray[Any]], nothing: Any, beyond: Any
-    ) -> npt.NDArray[Any]:
-        """Returns what slots see, (times, xs, `copies`, slots), of a state (times, xs, classes) of each node.
+    def seen(self, copies: int, state: Callable[[int], Mask], beyond: bool) -> Mask:
+        """Returns which slots see a row, (times, xs, `copies`, slots), by the state (times, xs, classes) of each node.
 
-        `nothing` where a slot looks at no row, `beyond` where a slot looks outside the domain of the node's recurrence.
+        `beyond`: whether slots see rows outside the domain of the node's recurrence.
         """
-        found = np.full((*self.grid.shape, copies, self.num_slots), nothing)
-        if self.outside is not None and beyond != nothing:
-            found[np.repeat(self.outside.reshape(*self.grid.shape, 1, -1), copies, axis=2)] = beyond
+        found = np.zeros((*self.grid.shape, copies, self.num_slots), bool)
+        if self.outside is not None and beyond:
+            found[np.repeat(self.outside.reshape(*self.grid.shape, 1, -1), copies, axis=2)] = True
         for block in self.blocks:
             found[(*block.own, slice(None), block.slot)] = state(block.source)[block.other]
         rows = found.reshape(self.grid.num_rows, copies, self.num_slots)

@@ -28,6 +28,7 @@ from nnet3.engine.lowering.grids import Grid
 from nnet3.engine.lowering.slot_shapes import NodeSlots, SlotShape, node_slots, slot_shape
 from nnet3.engine.lowering.source import GraphRules
 from nnet3.engine.schedule import DirectedGraph, epochs
+from nnet3.engine.schedule.directed_graph import Integers
 
 _PROBE_STEP = 128  # slots are asked for on times rounded outwards to multiples of this, to serve later requests too
 _MAX_PROBED = 2**16  # rows times slots
@@ -115,17 +116,7 @@ class Structure:
             for s in shapes[user].shifts
             if s.source in position
         ]
-        users, sources, times = np.array(moves, dtype=np.float64).reshape(-1, 3).T
-        for sign in (-1, 1):  # looking back, or ahead
-            shortest = np.full((len(nodes), len(nodes)), np.inf)
-            np.minimum.at(shortest, (users.astype(int), sources.astype(int)), sign * times)
-            for through in range(len(nodes)):
-                np.minimum(shortest, shortest[:, through, None] + shortest[through], out=shortest)
-                if shortest.diagonal().min() <= 0:
-                    break
-            else:
-                return int(shortest.diagonal().min())
-        return 1
+        return int(shortest_cycle(len(nodes), *np.array(moves, np.int64).reshape(-1, 3).T)) or 1
 
     def reach(self, component: int) -> Reach:
         """Returns how far the slots of a recurrence look within it."""
@@ -147,6 +138,23 @@ class Structure:
             dx = np.where(some.valid, abs(some.xs - own[:, 2:3]), 0).max(axis=0)
             found += zip(dt.tolist(), dx.tolist(), strict=True)
         return found
+
+
+def shortest_cycle(num_nodes: int, users: Integers, sources: Integers, times: Integers) -> float:
+    """Returns the shortest distance in time round a cycle, 0 unless all lead back or all lead ahead.
+
+    Arcs lead from users to sources, `times` later.
+    """
+    for sign in (-1.0, 1.0):  # looking back, or ahead
+        shortest = np.full((num_nodes, num_nodes), np.inf)
+        np.minimum.at(shortest, (users, sources), sign * times)
+        for through in range(num_nodes):
+            np.minimum(shortest, shortest[:, through, None] + shortest[through], out=shortest)
+            if shortest.diagonal().min() <= 0:
+                break
+        else:
+            return float(shortest.diagonal().min())
+    return 0.0
 
 
 _structures: weakref.WeakKeyDictionary[GraphRules, Structure] = weakref.WeakKeyDictionary()

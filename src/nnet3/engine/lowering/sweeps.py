@@ -96,11 +96,11 @@ class Sweeps:
         ]
 
     def _grow(self, components: Sequence[int]) -> bool:
-        """Widen the domain of these recurrences; returns False if all are as wide as is of use."""
+        """Widen the domain of these recurrences, in time at once; returns False if all are as wide as is of use."""
         growing = [number for number in components if self._margins[number] != self._last_margins[number]]
         for number in growing:
             margin, last = self._margins[number], self._last_margins[number]
-            self._margins[number] = Margin(min(4 * margin.t, last.t), min(2 * margin.x, last.x))
+            self._margins[number] = Margin(last.t, min(2 * margin.x, last.x))
         return bool(growing)
 
     def outputs_computable(self) -> list[npt.NDArray[np.bool_]]:

@@ -1,18 +1,19 @@
-"""PlanFamily: the plans of a family's programs. Like the programs, plans differ in numbers that are affine in k.
+"""PlanFamily: the plans of programs that differ in numbers alone.
 
-The two shortest programs are planned, and all further plans follow by arithmetic. Nothing else need be tried: the
-planner joins rows to blocks where numbers are equal, and affine numbers that are equal for two k are equal for all. If
-the two plans have different calls, each program is planned alone. The order of blocks in memory is found for lengths
-from the row 2, 3, 4, 6, 8, 12, ..., and taken over for shorter lengths.
+Two members of a program family are planned, and all further plans follow by arithmetic, as their numbers are affine in
+k. Nothing else need be tried: the planner joins rows to blocks where numbers are equal, and affine numbers that are
+equal for two k are equal for all. If the two plans have different calls, each program is planned alone. The order of
+blocks in memory is found for lengths from the row 2, 3, 4, 6, 8, 12, ..., and taken over for shorter lengths.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from itertools import accumulate, repeat
-from typing import Any
+from itertools import repeat
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ from nnet3.engine.driver.task import rounded_up
 from nnet3.engine.families.continued import NotAffineError, continued, table_of
 from nnet3.engine.ir.computation import FamilyMember, NnetComputation
 from nnet3.engine.runtime.dtypes import dtype_name
-from nnet3.engine.runtime.packing import ALIGNMENT, Stacking
+from nnet3.engine.runtime.packing import Stacking
 from nnet3.engine.runtime.plan import PLAN_VERSION, Plan
 from nnet3.engine.runtime.planning import plan, unplaced_plan
 from nnet3.engine.runtime.proof import MEANINGS, prove_plan
@@ -33,74 +34,62 @@ _MOST_PROVED = 1 << 26  # bytes of a plan; a proof takes some bytes for each
 _MOST_CALLS = 1000  # of a plan that is proved because of the environment, in all iterations
 
 
+class Plans(Protocol):
+    """Plans as functions of what programs differ in."""
+
+    def plan(self, numbers: Any, /) -> Plan:
+        """Returns the plan of the program with these numbers. Raises NotAffineError if it must be planned alone."""
+
+
 class PlanFamily:
-    """The plans of a family's members in one dtype, as functions of k. Threads take turns."""
+    """The plans in one dtype of programs that differ in numbers. Threads take turns."""
 
-    def __init__(self, dtype: str) -> None:
-        self._dtype, self._lock = dtype, threading.Lock()
-        self._first_k: int | None = None  # of the first program, which is planned alone
-        self._unplaced_plans: _UnplacedPlanFamily | None = None
-        self._refused = False  # their calls differ
-        self._stacks: dict[int, _Stack] = {}
+    def __init__(self, make: Callable[[Any, str], Plans], dtype: str) -> None:
+        """`make`: from a program to the plans of all. Raises NotAffineError if their calls differ."""
+        self._make, self._dtype, self._lock = make, dtype, threading.Lock()
+        self._first: Any = None  # numbers of the first program, which is planned alone
+        self._plans: Plans | None = None
+        self._is_refused = False
 
-    def plan(self, member: FamilyMember) -> Plan | None:
-        """Returns the plan of a member; None if it must be planned alone."""
+    def plan(self, numbers: Any, program: Any) -> Plan | None:
+        """Returns the plan of a program; None if it must be planned alone."""
         with self._lock, suppress(NotAffineError):
-            if self._unplaced_plans is None:
-                if self._refused or self._first_k in (None, member.k):
-                    self._first_k = member.k
+            if self._plans is None:
+                if self._is_refused or self._first in (None, numbers):
+                    self._first = numbers
                     return None
-                self._refused = True  # unless what follows succeeds
-                self._unplaced_plans = _UnplacedPlanFamily(*(unplaced_plan(member.at(k), self._dtype) for k in (0, 1)))
-            made, size = self._unplaced_plans.at(member.k), rounded_up(member.k)
-            if size not in self._stacks:
-                self._stacks[size] = _Stack(self._unplaced_plans, size)
-            placed = made.placed(*self._stacks[size].at(member.k))
-            return placed.changed(precomputed=tuple(member.entries(member.k)))
+                self._is_refused = True  # unless what follows succeeds
+                self._plans = self._make(program, self._dtype)
+            return self._plans.plan(numbers)
         return None
 
 
-class _Stack:
-    """The offsets of blocks in memory for every k rounded up to one size.
+class MemberPlans:
+    """The plans of a family's members as functions of k."""
 
-    The order of stacked blocks is found for this size. Offsets for the size and for the smallest k are computed;
-    offsets between are on a straight line, as sizes of blocks are, so stacked blocks stay stacked. A cell more for
-    each block makes up for offsets rounded down to whole cells.
-    """
-
-    def __init__(self, unplaced_plans: _UnplacedPlanFamily, size: int) -> None:
-        first = next(k for k in range(size + 1) if rounded_up(k) == size)
-        longer = unplaced_plans.at(size)
-        stacking = Stacking(longer.packed()[0], longer.meet())
-        sizes = [unplaced_plans.at(k).num_bytes for k in (first, size)]
-        ends = [np.append(*stacking.packed(each + ALIGNMENT * (each > 0))) // ALIGNMENT for each in sizes]
-        self._first, self._steps = first, max(size - first, 1)
-        self._offsets, self._more = ends[0], ends[1] - ends[0]
-
-    def at(self, k: int) -> tuple[np.ndarray, int]:
-        """Returns the byte offsets of the blocks, multiples of ALIGNMENT, and the total size."""
-        offsets = (self._offsets + self._more * (k - self._first) // self._steps) * ALIGNMENT
-        return offsets[:-1], int(offsets[-1])
-
-
-class _UnplacedPlanFamily:
-    """Unplaced plans as functions of k."""
-
-    def __init__(self, *members: UnplacedPlan) -> None:
-        """`members`: those for k = 0 and k = 1. Raises NotAffineError."""
-        self._first, plan = members[0], members[0].plan
-        if _constants_of(members[0]) != _constants_of(members[1]):
+    def __init__(self, member: FamilyMember, dtype: str) -> None:
+        """Raises NotAffineError."""
+        self._first, other = members = [unplaced_plan(member.at(k), dtype) for k in (0, 1)]
+        if _constants_of(self._first) != _constants_of(other):
             raise NotAffineError("plans have other calls")
-        counts = [plan.views.size, plan.loops.size, len(plan.call_args), len(members[0].blocks), len(_row_counts(plan))]
-        self._slices = [slice(end - count, end) for count, end in zip(counts, accumulate(counts), strict=True)]
-        self._base, after = map(_numbers_of, members)
+        numbers = [list(map(np.ravel, _numbers_of(each))) for each in members]
+        self._ends, (self._base, after) = np.cumsum(list(map(len, numbers[0]))), map(np.concatenate, numbers)
         self._slope = after - self._base
-        self._indexes = continued([list(map(table_of, member.plan.indexes)) for member in members])
+        self._indexes = continued([list(map(table_of, each.plan.indexes)) for each in members])
+        self._entries = member.entries
+        self._stackings: dict[int, Stacking] = {}  # by the k for which the order of blocks was found
 
-    def at(self, k: int) -> UnplacedPlan:
+    def plan(self, k: int) -> Plan:
+        made, size = self._unplaced(k), rounded_up(k)
+        if size not in self._stackings:
+            longer = self._unplaced(size)
+            self._stackings[size] = Stacking(longer.packed()[0], longer.meet())
+        placed = made.placed(*self._stackings[size].packed(made.num_bytes))
+        return placed.changed(precomputed=tuple(self._entries(k)))
+
+    def _unplaced(self, k: int) -> UnplacedPlan:
         first, plan = self._first, self._first.plan
-        numbers = self._base + k * self._slope
-        views, loops, args, elements, counts = (numbers[each] for each in self._slices)
+        views, loops, args, elements, counts, _ = np.split(self._base + k * self._slope, self._ends)
         num_memos, *rows = counts.tolist()
         blocks = first.blocks.copy()
         blocks[:, 3] = elements
@@ -116,11 +105,15 @@ class _UnplacedPlanFamily:
         return UnplacedPlan(result, blocks, first.block_of_view)
 
 
-def _numbers_of(member: UnplacedPlan) -> np.ndarray:
-    """Returns all numbers but those in tables."""
+def _numbers_of(member: UnplacedPlan) -> tuple[np.ndarray, ...]:
+    """Returns all numbers of an unplaced plan but tables: views, loops, arguments, elements of blocks, memos and rows.
+
+    Rows are those of outside memory and of all that is accepted and provided.
+    """
     plan = member.plan
-    arrays = [plan.views, plan.loops, plan.call_args, member.blocks[:, 3], np.array(_row_counts(plan))]
-    return np.concatenate([each.reshape(-1).astype(np.int64) for each in arrays])
+    ports = (port for segment in plan.segments for port in (*segment.accepts, *segment.provides))
+    counts = [plan.num_memos, *(each.num_rows for each in plan.outside), *(port.num_rows for port in ports)]
+    return plan.views, plan.loops, plan.call_args.astype(np.int64), member.blocks[:, 3], np.array(counts)
 
 
 def _constants_of(member: UnplacedPlan) -> Any:
@@ -135,12 +128,6 @@ def _constants_of(member: UnplacedPlan) -> Any:
         [replace(each, num_rows=0) for each in plan.outside],
         plan.segments_with_rows(repeat(0)),
     )
-
-
-def _row_counts(plan: Plan) -> list[int]:
-    """Returns the number of memos, and the rows of outside memory and of all that is accepted and provided."""
-    ports = (port for segment in plan.segments for port in (*segment.accepts, *segment.provides))
-    return [plan.num_memos, *(each.num_rows for each in plan.outside), *(port.num_rows for port in ports)]
 
 
 def plan_of(computation: NnetComputation, dtype: str | torch.dtype, *, prove: bool = False) -> Plan:
@@ -167,9 +154,11 @@ def plan_of(computation: NnetComputation, dtype: str | torch.dtype, *, prove: bo
 
 def _by_arithmetic(computation: NnetComputation, name: str, dtype: str) -> Plan | None:
     """Returns the plan computed from plans of further programs; None without such plans."""
-    kept, made = computation.attachments, None
-    if computation.row_numbers is not None:
-        made = computation.row_numbers.kept.setdefault(name, RaggedPlans(dtype)).plan(computation)
-    if made is None and kept is not None and name not in kept and computation.member is not None:
-        made = computation.member.kept.setdefault(name, PlanFamily(dtype)).plan(computation.member)
-    return made
+    kept, rows, member = computation.attachments, computation.row_numbers, computation.member
+    if rows is not None:
+        family: PlanFamily = rows.kept.setdefault(name, PlanFamily(RaggedPlans, dtype))
+        return family.plan(rows, computation)
+    if kept is not None and name not in kept and member is not None:
+        family = member.kept.setdefault(name, PlanFamily(MemberPlans, dtype))
+        return family.plan(member.k, member)
+    return None

@@ -7,11 +7,8 @@ views with equal first rows in a matrix do not move.
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 
-from nnet3.engine.families.continued import NotAffineError
 from nnet3.engine.families.polynomial import AffineNumbers
 from nnet3.engine.ir.computation import NnetComputation, RowNumbers
 from nnet3.engine.runtime.plan import Plan
@@ -23,32 +20,7 @@ _SIZES_PER_DOUBLING = 16  # to which sizes are rounded up between a power of two
 
 
 class RaggedPlans:
-    """The plans in one dtype of programs with different row numbers. Threads take turns."""
-
-    def __init__(self, dtype: str) -> None:
-        self._dtype, self._lock = dtype, threading.Lock()
-        self._first: RowNumbers | None = None  # those of the first program, which is planned alone
-        self._rows: _UnplacedPlanOfRows | None = None
-        self._refused = False
-
-    def plan(self, computation: NnetComputation) -> Plan | None:
-        """Returns the plan of one of the programs; None if it must be planned alone."""
-        rows = computation.row_numbers
-        assert rows is not None
-        with self._lock:
-            self._first = self._first or rows
-            if self._refused or (self._rows is None and self._first is rows):
-                return None
-            try:
-                self._rows = self._rows or _UnplacedPlanOfRows(computation, self._dtype)
-            except NotAffineError:
-                self._refused = True
-                return None
-            return self._rows.plan(rows)
-
-
-class _UnplacedPlanOfRows:
-    """An unplaced plan as a function of row numbers."""
+    """Plans in one dtype as a function of row numbers."""
 
     def __init__(self, computation: NnetComputation, dtype: str) -> None:
         """Raises NotAffineError."""

@@ -2,39 +2,12 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.runtime.computer import NnetComputer
 from nnet3.engine.runtime.second_use_cache import SecondUseCache
-
-
-class RecentComputers:
-    """Computers by key; the least recently used computer goes first.
-
-    Computers that run at separate times share memory, and programs are kept elsewhere (see
-    `nnet3.ComputationCache`); so a lost computer costs only a few milliseconds of linking. Not for several
-    threads at once.
-    """
-
-    def __init__(self, most: int = 32) -> None:
-        self.most = most
-        self._computers: OrderedDict[Any, NnetComputer] = OrderedDict()
-
-    def get(self, key: Hashable, make: Callable[[], NnetComputer]) -> NnetComputer:
-        """Returns the computer of a key, made on first use."""
-        if key not in self._computers:
-            self._computers[key] = make()
-        self._computers.move_to_end(key)
-        if len(self._computers) > self.most:
-            self._computers.popitem(last=False)
-        return self._computers[key]
-
-    def __iter__(self) -> Iterator[Any]:
-        """Iterates over the keys, the one used last at the end."""
-        return iter(self._computers)
 
 
 class ChangedComputers:

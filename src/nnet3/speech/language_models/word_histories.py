@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from nnet3.base.options.rnnlm import RnnlmOptions
+from nnet3.engine.ir.objects import Recent
 from nnet3.engine.runtime import NnetComputer
-from nnet3.engine.runtime.recent import RecentComputers
 from nnet3.errors import ArgumentError, shown
 from nnet3.inference.running import NetworkKernels
 from nnet3.inference.stream_program import StreamChunk, StreamProgram, few_widths
@@ -39,7 +39,7 @@ class HistoryPrograms:
         if mixed:
             self.widest = 1
         self._kernels, self._device = NetworkKernels.of(program.nnet), device_of(program.nnet)
-        self._computers = RecentComputers(64)
+        self._computers = Recent[NnetComputer](64)
 
     def run(self, chunk_index: int, width: int, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Returns the outputs of a chunk for `width` histories, by the name of the output."""
@@ -48,7 +48,7 @@ class HistoryPrograms:
             computation = self.program.computation(self.program.chunks[chunk_index], width)
             return NnetComputer(computation, self._kernels, device=self._device, check_finite=False)
 
-        return self._computers.get((chunk_index, width), make).compute(inputs)
+        return self._computers.get_or_make((chunk_index, width), make).compute(inputs)
 
 
 class _States:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from torch import Tensor
 from nnet3.base.options.compiling import CompileOptions
 from nnet3.engine.driver import ComputationCache
 from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.objects import Recent
 from nnet3.engine.runtime import NnetComputer
 from nnet3.engine.runtime.plan import PlannedKernel
 from nnet3.engine.runtime.recent import ChangedComputers
@@ -182,19 +182,13 @@ class Programs:
     """The programs used last."""
 
     def __init__(self) -> None:
-        self._programs: OrderedDict[Any, ModuleProgram] = OrderedDict()
+        self._programs = Recent[ModuleProgram](_MOST_PROGRAMS)
         self._lock = threading.Lock()
 
     def get(self, key: Any, make: Callable[[], ModuleProgram]) -> ModuleProgram:
         """Returns the program of a key, made if missing."""
         with self._lock:
-            found = self._programs.get(key)
-            if found is None:
-                found = self._programs[key] = make()
-                if len(self._programs) > _MOST_PROGRAMS:
-                    self._programs.popitem(last=False)
-            self._programs.move_to_end(key)
-            return found
+            return self._programs.get_or_make(key, make)
 
     def clear(self) -> None:
         self._programs.clear()

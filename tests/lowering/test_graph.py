@@ -12,7 +12,6 @@ import nnet3
 from nnet3.base.index import NO_TIME, N
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.lowering import build_graph, generate, lower, schedule
-from nnet3.engine.lowering.class_members import told_apart
 from nnet3.model.requests import build_graph as network_graph, generate as network_program, schedule as network_schedule
 from tests.effort import EFFORT
 from tests.lowering.random_toy_graphs import random_toy_case
@@ -25,8 +24,8 @@ from tests.random_networks import computable_request, random_network
 def test_nothing_changes_where_all_are_apart() -> None:
     case = windows()
     assert case.request is not None
-    graph = told_apart(build_graph(case.graph, case.request))
-    assert told_apart(graph) is graph
+    graph = build_graph(case.graph, case.request).told_apart()
+    assert graph.told_apart() is graph
 
 
 def test_cindexes_stay_in_order() -> None:
@@ -35,7 +34,7 @@ def test_cindexes_stay_in_order() -> None:
         case = random_toy_case(seed)
         assert case.request is not None
         graph = build_graph(case.graph, case.request)
-        apart = told_apart(graph)
+        apart = graph.told_apart()
         checked += graph.multiplicity > 1
         keys = np.column_stack([apart.node, apart.indexes[:, 1], apart.indexes[:, 2], apart.indexes[:, N]])
         assert np.array_equal(keys, np.unique(keys, axis=0))
@@ -58,7 +57,7 @@ def test_toy_graphs_told_apart_are_those_built_apart(block: int) -> None:
         assert case.request is not None
         graph = build_graph(case.graph, case.request)
         if graph.multiplicity > 1:
-            apart = generate(case.graph, case.request, schedule(case.graph, told_apart(graph)))
+            apart = generate(case.graph, case.request, schedule(case.graph, graph.told_apart()))
             together = lower(case.graph, case.request)
             assert_close(executed(case, together), executed(case, apart), repr(case))
 
@@ -124,7 +123,9 @@ def test_networks_told_apart_compute_the_same(block: int) -> None:
         request = several(request, np.random.default_rng(seed))
         graph = network_graph(nnet, request)
         assert graph.multiplicity == 3
-        programs = [network_program(nnet, request, network_schedule(nnet, each)) for each in (graph, told_apart(graph))]
+        programs = [
+            network_program(nnet, request, network_schedule(nnet, each)) for each in (graph, graph.told_apart())
+        ]
         together, apart = (results(nnet, request, program) for program in programs)
         for name, value in apart.items():
             assert np.allclose(together[name], value, rtol=1e-9, atol=1e-11), f"{name} in {random}"
