@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from nnet3 import components
-from nnet3.model.components.fixed import AffineSlice
 from tests.components.component_text import check_config_error, to_text
 from tests.components.contract import component_contract
 
@@ -106,5 +105,5 @@ TestFixedBias = component_contract(
 def test_a_part_packs_its_columns_transposed_where_there_are_no_panels(rows: int) -> None:
     affine = components.create("FixedAffineComponent", f"input-dim=7 output-dim={rows}").to(dtype=torch.float64)
     packed = torch.empty(3, rows, dtype=torch.float64)
-    AffineSlice(affine, "linear_params", "bias_params", 2, 5).run_forward((), packed, None)
+    affine.slice(2, 5, adds=False, goes_backward=False).run_forward((), packed, None)
     torch.testing.assert_close(packed, affine.linear_params[:, 2:5].t(), rtol=0, atol=0)

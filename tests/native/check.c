@@ -29,6 +29,11 @@ void nnet3_product(int64_t rows, int64_t columns, int64_t inner, float *y, int64
 void nnet3_lstm(int64_t, int64_t, float *, int64_t, const float *, int64_t, const float *, int64_t);
 void nnet3_lstm_backward(int64_t, int64_t, const float *, int64_t, const float *, int64_t, float *, int64_t, const float *,
                          int64_t, const float *, float *);
+void nnet3_lstm_layer(int64_t, int64_t, const int64_t *, int64_t, float *, int64_t, const float *, const float *, int64_t);
+void nnet3_lstm_layer_backward(int64_t, int64_t, const int64_t *, int64_t, const float *, float *, int64_t, const float *,
+                               const float *, int64_t);
+void nnet3_make_panels(int64_t, int64_t, float *, const float *, int64_t, int64_t);
+int64_t nnet3_columns_of_panel(void);
 int64_t nnet3_size_of_operation(void);
 
 static int differences;
@@ -123,11 +128,43 @@ static void cells(int64_t dim) {
     free(x), free(dy), free(w), free(repair), free(y), free(dx), free(sums);
 }
 
+/* Two frames of an LSTM, the second of which has a row less, beside their products and cells. */
+static void layer(int64_t dim) {
+    const int64_t most = 3, counts[2] = {3, 2}, of_row = 6 * dim + 1, size = 3 * most * of_row, width = nnet3_columns_of_panel();
+    float *values = numbers(size), *derivs = numbers(size), *expected = numbers(size);
+    float *w = calloc((size_t)(3 * dim), sizeof(float));
+    float *r = numbers(4 * dim * dim), *panels = numbers((4 * dim + width) * dim), *turned = numbers(4 * (dim + width) * dim);
+    nnet3_make_panels(4 * dim, dim, panels, r, dim, 1);
+    nnet3_make_panels(dim, 4 * dim, turned, r, 1, dim);
+    memcpy(expected, values, (size_t)size * sizeof(float));
+    nnet3_lstm_layer(2, most, counts, dim, values, of_row, panels, w, 1);
+    for (int64_t t = 0; t < 2; t++)
+        for (int64_t row = t * most; row < t * most + counts[t]; row++) {
+            float *x = expected + row * of_row;
+            for (int64_t j = 0; j < 4 * dim; j++)
+                for (int64_t k = 0; k < dim; k++) x[j] += r[j * dim + k] * x[5 * dim + k];
+            nnet3_lstm(1, dim, x + most * of_row + 4 * dim, of_row, x, of_row, w, 0);
+        }
+    for (int64_t k = 0; k < size; k++) compare("frames of an LSTM", dim, values[k], expected[k], 1e-4);
+    memcpy(expected, derivs, (size_t)size * sizeof(float));
+    nnet3_lstm_layer_backward(2, most, counts, dim, values, derivs, of_row, turned, w, 1);
+    for (int64_t t = 1; t >= 0; t--)
+        for (int64_t row = t * most; row < t * most + counts[t]; row++) {
+            float *x = values + row * of_row, *dx = expected + row * of_row, *dy = dx + most * of_row + 4 * dim;
+            nnet3_lstm_backward(1, dim, x, of_row, dy, of_row, dx, of_row, w, 0, 0, 0);
+            for (int64_t k = 0; k < dim; k++)
+                for (int64_t j = 0; j < 4 * dim; j++) dx[5 * dim + k] += r[j * dim + k] * dx[j];
+        }
+    for (int64_t k = 0; k < size; k++) compare("frames of its derivatives", dim, derivs[k], expected[k], 1e-3);
+    free(values), free(derivs), free(expected), free(w), free(r), free(panels), free(turned);
+}
+
 int main(void) {
     if (nnet3_size_of_operation() != sizeof(Operation)) return 2;
     for (int64_t size = 1; size < 80; size += 1 + size / 9) {
         elements(size);
         cells(size);
+        layer(size);
         for (int64_t rows = 1; rows < 30; rows += 1 + rows / 3) {
             products(rows, size, 37);
             products(rows, 35, size);

@@ -1,4 +1,4 @@
-"""A recurrent layer as one node: PyTorch's LSTM, in both directions, on sequences of any lengths."""
+"""A recurrent layer as one node: the LSTM of PyTorch, in both directions, on sequences of any lengths."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ import pytest
 import torch
 
 from nnet3 import cn
+from nnet3.base.native import cells
+from nnet3.base.native.fastest import Fastest
 from nnet3.errors import ShapeError
+from tests.native.native_code import needs_native_code
 from tests.seeds import RANDOM
 
 X = cn.input("x", 3)
 
 
-def network(reverse: bool = False) -> cn.Network:
-    h = cn.macros.fast_lstm(X, 4, name="h", reverse=reverse)
-    net = cn.Network(cn.squared_norm(h, name="J"), {"y": h}, dtype=torch.float64)
+def network(reverse: bool = False, dtype: torch.dtype = torch.float64, dim: int = 4) -> cn.Network:
+    h = cn.macros.fast_lstm(X, dim, name="h", reverse=reverse)
+    net = cn.Network(cn.squared_norm(h, name="J"), {"y": h}, dtype=dtype)
     net.set_parameters({name: RANDOM.normal(size=value.shape) for name, value in net.parameters().items()})
     return net
 
@@ -47,6 +50,29 @@ def test_values_are_pytorchs(lengths: tuple[int, ...], reverse: bool) -> None:
 def test_gradients(lengths: tuple[int, ...], reverse: bool, capsys: pytest.CaptureFixture[str]) -> None:
     batch = {"x": cn.sequences([RANDOM.normal(size=(3, length)) for length in lengths])}
     assert cn.check_gradients(network(reverse), batch).worst < 1e-5
+
+
+@needs_native_code
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("lengths", [(4, 4, 4), (2, 7, 1, 0, 2), (3,), (1, 1)])
+@pytest.mark.parametrize("dim", [1, 4, 40])
+def test_native_code_in_both_directions(lengths, reverse: bool, dim: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = cells.fastest()
+    monkeypatch.setattr(cells, "fastest", lambda: Fastest("panels", found.changing))
+    exact, own = network(reverse, dim=dim), network(reverse, torch.float32, dim=dim)
+    own.set_parameters(exact.parameters())
+    x, calls, run_layer = [RANDOM.normal(size=(3, length)) for length in lengths], [], cells._run_layer
+    monkeypatch.setattr(cells, "_run_layer", lambda name, *given: calls.append(name) or run_layer(name, *given))
+    batch = {"x": cn.sequences(x)}
+    for value, expected in zip(own.evaluate("y", batch), exact.evaluate("y", batch), strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-5)
+    gradients, expected_gradients = own.gradients(batch, wrt=["x"]), exact.gradients(batch, wrt=["x"])
+    for name, expected in expected_gradients.items():
+        of_samples = zip(gradients[name], expected, strict=True)
+        for gradient, each in of_samples if name == "x" else [(gradients[name], expected)]:
+            np.testing.assert_allclose(gradient, each, rtol=1e-4, atol=1e-4)
+    assert len(expected_gradients) == 4
+    assert calls == ["nnet3_lstm_layer", "nnet3_lstm_layer", "nnet3_lstm_layer_backward"]
 
 
 def test_what_pytorch_learns_on_equal_lengths() -> None:

@@ -4,6 +4,11 @@
 #include "numbers.h"
 #include "vectors.h"
 
+int64_t nnet3_columns_of_panel(void);
+void nnet3_panel_product(int64_t rows, int64_t columns, int64_t inner, float *y, int64_t of_y, const float *x,
+                         int64_t of_x, const float *a, int64_t of_a, const float *panels, int64_t of_panel,
+                         int64_t threads);
+
 #define CELLS 64
 #define ROWS_AT_ONCE 32 /* whose sums stay in the first cache, too */
 #define SUMS 13
@@ -88,6 +93,30 @@ void nnet3_lstm_backward(int64_t rows, int64_t dim, const float *x, int64_t of_x
                 for (int64_t j = 0; j < count; j++) sums[k * dim + first + j] += total[k][j];
         }
     for (int64_t row = 0; dx && scaled && row < rows; row++) memset(dx + row * of_dx + 5 * dim, 0, 3 * sizeof(float));
+}
+
+/* All frames of a layer. Frame t has counts[t] rows of `values`, from row t `most` on: [I | F | Cp | O | c' | h'], where
+   c' and h' are of the frame before and I to O have all but R h'. R is in panels. c and h go to the frame after. */
+void nnet3_lstm_layer(int64_t frames, int64_t most, const int64_t *counts, int64_t dim, float *values, int64_t of_row,
+                      const float *panels, const float *w, int64_t threads) {
+    for (; frames > 0; frames--, counts++, values += most * of_row) {
+        nnet3_panel_product(*counts, 4 * dim, dim, values, of_row, values + 5 * dim, of_row, values, of_row, panels,
+                            nnet3_columns_of_panel() * dim, threads);
+        nnet3_lstm(*counts, dim, values + most * of_row + 4 * dim, of_row, values, of_row, w, 0);
+    }
+}
+
+/* The derivatives of `values`, in the same places, from the last frame to the first. Those of h stand where h is, and
+   R^T times those of I to O is added; those of the last c are 0. R^T is in panels. */
+void nnet3_lstm_layer_backward(int64_t frames, int64_t most, const int64_t *counts, int64_t dim, const float *values,
+                               float *derivs, int64_t of_row, const float *panels, const float *w, int64_t threads) {
+    for (int64_t t = frames - 1; t >= 0; t--) {
+        const float *x = values + t * most * of_row;
+        float *dx = derivs + t * most * of_row, *dy = dx + most * of_row + 4 * dim;
+        nnet3_lstm_backward(counts[t], dim, x, of_row, dy, of_row, dx, of_row, w, 0, 0, 0);
+        nnet3_panel_product(counts[t], dim, 4 * dim, dx + 5 * dim, of_row, dx, of_row, dx + 5 * dim, of_row, panels,
+                            nnet3_columns_of_panel() * 4 * dim, threads);
+    }
 }
 
 /* A row: h = tanh(part + w c'), or tanh(part) without w; c = (1 - z) h + z c' */

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import ctypes
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.base.native.fastest import fastest
 from nnet3.base.native.library import library
+from nnet3.base.native.panels import Panels
 
 _MANY_THREADS, _LARGE = 4, 2**17  # so many threads of PyTorch gain with so many elements; native code has one thread
 
@@ -48,6 +51,37 @@ def lstm_backward(
     rest = params.data_ptr(), int(use_dropout), _matrix(repair)[0], _matrix(sums)[0]
     functions.nnet3_lstm_backward(len(x), params.shape[1], *matrices, *rest)
     return True
+
+
+def are_layers_native(x: Tensor, *weights: Tensor) -> bool:
+    """True if native code goes through the frames of layers faster than PyTorch."""
+    return _are_native(x, *weights) and fastest().packed == "panels"
+
+
+def lstm_layer(values: Tensor, counts: np.ndarray, weights: Tensor) -> None:
+    """Goes through all frames of an LSTM without peepholes, in `values` (frames + 1, most rows, at least 6 C).
+
+    Frame t has counts[t] rows, no more than the frame before, [I | F | Cp | O | c' | h'] with c and h of the frame
+    before, given for the first one. I ... O get `weights` (4 C, C) times h' added; c and h go to frame t + 1.
+    """
+    _run_layer("nnet3_lstm_layer", (values,), counts, weights.shape[1], weights)
+
+
+def lstm_layer_backward(derivs: Tensor, values: Tensor, counts: np.ndarray, weights: Tensor) -> None:
+    """Goes back through what `lstm_layer` has done: derivatives stand in `derivs` where `values` have the values.
+
+    Those of all h are given, which get what the frame after sends added, and those of the last c.
+    """
+    _run_layer("nnet3_lstm_layer_backward", (values, derivs), counts, weights.shape[1], weights.t())
+
+
+def _run_layer(name: str, matrices: tuple[Tensor, ...], counts: np.ndarray, dim: int, weights: Tensor) -> None:
+    counts, panels, peepholes = counts.astype(np.int64), Panels(weights).panels, torch.zeros(3, dim)
+    places = [each.data_ptr() for each in matrices]
+    assert len({each.stride() for each in matrices}) == 1
+    sizes = len(counts), matrices[0].shape[1], counts.ctypes.data, dim
+    rest = matrices[0].stride(1), panels.data_ptr(), peepholes.data_ptr(), torch.get_num_threads()
+    getattr(library(), name)(*sizes, *places, *rest)
 
 
 def output_gru(y: Tensor, x: Tensor, weights: Tensor) -> bool:

@@ -62,6 +62,13 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
     "nnet3_lstm": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, _POINTER, _SIZE), None),
     # Rows, cells; x, the derivatives of y and of x, peepholes, whether gates are scaled, self-repair, sums.
     "nnet3_lstm_backward": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, *_MATRIX, _POINTER, _SIZE, _POINTER, _POINTER), None),
+    # Frames, most rows, rows of each frame, cells; values, panels, peepholes, threads.
+    "nnet3_lstm_layer": ((_SIZE, _SIZE, _POINTER, _SIZE, *_MATRIX, _POINTER, _POINTER, _SIZE), None),
+    # The same, but values and derivatives.
+    "nnet3_lstm_layer_backward": (
+        (_SIZE, _SIZE, _POINTER, _SIZE, _POINTER, *_MATRIX, _POINTER, _POINTER, _SIZE),
+        None,
+    ),
     # Rows, cells; y, x, the factor of c'.
     "nnet3_output_gru": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, _POINTER), None),
     # Rows, cells; x, h, the derivatives of y and of x, the factor of c'.

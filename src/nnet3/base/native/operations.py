@@ -149,11 +149,11 @@ def product(
     )
 
 
-def panel_product(dest: Tensor, x: Tensor, panels: Tensor, addend: Tensor) -> Operations | None:
+def panel_product(dest: Tensor, x: Tensor, panels: Tensor, addend: Tensor | None) -> Operations | None:
     """dest = addend + x W^T, for W in panels (panels, inner, columns of a panel)."""
     (rows, columns), inner = dest.shape, x.shape[1]
-    addend = addend if addend.shape == dest.shape else _row_for_all(addend)
-    if addend.shape not in (dest.shape, dest.shape[1:]):
+    addend = addend if addend is None or addend.shape == dest.shape else _row_for_all(addend)
+    if addend is not None and addend.shape not in (dest.shape, dest.shape[1:]):
         return None
     return _operation(Code.PANELS, rows, columns, (dest, x, panels[:, 0], addend), inner)
 

@@ -96,7 +96,7 @@ class KernelInfo:
     indexes_go_on: bool = False  # these arrays go on as their rows do, however many there are
     repeats_forward: bool = False  # run_again gives to the same bits, for little, what run_forward has given
     has_slices: bool = False  # there are kernels of some of its columns: see `slice_name`
-    slices_pack: bool = False  # a slice that adds or goes backward `packs`
+    slices_pack: bool = False  # a slice `packs`
     #: Without inputs it writes its weights, (columns of its first input, columns of its output), or to go backward
     #: (columns of its output, columns of its first input); it takes them, as it wrote them, as one more input.
     packs: bool = False

@@ -83,7 +83,7 @@ class AffineComponent(OrthonormalComponent):
         return low_precision(products, self.linear_params, self.bias_params)
 
     def slice(self, first: int, end: int, adds: bool, goes_backward: bool) -> AffineSlice:
-        return AffineSlice(self, "linear_params", "" if adds else "bias_params", first, end, goes_backward)
+        return AffineSlice(self, "linear_params", "bias_params", first, end, adds, goes_backward)
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
         add_product(y, x, self.linear_params.t(), self.bias_params)
@@ -227,7 +227,7 @@ class LinearComponent(NaturalGradientPair):
         return low_precision(products, self.params)
 
     def slice(self, first: int, end: int, adds: bool, goes_backward: bool) -> AffineSlice:
-        return AffineSlice(self, "params", "", first, end, goes_backward)
+        return AffineSlice(self, "params", "", first, end, adds, goes_backward)
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
         add_product(y, x, self.params.t())

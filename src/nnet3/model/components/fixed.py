@@ -26,19 +26,19 @@ _ROWS_AT_ONCE = 512  # of weights that are transposed: 4,096 x 256 in a quarter 
 class AffineSlice:
     """y = x W_c^T + b, or x W_c^T + a for a second input a; W_c are the columns [first, end) of W.
 
-    Without inputs it writes W_c^T, or panels of W_c^T, which then are the third input; otherwise every run reads the
-    component's parameters. The backward pass computes the derivative of x, and learns nothing. If `goes_backward`, it
-    writes W_c, or panels of W_c^T, the second input of the backward pass.
+    Every run reads the component's parameters, unless W_c^T, or panels of W_c^T, is one more input. Without inputs it
+    writes these. The backward pass computes the derivative of x, and learns nothing. If `goes_backward`, it writes W_c,
+    or panels of W_c^T, the second input of the backward pass.
     """
 
     type_name = "AffineSlice"
 
     def __init__(
-        self, component: Any, matrix: str, bias: str, first: int, end: int, goes_backward: bool = False
+        self, component: Any, matrix: str, bias: str, first: int, end: int, adds: bool, goes_backward: bool
     ) -> None:
-        """`matrix` and `bias` name the component's tensors; an empty name is no bias, or a second input."""
+        """`matrix` and `bias` name the component's tensors; an empty name is no bias. `adds`: a is added instead."""
         self.output_dim = -1 if goes_backward else component.output_dim
-        self._goes_backward = goes_backward
+        self._adds, self._goes_backward = adds, goes_backward
         self._component, self._matrix, self._bias = component, matrix, bias
         self._first, self._count = first, end - first
 
@@ -51,7 +51,7 @@ class AffineSlice:
     @property
     def bias_params(self) -> Tensor | None:
         """b, (output_dim,); None if there is none."""
-        return getattr(self._component, self._bias) if self._bias else None
+        return getattr(self._component, self._bias) if self._bias and not self._adds else None
 
     def parameters(self) -> dict[str, Tensor]:
         """Returns the tensors that are read, by name."""
@@ -68,17 +68,17 @@ class AffineSlice:
             for weights, rows in zip(parts, output.t().split(_ROWS_AT_ONCE), strict=True):
                 rows.copy_(weights)
             return
-        x, *others = inputs
-        panels = _panels_in(others[1]) if len(others) > 1 else None
+        packed, addend = self._operands(inputs)
+        panels = None if packed is None else _panels_in(packed)
         if panels is not None:
-            multiply_by_panels(output, x, panels, others[0], self.output_dim)
+            multiply_by_panels(output, inputs[0], panels, addend, self.output_dim)
             return
-        add_product(output, x, *self._operands(*others))
+        add_product(output, inputs[0], self.linear_params.t() if packed is None else packed, addend)
 
-    def _operands(self, *others: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Returns W_c^T and what is added to the product."""
-        weights = others[1] if len(others) > 1 else self.linear_params.t()
-        return weights, others[0] if others else self.bias_params
+    def _operands(self, inputs: Sequence[Tensor]) -> tuple[Tensor | None, Tensor | None]:
+        """Returns packed weights, None for those of the component, and what is added to the product."""
+        packed = inputs[-1] if len(inputs) > 1 + self._adds else None
+        return packed, inputs[1] if self._adds else self.bias_params
 
     @property
     def is_native(self) -> bool:
@@ -88,12 +88,11 @@ class AffineSlice:
     def native_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> Operations | None:
         if not inputs:
             return None
-        x, *others = inputs
-        panels = _panels_in(others[1]) if len(others) > 1 else None
+        packed, addend = self._operands(inputs)
+        panels = None if packed is None else _panels_in(packed)
         if panels is not None:
-            return operations.panel_product(output, x, panels, others[0])
-        weights, addend = self._operands(*others)
-        return operations.product(output, x, weights.t(), addend)
+            return operations.panel_product(output, inputs[0], panels, addend)
+        return operations.product(output, inputs[0], self.linear_params if packed is None else packed.t(), addend)
 
     def run_backward(
         self,
@@ -154,7 +153,7 @@ class FixedAffineComponent(Component):
         return {"linear_params": matrix[:, :-1].contiguous(), "bias_params": matrix[:, -1].contiguous()}
 
     def slice(self, first: int, end: int, adds: bool, goes_backward: bool) -> AffineSlice:
-        return AffineSlice(self, "linear_params", "" if adds else "bias_params", first, end, goes_backward)
+        return AffineSlice(self, "linear_params", "bias_params", first, end, adds, goes_backward)
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         add_product(y, x, self.linear_params.t(), self.bias_params)

@@ -1,7 +1,8 @@
-"""Packing: the steps of a recurrence read the weights of a product from a matrix without further columns.
+"""Packing: the steps of a recurrence read the weights of a product from a matrix, in the order of the product.
 
-A part of a kernel multiplies by some columns of the weights, amid unused columns. Steps read the columns
-again and again. The pass copies the columns once, in the kernel's own order, to lay neighbours together in memory:
+A part of a kernel multiplies by some columns of the weights, amid unused columns; a whole kernel by all. Steps read the
+columns again and again. The pass copies the columns once, in the kernel's own order, to lay neighbours together in
+memory; the columns of whole kernels only in programs with a backward pass:
 
     before                                          after
     W[6:9]+.Propagate((m2, m9(0:1, :)), &m4)        W[6:9]+.Propagate((), &m10)
@@ -29,7 +30,13 @@ def pack_weights(computation: NnetComputation) -> NnetComputation:
         gives_deriv_alone = not step.update and step.memo < 0 and step.input_derivs[0] != 0
         return info.packs or (info.slices_pack and gives_deriv_alone)
 
-    forward = steps_of_kernels(computation, Propagate, lambda step: computation.kernels[step.kernel].packs)
+    trains = any(isinstance(command, Backprop) for command in computation.commands)
+
+    def packs_forward(step: Propagate) -> bool:  # few rows, of programs that go forward alone, gain nothing by it
+        info = computation.kernels[step.kernel]
+        return info.packs or (trains and info.slices_pack and not step.store_stats and step.memo < 0)
+
+    forward = steps_of_kernels(computation, Propagate, packs_forward)
     backward = steps_of_kernels(computation, Backprop, packs_backward)
     chosen = [numbers for numbers in forward + backward if len(numbers) > 1]
     if not chosen:
@@ -48,6 +55,8 @@ def _pack(rewriting: Rewriting, numbers: Sequence[int]) -> None:
     blocks, info, needed = result.submatrices, result.kernels[first.kernel], InputPromises()
     if isinstance(first, Propagate):
         shape = blocks[first.inputs[0]].num_cols, blocks[first.output].num_cols
+        if not info.packs:
+            info = KernelInfo(slice_name(info.name, 0, shape[0]), (needed,), row_by_row=True)
     else:
         shape = blocks[first.output_deriv].num_cols, blocks[first.input_derivs[0]].num_cols
         kernel, begin, end, *_ = named_slice(info.name) or (info.name, 0, shape[1])
