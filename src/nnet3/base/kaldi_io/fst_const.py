@@ -40,6 +40,14 @@ class LabelReach:
 
 def read_const(reader: Reader, header: FstHeader) -> Fst:
     """Reads the table of states, then the table of arcs, both at multiples of 16 bytes if the file is aligned."""
+    final, offsets = read_const_states(reader, header)
+    names = "ilabel", "olabel", "cost", "dst"
+    ilabel, olabel, cost, dst = _columns(reader, header.arcs, _ARC, names, "arcs of an FST")
+    return Fst(header.start, final, offsets, ilabel, olabel, cost, dst)
+
+
+def read_const_states(reader: Reader, header: FstHeader) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    """Reads the table of states up to where that of arcs begins; returns their final costs and the offsets of arcs."""
     if header.arcs < 0:
         raise reader.error(f"an FST cannot have {header.arcs} arcs")
     reader.need(_STATE.itemsize * header.states + _ARC.itemsize * header.arcs, "the tables of an FST")
@@ -50,9 +58,7 @@ def read_const(reader: Reader, header: FstHeader) -> Fst:
     if offsets[-1] != header.arcs or ((first != offsets[:-1]) & (count > 0)).any():
         raise reader.error(f"the states of the FST do not share its {header.arcs} arcs in order")
     header.align(reader)
-    names = "ilabel", "olabel", "cost", "dst"
-    ilabel, olabel, cost, dst = _columns(reader, header.arcs, _ARC, names, "arcs of an FST")
-    return Fst(header.start, final, offsets, ilabel, olabel, cost, dst)
+    return final, offsets
 
 
 def write_const(writer: Writer, fst: Fst) -> None:

@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from nnet3.base.kaldi_io.files import map_file
 from nnet3.base.kaldi_io.fst import Fst
-from nnet3.base.kaldi_io.graph_file import GraphFile, load_graph
+from nnet3.base.kaldi_io.graph_file import load_graph
 from nnet3.base.kaldi_io.lattice import Lattice
+from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.symbols import SymbolTable, load_symbols
 from nnet3.base.options.recognizer import DecodingOptions
 from nnet3.errors import ArgumentError, ModelFormatError
@@ -57,12 +58,13 @@ class DecodingGraph:
         phones = PhoneLabels(model)
         boundaries = None if files.word_boundary is None else WordBoundaries.load(files.word_boundary, model)
         if not files.is_lookahead:
-            graph = load_graph(files.files["HCLG.fst"])
-            return cls(SearchGraph(graph.fst, columns, takes_over=True), _words(files, graph), boundaries, phones)
+            path = files.files["HCLG.fst"]
+            graph = SearchGraph.read(Reader(map_file(path), str(path), binary=True), columns)
+            return cls(graph, _words(files, graph.output_symbols), boundaries, phones)
         grammar = load_graph(files.files["Gr.fst"])
         ahead = load_lookahead(files.files["HCLr.fst"], files.files["disambig_tid.int"])
         search = LookaheadSearch(ahead, model_of_graph(grammar), columns)
-        return cls(search, _words(files, grammar), boundaries, phones)
+        return cls(search, _words(files, grammar.output_symbols), boundaries, phones)
 
     @property
     def fst(self) -> Fst:
@@ -217,9 +219,9 @@ def load_lookahead(path: Path, disambiguation: Path) -> LookaheadGraph:
     return LookaheadGraph(graph.fst, graph.reach, _integers(disambiguation)).without_disambiguation()
 
 
-def _words(files: GraphFiles, graph: GraphFile) -> SymbolTable:
-    if graph.output_symbols is not None:
-        return graph.output_symbols
+def _words(files: GraphFiles, symbols: SymbolTable | None) -> SymbolTable:
+    if symbols is not None:
+        return symbols
     first = next(iter(files.files.values()))
     if files.words is None:
         raise ModelFormatError("the graph has no table of its words, and there is no words.txt beside it", str(first))
