@@ -93,7 +93,7 @@ def cost_of_words(model: BackoffModel, words: Words) -> float:
 def plain_graph(graph: LookaheadGraph) -> Fst:
     """The graph with epsilons for symbols that take no row."""
     fst = graph.fst
-    return Fst(fst.start, fst.final, fst.offsets, graph.input_labels, fst.olabel, fst.cost, fst.dst)
+    return Fst(fst.start, fst.final, fst.offsets, graph.label_of_input[fst.ilabel], fst.olabel, fst.cost, fst.dst)
 
 
 def expected_costs(graph: LookaheadGraph, model: BackoffModel, scores: np.ndarray) -> dict[Words, float]:

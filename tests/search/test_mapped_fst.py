@@ -13,7 +13,7 @@ from nnet3.options import SearchOptions
 from nnet3.speech.search import beam_search, mapped_fst
 from nnet3.speech.search.array_steps import ArraySteps
 from nnet3.speech.search.beam_search import BeamSearch
-from nnet3.speech.search.mapped_fst import map_fst
+from nnet3.speech.search.mapped_fst import in_memory, map_graph
 from nnet3.speech.search.search_graph import SearchGraph
 from tests.asr.slow_search import random_graph
 from tests.kaldi_io.graph_bytes import const_bytes, header
@@ -42,13 +42,13 @@ def test_an_fst_in_its_file_is_the_one_in_memory(tmp_path: Path, block: int, mon
     for example in range(20):
         fst = random_fst(RANDOM, 1 + example)
         for contents in _both(tmp_path, fst):
-            found = map_fst(Reader(contents, binary=True))
+            found = map_graph(Reader(contents, binary=True))
             if fst.num_states == 0:
                 assert found is None
                 continue
             assert found is not None
-            assert same(found.fst(), fst)
-            assert found.largest_input == int(fst.ilabel.max(initial=0))
+            assert same(in_memory(found.fst), fst)
+            assert found.fst.largest_input == int(fst.ilabel.max(initial=0))
 
 
 def test_a_mapped_file_at_an_odd_address(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_arcs_that_nobody_can_follow(tmp_path: Path) -> None:
         fst = random_graph(RANDOM, 5)
         getattr(fst, column)[fst.num_arcs - 2] = wrong  # behind the checks of Fst
         for contents in _both(tmp_path, fst):
-            assert map_fst(Reader(contents, binary=True)) is None
+            assert map_graph(Reader(contents, binary=True)) is None
             with pytest.raises(ModelFormatError):
                 SearchGraph.read(Reader(contents, binary=True), COLUMNS)
 
@@ -125,4 +125,4 @@ def test_a_table_of_arcs_beyond_the_end() -> None:
     assert whole.startswith(head)
     first = header("const", 1, 0, fst.num_states, fst.num_arcs)
     aligned = first + bytes(-len(first) % 16) + whole[len(head) :]  # without padding before the arcs
-    assert map_fst(Reader(aligned, binary=True)) is None
+    assert map_graph(Reader(aligned, binary=True)) is None

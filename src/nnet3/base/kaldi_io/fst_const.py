@@ -21,6 +21,7 @@ _ARC = np.dtype([("ilabel", "<i4"), ("olabel", "<i4"), ("cost", "<f4"), ("dst", 
 _BLOCK = 1 << 18  # records
 _ADD_ON_MAGIC = 446681434
 _INTERVAL_WORDS = 2  # of 4 bytes
+_AHEAD = "the look-ahead data of an FST"
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,24 +90,35 @@ def _columns(reader: Reader, count: int, record: np.dtype, names: tuple[str, ...
 
 def read_lookahead(reader: Reader) -> tuple[FstHeader, Fst, LabelReach]:
     """Reads a whole FST of type `const`, its own header first, and the labels reached by its states, to the end."""
-    what = "the look-ahead data of an FST"
-    if _number(reader, "<i4", what) != _ADD_ON_MAGIC:
-        raise reader.error(f"expected {what}, as the header of the FST says")
-    header = read_fst_header(reader, (CONST,))
+    header = read_inner_header(reader)
     fst = read_const(reader, header)
+    return header, fst, read_reach(reader, fst.num_states)
+
+
+def read_inner_header(reader: Reader) -> FstHeader:
+    """Reads what is before the tables of the FST of type `const`."""
+    if _number(reader, "<i4", _AHEAD) != _ADD_ON_MAGIC:
+        raise reader.error(f"expected {_AHEAD}, as the header of the FST says")
+    return read_fst_header(reader, (CONST,))
+
+
+def read_reach(reader: Reader, num_states: int) -> LabelReach:
+    """Reads the labels reached by states, which lie behind the tables of the FST."""
     reader.release()
-    has_data, of_input, of_output, reaches_input, keeps_labels = reader.raw_array(5, "i1", what).tolist()
+    has_data, of_input, of_output, reaches_input, keeps_labels = reader.raw_array(5, "i1", _AHEAD).tolist()
     if (has_data, of_input, of_output, reaches_input) != (1, 0, 1, 0):
-        raise reader.error(f"{what} must be about output labels alone")
+        raise reader.error(f"{_AHEAD} must be about output labels alone")
     if keeps_labels:
-        labels = _number(reader, "<i8", what)
+        labels = _number(reader, "<i8", _AHEAD)
         if labels < 0:
-            raise reader.error(f"{what} cannot have {labels} labels")
-        reader.raw_array(2 * labels, "<i4", what)
-    final_label, states = _number(reader, "<i4", what), _number(reader, "<i8", what)
-    if states != fst.num_states:
-        raise reader.error(f"{what} is about {states} states, but there are {fst.num_states}")
-    return header, fst, LabelReach(final_label, *_read_intervals(reader, states))
+            raise reader.error(f"{_AHEAD} cannot have {labels} labels")
+        reader.raw_array(2 * labels, "<i4", _AHEAD)
+    final_label, states = _number(reader, "<i4", _AHEAD), _number(reader, "<i8", _AHEAD)
+    if states != num_states:
+        raise reader.error(f"{_AHEAD} is about {states} states, but there are {num_states}")
+    intervals = _read_intervals(reader, states)
+    reader.release()
+    return LabelReach(final_label, *intervals)
 
 
 def _number(reader: Reader, dtype: str, what: str) -> int:

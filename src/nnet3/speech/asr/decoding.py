@@ -36,6 +36,7 @@ from nnet3.speech.lattices.word_lattice import PhoneLabels, narrowed_notices
 from nnet3.speech.lattices.word_times import WordBoundaries, rows_of_states
 from nnet3.speech.search.beam_search import BeamSearch
 from nnet3.speech.search.composition import Composition, LookaheadGraph, LookaheadSearch
+from nnet3.speech.search.mapped_fst import map_or_read
 from nnet3.speech.search.search_graph import SearchGraph
 
 _GRAPH_SCALE = 0.9  # of costs of the graph in a result, as in Vosk
@@ -58,8 +59,7 @@ class DecodingGraph:
         phones = PhoneLabels(model)
         boundaries = None if files.word_boundary is None else WordBoundaries.load(files.word_boundary, model)
         if not files.is_lookahead:
-            path = files.files["HCLG.fst"]
-            graph = SearchGraph.read(Reader(map_file(path), str(path), binary=True), columns)
+            graph = SearchGraph.read(_reader(files.files["HCLG.fst"]), columns)
             return cls(graph, _words(files, graph.output_symbols), boundaries, phones)
         grammar = load_graph(files.files["Gr.fst"])
         ahead = load_lookahead(files.files["HCLr.fst"], files.files["disambig_tid.int"])
@@ -213,10 +213,14 @@ class DecodedSegment:
 
 def load_lookahead(path: Path, disambiguation: Path) -> LookaheadGraph:
     """Reads a graph for look-ahead, and its input labels that take no row. Raises ModelFormatError."""
-    graph = load_graph(path)
+    graph = map_or_read(_reader(path))
     if graph.reach is None:
         raise ModelFormatError("expected an FST of type olabel_lookahead", str(path))
-    return LookaheadGraph(graph.fst, graph.reach, _integers(disambiguation)).without_disambiguation()
+    return LookaheadGraph(graph.fst, graph.reach, _integers(disambiguation))
+
+
+def _reader(path: Path) -> Reader:
+    return Reader(map_file(path), str(path), binary=True)
 
 
 def _words(files: GraphFiles, symbols: SymbolTable | None) -> SymbolTable:

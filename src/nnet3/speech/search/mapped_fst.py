@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nnet3.base.kaldi_io.fst import Fst
-from nnet3.base.kaldi_io.fst_const import read_const_states
-from nnet3.base.kaldi_io.fst_header import CONST, VECTOR, FstHeader, read_fst_header
+from nnet3.base.kaldi_io.fst_const import LabelReach, read_const_states, read_inner_header, read_reach
+from nnet3.base.kaldi_io.fst_header import CONST, LOOKAHEAD, VECTOR, FstHeader, read_fst_header
+from nnet3.base.kaldi_io.graph_file import read_graph
 from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.symbols import SymbolTable
 from nnet3.base.native.library import library
 from nnet3.errors import ModelFormatError
 from nnet3.speech.arrays.aliases import Integers, Singles
+from nnet3.speech.arrays.arcs import arcs_leaving
 
 _STATE_WORDS, _ARC_WORDS = 3, 4  # of 4 bytes: those before a state's arcs in a file of type vector, and those of an arc
 _BLOCK = 1 << 17  # states
@@ -25,19 +27,19 @@ _SINGLE = np.dtype("<f4")
 
 @dataclass(frozen=True, eq=False)
 class MappedFst:
-    """The arcs of an FST by their places in its file, counted in words of 4 bytes: first[s], first[s] + 4, ... leave
-    state s, as many as lie before first[s + 1].
+    """The arcs of an FST by their places in its file, counted in words of 4 bytes.
 
-    final: (states,) float32. first: (states + 1,) int64. words: int32, the arcs, maybe at an odd address. The columns
+    Arcs offsets[s], offsets[s] + 4, ... leave state s, as many as lie before offsets[s + 1].
+
+    final: (states,) float32. offsets: (states + 1,) int64. words: int32, the arcs, maybe at an odd address. The columns
     `ilabel`, `olabel`, `cost` and `dst` are indexed by the places of arcs.
     """
 
     start: int
     final: Singles
-    first: Integers
+    offsets: Integers
     words: npt.NDArray[np.int32]
     largest_input: int
-    output_symbols: SymbolTable | None
 
     step = _ARC_WORDS
 
@@ -57,44 +59,76 @@ class MappedFst:
     def dst(self) -> npt.NDArray[np.int32]:
         return self.words[3:]
 
-    def fst(self) -> Fst:
-        """Returns the FST in memory."""
-        counts = np.diff(self.first) // _ARC_WORDS
-        offsets = np.append(0, np.cumsum(counts))
-        arc = np.repeat(self.first[:-1] - _ARC_WORDS * offsets[:-1], counts) + _ARC_WORDS * np.arange(offsets[-1])
-        ilabel, olabel, cost, dst = (each[arc] for each in (self.ilabel, self.olabel, self.cost, self.dst))
-        return Fst(self.start, self.final, offsets, ilabel, olabel, cost, dst)
+
+def in_memory(fst: Fst | MappedFst) -> Fst:
+    """Returns the FST with its arcs in memory."""
+    if isinstance(fst, Fst):
+        return fst
+    counts = np.diff(fst.offsets) // fst.step
+    arc, _ = arcs_leaving(fst.offsets, np.arange(len(counts)), fst.step)
+    ilabel, olabel, cost, dst = (each[arc] for each in (fst.ilabel, fst.olabel, fst.cost, fst.dst))
+    return Fst(fst.start, fst.final, np.append(0, np.cumsum(counts)), ilabel, olabel, cost, dst)
 
 
-def map_fst(reader: Reader) -> MappedFst | None:
-    """Maps an FST of type vector or const; None for others, for damage, and without C, where `read_graph` tells more.
+class GraphParts(NamedTuple):
+    """An FST, the labels reached by its states (of type `olabel_lookahead`), and the table of its words, if any."""
+
+    fst: Fst | MappedFst
+    reach: LabelReach | None
+    output_symbols: SymbolTable | None
+
+
+def map_or_read(reader: Reader) -> GraphParts:
+    """Maps a graph that can be mapped, and reads any other into memory. Raises ModelFormatError."""
+    begin, found = reader.position, map_graph(reader)
+    if found is not None:
+        return found
+    reader.position = begin
+    graph = read_graph(reader)
+    return GraphParts(graph.fst, graph.reach, graph.output_symbols)
+
+
+def map_graph(reader: Reader) -> GraphParts | None:
+    """Maps a graph of type vector, const or olabel_lookahead; None for others, for damage, and without C.
 
     All arcs are looked at once, and each part of the file goes back to the system then.
     """
     if library(warns=False) is None or sys.byteorder != "little":
         return None
     try:
-        header = read_fst_header(reader, (VECTOR, CONST))
-        found = (_map_vector if header.kind == VECTOR else _map_const)(reader, header)
+        header = read_fst_header(reader, tuple(_WAYS))
+        found = _WAYS[header.kind](reader, header)
     except ModelFormatError:
         return None
-    if found is None or reader.left or not 0 <= found.start < len(found.final):
+    if found is None or reader.left or not 0 <= found.fst.start < len(found.fst.final):
         return None
-    return None if np.isnan(found.final).any() or (found.final == -np.inf).any() else found
+    return None if np.isnan(found.fst.final).any() or (found.fst.final == -np.inf).any() else found
 
 
-def _map_vector(reader: Reader, header: FstHeader) -> MappedFst | None:
+def _map_vector(reader: Reader, header: FstHeader) -> GraphParts | None:
     reader.need(4 * _STATE_WORDS * header.states, "the states of an FST")
     final, first = np.empty(header.states, np.float32), np.empty(header.states + 1, np.int64)
     return _mapped(reader, header, final, first, is_vector=True)
 
 
-def _map_const(reader: Reader, header: FstHeader) -> MappedFst | None:
+def _map_const(reader: Reader, header: FstHeader) -> GraphParts | None:
     final, offsets = read_const_states(reader, header)
     return _mapped(reader, header, final, _ARC_WORDS * offsets, is_vector=False)
 
 
-def _mapped(reader: Reader, header: FstHeader, final: Singles, first: Integers, is_vector: bool) -> MappedFst | None:
+def _map_lookahead(reader: Reader, header: FstHeader) -> GraphParts | None:
+    inner = read_inner_header(reader)
+    found = _map_const(reader, inner)
+    if found is None:
+        return None
+    reach = read_reach(reader, inner.states)
+    return GraphParts(found.fst, reach, header.output_symbols or inner.output_symbols)
+
+
+_WAYS = {VECTOR: _map_vector, CONST: _map_const, LOOKAHEAD: _map_lookahead}
+
+
+def _mapped(reader: Reader, header: FstHeader, final: Singles, first: Integers, is_vector: bool) -> GraphParts | None:
     """Maps what is left, block by block; states of type vector are found on the way."""
     functions, states = library(warns=False), header.states
     begin, before = reader.position, _STATE_WORDS if is_vector else 0
@@ -109,7 +143,7 @@ def _mapped(reader: Reader, header: FstHeader, final: Singles, first: Integers, 
             return None
         reader.position = begin + 4 * (int(first[block[1]]) - before)
         reader.release()
-    return MappedFst(header.start, final, first, words, int(largest[0]), header.output_symbols)
+    return GraphParts(MappedFst(header.start, final, first, words, int(largest[0])), None, header.output_symbols)
 
 
 def _address(values: npt.NDArray[Any]) -> int:

@@ -9,13 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.base.kaldi_io.fst import Fst
-from nnet3.base.kaldi_io.graph_file import GraphFile, read_graph
 from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.symbols import SymbolTable
 from nnet3.errors import ModelFormatError
 from nnet3.speech.arrays.aliases import Integers
-from nnet3.speech.arrays.arcs import ArcsOfStates, arcs_between
-from nnet3.speech.search.mapped_fst import MappedFst, map_fst
+from nnet3.speech.arrays.arcs import ArcsOfStates, arcs_leaving
+from nnet3.speech.search.mapped_fst import MappedFst, in_memory, map_or_read
 
 
 class SearchGraph:
@@ -33,24 +32,17 @@ class SearchGraph:
             raise ModelFormatError("the decoding graph is empty")
         self._content, self.start, self.final = fst, fst.start, fst.final
         self.ilabel, self.olabel, self.cost, self.dst = fst.ilabel, fst.olabel, fst.cost, fst.dst
-        if isinstance(fst, MappedFst):
-            self._first, self.step, largest = fst.first, fst.step, fst.largest_input
-        else:
-            self._first, self.step, largest = fst.offsets, 1, int(fst.ilabel.max(initial=0))
-        columns = np.arange(-1, largest) if column_of_label is None else column_of_label
-        self.column_of_label, self.num_columns = columns_of_labels(columns, largest)
+        self._first, self.step = fst.offsets, fst.step
+        columns = np.arange(-1, fst.largest_input) if column_of_label is None else column_of_label
+        self.column_of_label, self.num_columns = columns_of_labels(columns, fst.largest_input)
         self.lock = nullcontext()
 
     @classmethod
     def read(cls, reader: Reader, column_of_label: npt.ArrayLike) -> SearchGraph:
         """Reads the graph of a file; arcs stay in the file where they can. Raises ModelFormatError."""
-        begin = reader.position
-        file: MappedFst | GraphFile | None = map_fst(reader)
-        if file is None:
-            reader.position = begin
-            file = read_graph(reader)
-        graph = cls(file.fst if isinstance(file, GraphFile) else file, column_of_label)
-        graph.output_symbols = file.output_symbols
+        parts = map_or_read(reader)
+        graph = cls(parts.fst, column_of_label)
+        graph.output_symbols = parts.output_symbols
         return graph
 
     @property
@@ -60,7 +52,7 @@ class SearchGraph:
     @property
     def fst(self) -> Fst:
         """The graph as an FST in memory."""
-        return self._content.fst() if isinstance(self._content, MappedFst) else self._content
+        return in_memory(self._content)
 
     def begin(self) -> SearchGraph:
         """Returns the graph for a new search: itself."""
@@ -75,9 +67,7 @@ class SearchGraph:
         return self._arcs(states, takes_row=False)
 
     def _arcs(self, states: Integers, takes_row: bool) -> ArcsOfStates:
-        first = self._first[states]
-        number, position = arcs_between(np.zeros_like(first), (self._first[states + 1] - first) // self.step)
-        arc = first[position] + self.step * number
+        arc, position = arcs_leaving(self._first, states, self.step)
         kept = (self.ilabel[arc] > 0) == takes_row
         return ArcsOfStates(arc[kept], position[kept])
 
