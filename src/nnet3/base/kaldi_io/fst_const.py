@@ -141,14 +141,12 @@ def _read_intervals(reader: Reader, states: int) -> tuple[Integers, Integers, In
     if counts.min(initial=0) < 0 or (words[at + 1] != 0).any() or ends.max(initial=0) > len(words):
         raise reader.truncated(f"{what} are not there")
     offsets = np.append(0, np.cumsum(counts))
-    is_interval = np.ones(int(ends[-1]) if states else 0, bool)
-    for other in (at, at + 1, ends - 1):
-        is_interval[other] = False
-    intervals = words[: len(is_interval)][is_interval].reshape(-1, _INTERVAL_WORDS)
-    begin, end = np.ascontiguousarray(intervals.T)
+    first = np.repeat(at + RECORD_WORDS - 1 - _INTERVAL_WORDS * offsets[:-1], counts)
+    first += _INTERVAL_WORDS * np.arange(offsets[-1])
+    begin, end = words[first], words[first + 1]
     labels_before = np.append(0, np.cumsum(end.astype(np.int64) - begin))
     points = np.diff(labels_before[offsets])
     if begin.min(initial=0) < 0 or (end < begin).any() or not np.array_equal(points, words[ends - 1]):
         raise reader.error(f"{what} are not intervals of labels")
-    reader.position = start + 4 * len(is_interval)
+    reader.position = start + 4 * int(ends.max(initial=0))
     return offsets, begin, end

@@ -79,7 +79,9 @@ class LookaheadSearch:
     """Gives searches one composition of a look-ahead graph and a language model, shared until it is large."""
 
     def __init__(self, graph: LookaheadGraph, model: BackoffModel, column_of_label: npt.ArrayLike):
-        words = np.unique(model.words)
+        known = np.zeros(1 + int(model.words.max(initial=0)), bool)
+        known[model.words] = True
+        words = np.flatnonzero(known)
         if not graph.reached.has(np.full(len(words), graph.fst.start), words).any():
             raise ModelFormatError("the look-ahead graph has no word of the language model: do they belong together?")
         self._graph, self._columns = graph, column_of_label
