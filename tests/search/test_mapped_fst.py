@@ -13,10 +13,12 @@ from nnet3.options import SearchOptions
 from nnet3.speech.search import beam_search, mapped_fst
 from nnet3.speech.search.array_steps import ArraySteps
 from nnet3.speech.search.beam_search import BeamSearch
+from nnet3.speech.search.composition import LookaheadGraph, LookaheadSearch
 from nnet3.speech.search.mapped_fst import in_memory, map_graph
 from nnet3.speech.search.search_graph import SearchGraph
 from tests.asr.slow_search import random_graph
-from tests.kaldi_io.graph_bytes import const_bytes, header
+from tests.asr.toy_lookahead import DISAMBIGUATION, bigram, lookahead_graph, random_scores
+from tests.kaldi_io.graph_bytes import const_bytes, header, lookahead_bytes
 from tests.kaldi_io.random_fsts import random_fst, same
 from tests.native.native_code import needs_native_code
 from tests.seeds import RANDOM
@@ -126,3 +128,27 @@ def test_a_table_of_arcs_beyond_the_end() -> None:
     first = header("const", 1, 0, fst.num_states, fst.num_arcs)
     aligned = first + bytes(-len(first) % 16) + whole[len(head) :]  # without padding before the arcs
     assert map_graph(Reader(aligned, binary=True)) is None
+
+
+def test_a_look_ahead_graph_in_its_file_is_searched_as_the_one_in_memory() -> None:
+    for _ in range(5):
+        whole, model = lookahead_graph(), bigram()
+        fst, reach = in_memory(whole.fst), whole.reach
+        pairs = list(zip(reach.begin.tolist(), reach.end.tolist(), strict=True))
+        intervals = [pairs[low:high] for low, high in zip(reach.offsets, reach.offsets[1:], strict=False)]
+        parts = map_graph(Reader(lookahead_bytes(fst, intervals, reach.final_label), binary=True))
+        assert parts is not None
+        assert parts.reach is not None
+        mapped = LookaheadGraph(parts.fst, parts.reach, whole.disambiguation)
+        graphs = [LookaheadSearch(each, model, np.arange(-1, LABELS)) for each in (whole, mapped)]
+        searches = [BeamSearch(graph.begin(), SearchOptions(beam=20, max_active=500)) for graph in graphs]
+        scores = random_scores(10)
+        for search in searches:
+            search.advance(scores)
+        lattices = [search.lattice() for search in searches]
+        assert lattices[0] is not None
+        assert lattices[1] is not None
+        for name in ("src", "dst", "word", "transition_id", "graph_cost", "acoustic_cost", "graph_state"):
+            assert np.array_equal(getattr(lattices[0], name), getattr(lattices[1], name)), name
+        assert same(graphs[1].fst, graphs[0].fst)
+        assert (graphs[1].fst.ilabel != DISAMBIGUATION).all()
