@@ -66,8 +66,8 @@ def in_memory(fst: Fst | MappedFst) -> Fst:
         return fst
     counts = np.diff(fst.offsets) // fst.step
     arc, _ = arcs_leaving(fst.offsets, np.arange(len(counts)), fst.step)
-    ilabel, olabel, cost, dst = (each[arc] for each in (fst.ilabel, fst.olabel, fst.cost, fst.dst))
-    return Fst(fst.start, fst.final, np.append(0, np.cumsum(counts)), ilabel, olabel, cost, dst)
+    offsets = np.append(0, np.cumsum(counts))
+    return Fst(fst.start, fst.final, offsets, fst.ilabel[arc], fst.olabel[arc], fst.cost[arc], fst.dst[arc])
 
 
 class GraphParts(NamedTuple):
