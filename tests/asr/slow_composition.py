@@ -32,7 +32,7 @@ class SlowComposition:
             target = State(state.graph, int(model.shorter[state.history]), False, 0.0, 0)
             found.append((0, 0, float(model.back_off_cost[state.history]) - state.ahead, target))
         for arc in range(fst.offsets[state.graph], fst.offsets[state.graph + 1]):
-            label, word = int(self.graph.input_labels[arc]), int(fst.olabel[arc])
+            label, word = int(self.graph.label_of_input[fst.ilabel[arc]]), int(fst.olabel[arc])
             cost, dst = float(fst.cost[arc]), int(fst.dst[arc])
             if state.word:
                 if word == state.word:

@@ -11,6 +11,7 @@ from nnet3.kaldi_io import Fst
 from nnet3.speech.language_models.language_model import BackoffModel
 from nnet3.speech.lattices.raw_lattice import RawLattice
 from nnet3.speech.search.composition import LookaheadGraph
+from nnet3.speech.search.mapped_fst import in_memory
 from tests.asr.slow_search import Words, best_of_words, paths_of
 from tests.seeds import RANDOM
 
@@ -92,8 +93,8 @@ def cost_of_words(model: BackoffModel, words: Words) -> float:
 
 def plain_graph(graph: LookaheadGraph) -> Fst:
     """The graph with epsilons for symbols that take no row."""
-    fst = graph.fst
-    return Fst(fst.start, fst.final, fst.offsets, graph.input_labels, fst.olabel, fst.cost, fst.dst)
+    fst = in_memory(graph.fst)
+    return Fst(fst.start, fst.final, fst.offsets, graph.label_of_input[fst.ilabel], fst.olabel, fst.cost, fst.dst)
 
 
 def expected_costs(graph: LookaheadGraph, model: BackoffModel, scores: np.ndarray) -> dict[Words, float]:

@@ -7,7 +7,8 @@ import pytest
 
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Fst
-from nnet3.speech.search.search_graph import SearchGraph, arcs_between, arcs_leaving, epsilons_first
+from nnet3.speech.arrays.arcs import arcs_between, arcs_leaving
+from nnet3.speech.search.search_graph import SearchGraph
 from tests.asr.slow_search import random_graph
 from tests.seeds import RANDOM
 
@@ -27,45 +28,6 @@ def test_arcs_with_and_without_a_row() -> None:
             columns = graph.olabel[found.arc], graph.cost[found.arc], graph.dst[found.arc]
             assert listed == list(zip(found.position.tolist(), *(each.tolist() for each in columns), strict=True))
         assert graph.begin() is graph
-
-
-def test_epsilons_come_first() -> None:
-    fst = epsilons_first(random_graph(RANDOM))
-    assert epsilons_first(fst) is fst
-    for state in range(fst.num_states):
-        takes_row = fst.ilabel[fst.offsets[state] : fst.offsets[state + 1]] > 0
-        assert (np.diff(takes_row.astype(int)) >= 0).all()
-
-
-@pytest.mark.parametrize("in_place", [False, True])
-def test_only_states_with_late_epsilons_change(in_place: bool) -> None:
-    """Arcs keep their order otherwise; the FST stays one if its arrays may be changed and can be."""
-    for example in range(20):
-        fst = random_graph(RANDOM, 1 + example)
-        before = [column.copy() for column in (fst.ilabel, fst.olabel, fst.cost, fst.dst)]
-        src, arcs = fst.src, np.arange(fst.num_arcs)
-        order = sorted(arcs.tolist(), key=lambda arc: (src[arc], fst.ilabel[arc] > 0, arc))
-        fst.dst.flags.writeable = example % 2 == 0
-        changed = epsilons_first(fst, in_place)
-        after = changed.ilabel, changed.olabel, changed.cost, changed.dst
-        assert all(np.array_equal(new, old[order]) for new, old in zip(after, before, strict=True))
-        assert (changed is fst) == (order == arcs.tolist() or (in_place and example % 2 == 0))
-
-
-def test_labels_that_are_one_array_change_once() -> None:
-    acceptor = Fst.from_arcs(0, [0.0], [0, 0, 0], [0, 0, 0], [2, 0, 1], [0.1, 0.2, 0.3])
-    assert acceptor.ilabel is acceptor.olabel
-    changed = epsilons_first(acceptor, in_place=True)
-    assert (changed.ilabel.tolist(), changed.olabel.tolist()) == ([0, 2, 1], [0, 2, 1])
-
-
-def test_a_graph_may_take_an_fst_over() -> None:
-    fst = random_graph(RANDOM, 20)
-    kept, graph = SearchGraph(fst), SearchGraph(fst, takes_over=True)
-    states = np.arange(graph.num_states)
-    for mine, theirs in ((kept.emitting_arcs, graph.emitting_arcs), (kept.epsilon_arcs, graph.epsilon_arcs)):
-        assert all(np.array_equal(*pair) for pair in zip(mine(states), theirs(states), strict=True))
-    assert np.array_equal(kept.cost, graph.cost)
 
 
 def test_ranges_of_arcs() -> None:

@@ -30,9 +30,11 @@ Heard = list[dict[str, Any]]
 def listen(
     python: str | Path, module: str, model: Path, recordings: Sequence[Recording], speakers: str = ""
 ) -> tuple[float, Heard, float]:
-    """Returns the seconds of the start, what is heard in each recording, and the largest memory in MiB; one thread."""
+    """Returns the processor's seconds of the start, what is heard in each recording, and the largest memory in MiB; one
+    thread."""
     command = [str(python), str(_LISTEN), module, str(model), speakers, *(str(each.path) for each in recordings)]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what pip installs has its bytecode; so must a source tree
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
     first, *heard, last = map(json.loads, output.splitlines())
     return first["start"], heard, last["memory"]

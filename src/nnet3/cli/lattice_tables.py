@@ -72,7 +72,7 @@ class DecodedTables:
 
 def read_search_graph(name: str, columns: Integers) -> SearchGraph:
     """Reads a graph such as HCLG.fst."""
-    return SearchGraph(read_graph(open_rxfilename(name)).fst, columns, takes_over=True)
+    return SearchGraph.read(open_rxfilename(name), columns)
 
 
 def read_grammar_graph(name: str, columns: Integers) -> GrammarGraph:

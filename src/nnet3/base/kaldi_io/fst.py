@@ -40,6 +40,8 @@ class Fst:
     dst: npt.NDArray[np.int32]
     properties: int | None = None
 
+    step = 1  # of the numbers of a state's arcs
+
     def __post_init__(self) -> None:
         states, arcs = len(self.final), len(self.dst)
         assert len(self.offsets) == states + 1, "one offset for each state and one at the end"
@@ -115,6 +117,11 @@ class Fst:
     def has_epsilons(self) -> bool:
         """True if some arc has label 0 on both sides."""
         return bool(((self.ilabel == 0) & (self.olabel == 0)).any())
+
+    @property
+    def largest_input(self) -> int:
+        """The largest label of input; 0 without arcs."""
+        return int(self.ilabel.max(initial=0))
 
     @property
     def largest_label(self) -> int:

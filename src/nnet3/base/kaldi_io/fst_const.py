@@ -21,6 +21,7 @@ _ARC = np.dtype([("ilabel", "<i4"), ("olabel", "<i4"), ("cost", "<f4"), ("dst", 
 _BLOCK = 1 << 18  # records
 _ADD_ON_MAGIC = 446681434
 _INTERVAL_WORDS = 2  # of 4 bytes
+_AHEAD = "the look-ahead data of an FST"
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +41,14 @@ class LabelReach:
 
 def read_const(reader: Reader, header: FstHeader) -> Fst:
     """Reads the table of states, then the table of arcs, both at multiples of 16 bytes if the file is aligned."""
+    final, offsets = read_const_states(reader, header)
+    names = "ilabel", "olabel", "cost", "dst"
+    ilabel, olabel, cost, dst = _columns(reader, header.arcs, _ARC, names, "arcs of an FST")
+    return Fst(header.start, final, offsets, ilabel, olabel, cost, dst)
+
+
+def read_const_states(reader: Reader, header: FstHeader) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    """Reads the table of states up to where that of arcs begins; returns their final costs and the offsets of arcs."""
     if header.arcs < 0:
         raise reader.error(f"an FST cannot have {header.arcs} arcs")
     reader.need(_STATE.itemsize * header.states + _ARC.itemsize * header.arcs, "the tables of an FST")
@@ -50,9 +59,7 @@ def read_const(reader: Reader, header: FstHeader) -> Fst:
     if offsets[-1] != header.arcs or ((first != offsets[:-1]) & (count > 0)).any():
         raise reader.error(f"the states of the FST do not share its {header.arcs} arcs in order")
     header.align(reader)
-    names = "ilabel", "olabel", "cost", "dst"
-    ilabel, olabel, cost, dst = _columns(reader, header.arcs, _ARC, names, "arcs of an FST")
-    return Fst(header.start, final, offsets, ilabel, olabel, cost, dst)
+    return final, offsets
 
 
 def write_const(writer: Writer, fst: Fst) -> None:
@@ -83,24 +90,35 @@ def _columns(reader: Reader, count: int, record: np.dtype, names: tuple[str, ...
 
 def read_lookahead(reader: Reader) -> tuple[FstHeader, Fst, LabelReach]:
     """Reads a whole FST of type `const`, its own header first, and the labels reached by its states, to the end."""
-    what = "the look-ahead data of an FST"
-    if _number(reader, "<i4", what) != _ADD_ON_MAGIC:
-        raise reader.error(f"expected {what}, as the header of the FST says")
-    header = read_fst_header(reader, (CONST,))
+    header = read_inner_header(reader)
     fst = read_const(reader, header)
+    return header, fst, read_reach(reader, fst.num_states)
+
+
+def read_inner_header(reader: Reader) -> FstHeader:
+    """Reads what is before the tables of the FST of type `const`."""
+    if _number(reader, "<i4", _AHEAD) != _ADD_ON_MAGIC:
+        raise reader.error(f"expected {_AHEAD}, as the header of the FST says")
+    return read_fst_header(reader, (CONST,))
+
+
+def read_reach(reader: Reader, num_states: int) -> LabelReach:
+    """Reads the labels reached by states, which lie behind the tables of the FST."""
     reader.release()
-    has_data, of_input, of_output, reaches_input, keeps_labels = reader.raw_array(5, "i1", what).tolist()
+    has_data, of_input, of_output, reaches_input, keeps_labels = reader.raw_array(5, "i1", _AHEAD).tolist()
     if (has_data, of_input, of_output, reaches_input) != (1, 0, 1, 0):
-        raise reader.error(f"{what} must be about output labels alone")
+        raise reader.error(f"{_AHEAD} must be about output labels alone")
     if keeps_labels:
-        labels = _number(reader, "<i8", what)
+        labels = _number(reader, "<i8", _AHEAD)
         if labels < 0:
-            raise reader.error(f"{what} cannot have {labels} labels")
-        reader.raw_array(2 * labels, "<i4", what)
-    final_label, states = _number(reader, "<i4", what), _number(reader, "<i8", what)
-    if states != fst.num_states:
-        raise reader.error(f"{what} is about {states} states, but there are {fst.num_states}")
-    return header, fst, LabelReach(final_label, *_read_intervals(reader, states))
+            raise reader.error(f"{_AHEAD} cannot have {labels} labels")
+        reader.raw_array(2 * labels, "<i4", _AHEAD)
+    final_label, states = _number(reader, "<i4", _AHEAD), _number(reader, "<i8", _AHEAD)
+    if states != num_states:
+        raise reader.error(f"{_AHEAD} is about {states} states, but there are {num_states}")
+    intervals = _read_intervals(reader, states)
+    reader.release()
+    return LabelReach(final_label, *intervals)
 
 
 def _number(reader: Reader, dtype: str, what: str) -> int:
@@ -123,14 +141,12 @@ def _read_intervals(reader: Reader, states: int) -> tuple[Integers, Integers, In
     if counts.min(initial=0) < 0 or (words[at + 1] != 0).any() or ends.max(initial=0) > len(words):
         raise reader.truncated(f"{what} are not there")
     offsets = np.append(0, np.cumsum(counts))
-    is_interval = np.ones(int(ends[-1]) if states else 0, bool)
-    for other in (at, at + 1, ends - 1):
-        is_interval[other] = False
-    intervals = words[: len(is_interval)][is_interval].reshape(-1, _INTERVAL_WORDS)
-    begin, end = np.ascontiguousarray(intervals.T)
+    first = np.repeat(at + RECORD_WORDS - 1 - _INTERVAL_WORDS * offsets[:-1], counts)
+    first += _INTERVAL_WORDS * np.arange(offsets[-1])
+    begin, end = words[first], words[first + 1]
     labels_before = np.append(0, np.cumsum(end.astype(np.int64) - begin))
     points = np.diff(labels_before[offsets])
     if begin.min(initial=0) < 0 or (end < begin).any() or not np.array_equal(points, words[ends - 1]):
         raise reader.error(f"{what} are not intervals of labels")
-    reader.position = start + 4 * len(is_interval)
+    reader.position = start + 4 * int(ends.max(initial=0))
     return offsets, begin, end

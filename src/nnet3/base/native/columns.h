@@ -1,10 +1,23 @@
-/* Columns of memory that get longer. */
+/* Columns of memory: of numbers at any address, and such as get longer. */
 
 #ifndef NNET3_COLUMNS
 #define NNET3_COLUMNS
 
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
+
+static inline int32_t int_at(const void *column, int64_t at) {
+    int32_t found;
+    memcpy(&found, (const char *)column + at * (int64_t)sizeof found, sizeof found);
+    return found;
+}
+
+static inline float float_at(const void *column, int64_t at) {
+    float found;
+    memcpy(&found, (const char *)column + at * (int64_t)sizeof found, sizeof found);
+    return found;
+}
 
 static inline int has_room(void *column, int64_t room, size_t size) {
     void *grown = realloc(*(void **)column, (size_t)room * size);

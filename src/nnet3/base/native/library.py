@@ -28,7 +28,7 @@ from nnet3.base.native.own_files import own_folder, private_path, read_own, writ
 _LOG = logging.getLogger("nnet3")
 _SOURCES = tuple(
     Path(__file__).with_name(name)
-    for name in ("operations.c", "cells.c", "panels.c", "elements.c", "tokens.c", "lattices.c", "words.c")
+    for name in ("operations.c", "cells.c", "panels.c", "elements.c", "graphs.c", "tokens.c", "lattices.c", "words.c")
 )
 _HEADERS = tuple(Path(__file__).with_name(name) for name in ("vectors.h", "numbers.h", "columns.h"))
 _COMPILERS = ("cc", "gcc", "clang")
@@ -77,6 +77,10 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
     "nnet3_truncate": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, _FLOAT, _FLOAT, _FLOAT, _POINTER, _POINTER), None),
     # Spaces, instructions, templates, their spaces, calls and how long these are, tables.
     "nnet3_run_elements": ((_POINTER, _POINTER, _POINTER, _POINTER, _POINTER, _SIZE, _POINTER), None),
+    # Words and their number, two states; the first arcs and final costs of states.
+    "nnet3_vector_states": ((_POINTER, _SIZE, _SIZE, _SIZE, _POINTER, _POINTER), _SIZE),
+    # Words, the first arcs of states, two states, the number of states; the largest label.
+    "nnet3_arcs_are_sound": ((_POINTER, _POINTER, _SIZE, _SIZE, _SIZE, _POINTER), _SIZE),
     # Tokens and their states and costs, the highest cost, whether they are of the row before.
     "nnet3_row_begin": ((_SIZE, _POINTER, _POINTER, _DOUBLE, _SIZE), _POINTER),
     # The row; the graph, scores, the beam, the most rounds.

@@ -11,13 +11,14 @@
 
 enum { DONE, NEEDS_ARCS, NO_MEMORY, TOO_MANY_ROUNDS };
 
-/* Arcs first[s] .. end[s] - 1 leave state s, those without an input label first; first[s] < 0: not made yet. Input label l
-   takes column column[l] of the scores. */
+/* Arcs first[s], first[s] + step, ... leave state s, as many as lie before end[s]; first[s] < 0: not made yet. Their columns
+   may lie at any address. Input label l takes column column[l] of the scores. */
 typedef struct {
     const int64_t *first, *end;
     const int32_t *ilabel, *dst;
     const float *cost;
     const int64_t *column;
+    int64_t step;
 } Graph;
 
 typedef struct {
@@ -105,12 +106,6 @@ static int sources_have_arcs(const Row *row, const Graph *graph) {
     return 1;
 }
 
-static int64_t first_emitting(const Graph *graph, int64_t state) {
-    int64_t arc = graph->first[state];
-    while (arc < graph->end[state] && graph->ilabel[arc] == 0) arc++;
-    return arc;
-}
-
 /* An arc is followed if it costs less than the best cost so far plus the beam; so far means the arcs before it and those of
    the best source. */
 static int follow_emitting(Row *row, const Graph *graph, const float *scores, double beam) {
@@ -120,14 +115,16 @@ static int follow_emitting(Row *row, const Graph *graph, const float *scores, do
     double most = INFINITY;
     for (int pass = 0; pass < 2; pass++) { /* first those of the best source, which only tell the limit */
         for (int64_t i = pass ? 0 : best; i < (pass || !row->sources ? row->sources : best + 1); i++) {
-            const int64_t state = row->state_of_source[i], end = graph->end[state];
-            for (int64_t arc = first_emitting(graph, state); arc < end; arc++) {
-                const double weight = (double)graph->cost[arc] - (double)scores[graph->column[graph->ilabel[arc]]];
+            const int64_t state = row->state_of_source[i], end = graph->end[state], step = graph->step;
+            for (int64_t arc = graph->first[state]; arc + step <= end; arc += step) {
+                const int32_t label = int_at(graph->ilabel, arc);
+                if (!label) continue;
+                const double weight = (double)float_at(graph->cost, arc) - (double)scores[graph->column[label]];
                 const double cost = row->cost_of_source[i] + weight;
                 if (!(cost < most)) continue;
                 if (cost + beam < most) most = cost + beam;
                 if (!pass) continue;
-                const int64_t token = token_of(row, graph->dst[arc]);
+                const int64_t token = token_of(row, int_at(graph->dst, arc));
                 if (token == NONE || !add_link(&row->emitting, row->source[i], token, arc, weight)) return NO_MEMORY;
                 if (cost < row->cost[token]) {
                     row->cost[token] = cost;
@@ -156,12 +153,13 @@ static int take_better(Row *row) {
 static int follow_epsilons(Row *row, const Graph *graph, int *has_arcs) {
     *has_arcs = 0;
     for (int64_t i = 0; i < row->sources; i++) {
-        const int64_t state = row->state_of_source[i], end = graph->end[state];
-        for (int64_t arc = graph->first[state]; arc < end && graph->ilabel[arc] == 0; arc++) {
+        const int64_t state = row->state_of_source[i], end = graph->end[state], step = graph->step;
+        for (int64_t arc = graph->first[state]; arc + step <= end; arc += step) {
+            if (int_at(graph->ilabel, arc)) continue;
             *has_arcs = 1;
-            const double cost = row->cost_of_source[i] + (double)graph->cost[arc];
+            const double cost = row->cost_of_source[i] + (double)float_at(graph->cost, arc);
             if (!(cost < row->cutoff)) continue;
-            const int64_t token = token_of(row, graph->dst[arc]);
+            const int64_t token = token_of(row, int_at(graph->dst, arc));
             if (token == NONE) return NO_MEMORY;
             if (cost < row->cost[token]) {
                 row->cost[token] = cost, row->is_better[token] = row->is_within[token] = 1;
@@ -174,12 +172,13 @@ static int follow_epsilons(Row *row, const Graph *graph, int *has_arcs) {
 
 static int list_epsilons(Row *row, const Graph *graph) {
     for (int64_t token = 0; token < row->tokens; token++) {
-        const int64_t state = row->state[token];
+        const int64_t state = row->state[token], end = graph->end[state], step = graph->step;
         if (!(row->cost[token] < row->cutoff)) continue;
-        for (int64_t arc = graph->first[state]; arc < graph->end[state] && graph->ilabel[arc] == 0; arc++) {
-            const double weight = graph->cost[arc];
+        for (int64_t arc = graph->first[state]; arc + step <= end; arc += step) {
+            if (int_at(graph->ilabel, arc)) continue;
+            const double weight = (double)float_at(graph->cost, arc);
             if (!(row->cost[token] + weight < row->cutoff)) continue;
-            const int64_t dst = token_of(row, graph->dst[arc]);
+            const int64_t dst = token_of(row, int_at(graph->dst, arc));
             if (dst == NONE || !add_link(&row->epsilons, token, dst, arc, weight)) return NO_MEMORY;
         }
     }

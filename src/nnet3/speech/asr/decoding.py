@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from nnet3.base.kaldi_io.files import map_file
 from nnet3.base.kaldi_io.fst import Fst
-from nnet3.base.kaldi_io.graph_file import GraphFile, load_graph
+from nnet3.base.kaldi_io.graph_file import load_graph
 from nnet3.base.kaldi_io.lattice import Lattice
+from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.symbols import SymbolTable, load_symbols
 from nnet3.base.options.recognizer import DecodingOptions
 from nnet3.errors import ArgumentError, ModelFormatError
@@ -35,6 +36,7 @@ from nnet3.speech.lattices.word_lattice import PhoneLabels, narrowed_notices
 from nnet3.speech.lattices.word_times import WordBoundaries, rows_of_states
 from nnet3.speech.search.beam_search import BeamSearch
 from nnet3.speech.search.composition import Composition, LookaheadGraph, LookaheadSearch
+from nnet3.speech.search.mapped_fst import map_or_read
 from nnet3.speech.search.search_graph import SearchGraph
 
 _GRAPH_SCALE = 0.9  # of costs of the graph in a result, as in Vosk
@@ -57,12 +59,12 @@ class DecodingGraph:
         phones = PhoneLabels(model)
         boundaries = None if files.word_boundary is None else WordBoundaries.load(files.word_boundary, model)
         if not files.is_lookahead:
-            graph = load_graph(files.files["HCLG.fst"])
-            return cls(SearchGraph(graph.fst, columns, takes_over=True), _words(files, graph), boundaries, phones)
+            graph = SearchGraph.read(_reader(files.files["HCLG.fst"]), columns)
+            return cls(graph, _words(files, graph.output_symbols), boundaries, phones)
         grammar = load_graph(files.files["Gr.fst"])
         ahead = load_lookahead(files.files["HCLr.fst"], files.files["disambig_tid.int"])
         search = LookaheadSearch(ahead, model_of_graph(grammar), columns)
-        return cls(search, _words(files, grammar), boundaries, phones)
+        return cls(search, _words(files, grammar.output_symbols), boundaries, phones)
 
     @property
     def fst(self) -> Fst:
@@ -211,15 +213,19 @@ class DecodedSegment:
 
 def load_lookahead(path: Path, disambiguation: Path) -> LookaheadGraph:
     """Reads a graph for look-ahead, and its input labels that take no row. Raises ModelFormatError."""
-    graph = load_graph(path)
+    graph = map_or_read(_reader(path))
     if graph.reach is None:
         raise ModelFormatError("expected an FST of type olabel_lookahead", str(path))
-    return LookaheadGraph(graph.fst, graph.reach, _integers(disambiguation)).without_disambiguation()
+    return LookaheadGraph(graph.fst, graph.reach, _integers(disambiguation))
 
 
-def _words(files: GraphFiles, graph: GraphFile) -> SymbolTable:
-    if graph.output_symbols is not None:
-        return graph.output_symbols
+def _reader(path: Path) -> Reader:
+    return Reader(map_file(path), str(path), binary=True)
+
+
+def _words(files: GraphFiles, symbols: SymbolTable | None) -> SymbolTable:
+    if symbols is not None:
+        return symbols
     first = next(iter(files.files.values()))
     if files.words is None:
         raise ModelFormatError("the graph has no table of its words, and there is no words.txt beside it", str(first))

@@ -19,10 +19,12 @@ from nnet3.speech.arrays.columns import joined, part
 from nnet3.speech.arrays.number_of_key import NumberOfKey
 from nnet3.speech.language_models.language_model import BackoffModel
 from nnet3.speech.search.growing_graph import GrowingGraph, put
+from nnet3.speech.search.mapped_fst import MappedFst, in_memory
 from nnet3.speech.search.words_ahead import ReachedWords, WordsAhead
 
 Costs = npt.NDArray[np.float32]
 _NO_WORD = 0
+_LAST = 1 << 62  # in the order of arcs
 _MOST_STATES = 1_000_000
 _STEP = np.float32(2.0**-10)  # costs of words ahead count in steps of it where they are taken back
 _MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x94D049BB133111EB], np.uint64)
@@ -34,7 +36,7 @@ class LookaheadGraph:
     without a row.
     """
 
-    fst: Fst
+    fst: Fst | MappedFst
     reach: LabelReach
     disambiguation: Integers
 
@@ -44,17 +46,11 @@ class LookaheadGraph:
         return ReachedWords(self.reach)
 
     @cached_property
-    def input_labels(self) -> npt.NDArray[np.int32]:
-        """The input labels with 0 in the place of disambiguation symbols, (arcs,)."""
-        labels = self.fst.ilabel
-        if not len(self.disambiguation):
-            return labels
-        return np.where(np.isin(labels, self.disambiguation), np.int32(0), labels)
-
-    def without_disambiguation(self) -> LookaheadGraph:
-        """Returns the graph whose FST itself has these labels, so that the others take no memory."""
-        fst = replace(self.fst, ilabel=self.input_labels, properties=None)
-        return LookaheadGraph(fst, self.reach, self.disambiguation[:0])
+    def label_of_input(self) -> npt.NDArray[np.int32]:
+        """The input labels of the FST, 0 in the place of disambiguation symbols, (labels + 1,)."""
+        labels = np.arange(self.fst.largest_input + 1, dtype=np.int32)
+        labels[self.disambiguation[self.disambiguation < len(labels)]] = 0
+        return labels
 
 
 class _States(NamedTuple):
@@ -83,9 +79,10 @@ class LookaheadSearch:
     """Lends searches one composition of a look-ahead graph and a language model, until the composition is large."""
 
     def __init__(self, graph: LookaheadGraph, model: BackoffModel, column_of_label: npt.ArrayLike):
-        known = np.zeros(1 + max(graph.fst.largest_label, int(model.words.max(initial=0))), bool)
-        known[graph.fst.olabel] = True
-        if not known[model.words].any():
+        known = np.zeros(1 + int(model.words.max(initial=0)), bool)
+        known[model.words] = True
+        words = np.flatnonzero(known)
+        if not graph.reached.has(np.full(len(words), graph.fst.start), words).any():
             raise ModelFormatError("the look-ahead graph has no word of the language model: do they belong together?")
         self._graph, self._columns = graph, column_of_label
         self._take(model)
@@ -100,8 +97,8 @@ class LookaheadSearch:
     @property
     def fst(self) -> Fst:
         """The look-ahead graph alone, without the language model; disambiguation symbols are epsilons."""
-        fst = self._graph.fst
-        return Fst(fst.start, fst.final, fst.offsets, self._graph.input_labels, fst.olabel, fst.cost, fst.dst)
+        fst = in_memory(self._graph.fst)
+        return replace(fst, ilabel=self._graph.label_of_input[fst.ilabel], properties=None)
 
     def begin(self) -> Composition:
         """Returns the composition for a new search."""
@@ -128,9 +125,8 @@ class Composition(GrowingGraph):
 
     def __init__(self, graph: LookaheadGraph, model: BackoffModel, ahead: WordsAhead, column_of_label: npt.ArrayLike):
         self._fst, self._model, self._ahead = graph.fst, model, ahead
-        self._ilabel, self._reached = graph.input_labels, graph.reached
-        self._arcs_of_graph = np.diff(graph.fst.offsets).astype(np.int32)
-        super().__init__(column_of_label, int(self._ilabel.max(initial=0)))
+        self._label, self._reached = graph.label_of_input, graph.reached
+        super().__init__(column_of_label, int(self._label.max(initial=0)))
         self._number = NumberOfKey()
         self._states = _States._make(np.zeros(0, kind) for kind in (np.int32, np.int32, bool, np.float32, np.int32))
         start = np.array([graph.fst.start]), np.array([model.start])
@@ -180,6 +176,10 @@ class Composition(GrowingGraph):
 
     # ---- arcs ----
 
+    def _num_arcs(self, graph: Integers) -> Integers:
+        """Returns the numbers of arcs of states of the graph."""
+        return (self._fst.offsets[graph + 1] - self._fst.offsets[graph]) // self._fst.step
+
     def _back_offs(self, states: _States, position: Integers) -> _Arcs:
         """Returns the back-off arcs of states."""
         model = self._model
@@ -190,15 +190,15 @@ class Composition(GrowingGraph):
         graph = states.graph[position]
         none = np.zeros(len(can), np.int32)
         # OpenFst goes by the arcs of the part that has more of them, the back-off before or behind silent ones
-        is_first = self._arcs_of_graph[graph] <= model.num_words(history) + 1
-        order = np.where(is_first, -1, self._fst.num_arcs)
+        is_first = self._num_arcs(graph) <= model.num_words(history) + 1
+        order = np.where(is_first, -1, _LAST)
         target = _States(graph, shorter, none > 0, none.astype(np.float32), none)
         return _Arcs(position, none, none, model.back_off_cost[history] - states.ahead[position], target, order)
 
     def _spoken(self, states: _States, position: Integers) -> _Arcs:
         """Returns the arcs of words that the model reads without a back-off."""
         fst, model = self._fst, self._model
-        arc, of = arcs_leaving(fst.offsets, states.graph[position])
+        arc, of = arcs_leaving(fst.offsets, states.graph[position], fst.step)
         of = position[of]
         word = fst.olabel[arc].astype(np.int64)
         spoken = np.flatnonzero(word)
@@ -207,14 +207,14 @@ class Composition(GrowingGraph):
         none = np.zeros(len(arc), np.int32)
         target = _States(fst.dst[arc], model.dst(at), none > 0, none.astype(np.float32), none)
         cost = fst.cost[arc] + (model.cost[at] - states.ahead[of])
-        return _Arcs(of, self._ilabel[arc], fst.olabel[arc], cost, target, arc)
+        return _Arcs(of, self._label[fst.ilabel[arc]], fst.olabel[arc], cost, target, arc)
 
     def _silent(self, states: _States, position: Integers) -> _Arcs:
         """Returns the arcs of the graph without a word, with the cost of words ahead of them, or with the only word."""
         fst, model = self._fst, self._model
         history = states.history[position]
         position = position[(model.num_words(history) > 0) | (model.final[history] < np.inf)]
-        arc, of = arcs_leaving(fst.offsets, states.graph[position])
+        arc, of = arcs_leaving(fst.offsets, states.graph[position], fst.step)
         silent = fst.olabel[arc] == 0
         arc, of = arc[silent], position[of[silent]]
         history = states.history[of].astype(np.int64)
@@ -230,16 +230,16 @@ class Composition(GrowingGraph):
         change[pushed] += model.cost[only]
         kept = np.floor(ahead / _STEP + np.float32(0.5)) * _STEP
         target = _States(fst.dst[arc], history, is_past, kept, word)
-        return _Arcs(of, self._ilabel[arc], word, fst.cost[arc] + change, target, arc)
+        return _Arcs(of, self._label[fst.ilabel[arc]], word, fst.cost[arc] + change, target, arc)
 
     def _pushed(self, states: _States, position: Integers) -> _Arcs:
         """Returns the arcs of states whose next word is read already: with the word, and silent ones before it."""
         fst = self._fst
-        arc, of = arcs_leaving(fst.offsets, states.graph[position])
+        arc, of = arcs_leaving(fst.offsets, states.graph[position], fst.step)
         of = position[of]
         wanted, word = states.word[of], fst.olabel[arc]
         meets = word == wanted
-        passes = (word == 0) & (self._arcs_of_graph[states.graph[of]] == 1)
+        passes = (word == 0) & (self._num_arcs(states.graph[of]) == 1)
         ask = np.flatnonzero((word == 0) & ~passes)
         passes[ask] = self._reached.has(fst.dst[arc[ask]], wanted[ask])
         good = np.flatnonzero(meets | passes)
@@ -247,7 +247,7 @@ class Composition(GrowingGraph):
         past = states.is_past[of] & ~meets
         none = np.zeros(len(good), np.float32)
         target = _States(fst.dst[arc], states.history[of], past, none, np.where(meets, 0, states.word[of]))
-        return _Arcs(of, self._ilabel[arc], np.zeros(len(good), np.int32), fst.cost[arc], target, arc)
+        return _Arcs(of, self._label[fst.ilabel[arc]], np.zeros(len(good), np.int32), fst.cost[arc], target, arc)
 
 
 def _key(states: _States) -> npt.NDArray[np.uint64]:

@@ -23,6 +23,8 @@ class GrowingGraph(ABC):
     SearchGraph.
     """
 
+    step = 1  # of the numbers of a state's arcs
+
     def __init__(self, column_of_label: npt.ArrayLike, largest_label: int):
         self.lock = threading.Lock()
         self.column_of_label, self.num_columns = columns_of_labels(column_of_label, largest_label)

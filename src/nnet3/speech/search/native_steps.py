@@ -62,7 +62,7 @@ class NativeSteps:
         try:
             while True:
                 with graph.lock:
-                    table = _addresses(graph.columns())
+                    table = np.append(_addresses(graph.columns()), graph.step)
                     status = functions.nnet3_row_go_on(row, _address(table), address, beam, MOST_ROUNDS)
                 functions.nnet3_row_sizes(row, _address(sizes))
                 tokens, emitting, epsilons, sources = sizes.tolist()

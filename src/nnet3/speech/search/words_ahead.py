@@ -38,14 +38,18 @@ class _Found(NamedTuple):
 
 
 class ReachedWords:
-    """The words that states of a graph reach. counts: (states,), of intervals; ends: (states,), if one can end."""
+    """The words that states of a graph reach. ends: (states,), if a path can end without a word."""
 
     def __init__(self, reach: LabelReach):
-        self.reach, self.counts = reach, np.diff(reach.offsets).astype(np.int32)
-        state = np.repeat(np.arange(len(self.counts), dtype=np.int64), self.counts)
+        self.reach, states = reach, len(reach.offsets) - 1
+        state = np.repeat(np.arange(states, dtype=np.int64), np.diff(reach.offsets))
         self._begin_key = state << 32 | reach.begin
-        self.ends = np.zeros(len(self.counts), bool)
+        self.ends = np.zeros(states, bool)
         self.ends[state[reach.end > reach.final_label]] = True
+
+    def num_intervals(self, states: Integers) -> Integers:
+        """Returns the numbers of intervals of labels that states reach."""
+        return self.reach.offsets[states + 1] - self.reach.offsets[states]
 
     def has(self, states: Integers, words: Integers) -> npt.NDArray[np.bool_]:
         """Returns for each state if its word can come next."""
@@ -65,7 +69,7 @@ class WordsAhead:
 
     def look(self, states: Integers, histories: Integers) -> Ahead:
         """Answers for pairs of a state of the graph and a state of the model, (n,) each."""
-        is_short = 4 * self._model.num_words(histories) < self._reached.counts[states]
+        is_short = 4 * self._model.num_words(histories) < self._reached.num_intervals(states)
         count, mass, arc = np.zeros(len(states), np.int64), np.zeros(len(states)), np.full(len(states), _NONE)
         for ask, those in ((self._by_words, is_short), (self._by_intervals, ~is_short)):
             chosen = np.flatnonzero(those)
