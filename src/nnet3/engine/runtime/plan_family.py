@@ -9,8 +9,8 @@ from the row 2, 3, 4, 6, 8, 12, ..., and taken over for shorter lengths.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import replace
 from itertools import accumulate, repeat
 from typing import Any
 
@@ -23,7 +23,7 @@ from nnet3.engine.families.continued import NotAffineError, continued, table_of
 from nnet3.engine.ir.computation import FamilyMember, NnetComputation
 from nnet3.engine.runtime.dtypes import dtype_name
 from nnet3.engine.runtime.packing import ALIGNMENT, Stacking
-from nnet3.engine.runtime.plan import PLAN_VERSION, Plan
+from nnet3.engine.runtime.plan import PLAN_VERSION, OutsidePlan, Plan
 from nnet3.engine.runtime.planning import plan, unplaced_plan
 from nnet3.engine.runtime.proof import MEANINGS, prove_plan
 from nnet3.engine.runtime.ragged_plans import RaggedPlans
@@ -52,11 +52,11 @@ class PlanFamily:
                     return None
                 self._refused = True  # unless what follows succeeds
                 self._unplaced_plans = _UnplacedPlanFamily(*(unplaced_plan(member.at(k), self._dtype) for k in (0, 1)))
-            made, size = self._unplaced_plans.at(member.k), rounded_up(member.k)
+            size = rounded_up(member.k)
             if size not in self._stacks:
                 self._stacks[size] = _Stack(self._unplaced_plans, size)
-            placed = made.placed(*self._stacks[size].at(member.k))
-            return placed.changed(precomputed=tuple(member.entries(member.k)))
+            made = self._unplaced_plans.at(member.k, precomputed=tuple(member.entries(member.k)))
+            return made.placed(*self._stacks[size].at(member.k))
         return None
 
 
@@ -95,9 +95,12 @@ class _UnplacedPlanFamily:
         self._slices = [slice(end - count, end) for count, end in zip(counts, accumulate(counts), strict=True)]
         self._base, after = map(_numbers_of, members)
         self._slope = after - self._base
+        _, _, args, _, rows = (self._slope[each] for each in self._slices)
+        self._has_its_args, self._has_its_outside = not args.any(), not rows[1 : 1 + len(plan.outside)].any()
         self._indexes = continued([list(map(table_of, member.plan.indexes)) for member in members])
 
-    def at(self, k: int) -> UnplacedPlan:
+    def at(self, k: int, **fields: Any) -> UnplacedPlan:
+        """Returns the plan for k, with further fields. What is the same for all k is one object."""
         first, plan = self._first, self._first.plan
         numbers = self._base + k * self._slope
         views, loops, args, elements, counts = (numbers[each] for each in self._slices)
@@ -107,13 +110,14 @@ class _UnplacedPlanFamily:
         result = plan.changed(
             views=views.reshape(plan.views.shape),
             loops=loops.reshape(plan.loops.shape),
-            call_args=args.astype(plan.call_args.dtype),
+            call_args=plan.call_args if self._has_its_args else args.astype(plan.call_args.dtype),
             num_memos=num_memos,
-            outside=tuple([replace(each, num_rows=num) for each, num in zip(plan.outside, rows, strict=False)]),
+            outside=plan.outside if self._has_its_outside else _outside_with_rows(plan, rows),
             segments=plan.segments_with_rows(iter(rows[len(plan.outside) :])),
             indexes=tuple([table.values[:, 0].astype(np.int64) for table in self._indexes.at(k)]),
+            **fields,
         )
-        return UnplacedPlan(result, blocks, first.block_of_view)
+        return UnplacedPlan(result, blocks, first.block_of_view, first.element_bytes)
 
 
 def _numbers_of(member: UnplacedPlan) -> np.ndarray:
@@ -132,9 +136,13 @@ def _constants_of(member: UnplacedPlan) -> Any:
         *(plan.dtype, plan.lanes, plan.opcodes, plan.texts, plan.kernels, plan.need_model_derivative),
         *(array.tobytes() for array in (*calls, *memory)),
         *(plan.views.shape, plan.loops.shape, len(plan.indexes), len(plan.uneven)),
-        [replace(each, num_rows=0) for each in plan.outside],
+        _outside_with_rows(plan, repeat(0)),
         plan.segments_with_rows(repeat(0)),
     )
+
+
+def _outside_with_rows(plan: Plan, rows: Iterable[int]) -> tuple[OutsidePlan, ...]:
+    return tuple([each._replace(num_rows=num) for each, num in zip(plan.outside, rows, strict=False)])
 
 
 def _row_counts(plan: Plan) -> list[int]:
