@@ -105,12 +105,13 @@ class ViewTensors:
         Returns False, and changes nothing, if views of one tensor would part, or begin to move in loops.
         """
         views, differs = plan.views, plan.views != self._plan.views
-        if differs[:, 0].any() or (views[:, _MOVES].any(axis=1) != self._moves).any():
+        columns = differs.any(axis=0).tolist()
+        if columns[0] or (any(columns[_MOVES]) and (views[:, _MOVES].any(axis=1) != self._moves).any()):
             return False
         if self._are_joined and (views[self._first] != views).any():
             return False
         changed = np.flatnonzero(differs.any(axis=1) & self._has_tensor)
-        self._place(plan, strides_differ=bool(differs[:, _STRIDES].any()))
+        self._place(plan, strides_differ=any(columns[_STRIDES]))
         shapes, begins = views[changed, _SHAPE].tolist(), self._begins[changed].tolist()
         for number, shape, begin in zip(changed.tolist(), shapes, begins, strict=True):
             first = 0 if shape[0] else 1
