@@ -48,7 +48,7 @@ def test_blocks_lead_from_each_output_to_its_inputs(
 
     fresh = [row for block in plan.blocks[: plan.num_fresh] for row in block.of_input(np.arange(len(inputs)))]
     assert len(set(fresh)) == len(fresh)
-    assert set(fresh) | set(plan.uncovered.tolist()) == set(range(len(inputs)))
+    assert set(fresh) | set(np.arange(len(inputs))[plan.uncovered].tolist()) == set(range(len(inputs)))
     assert plan.input_padding.tolist() == np.flatnonzero(inputs[:, 1] == NO_TIME).tolist()
     assert plan.output_padding.tolist() == np.flatnonzero(ordered[:, 1] == NO_TIME).tolist()
 

@@ -98,12 +98,13 @@ LOOP = """
 
 
 @pytest.mark.parametrize(
-    ("config", "train", "is_the_same"), [(TDNN, False, True), (TDNN, True, False), (POOLING, False, False)]
+    ("config", "train", "is_the_same"),
+    [(TDNN, False, True), (TDNN, True, True), (POOLING, False, False), (POOLING, True, False)],
 )
 def test_tables_are_loaded_where_they_are_others(
     config: str, train: bool, is_the_same: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Blocks end so many rows before the last one; rows in no block, and those in groups, have numbers."""
+    """Blocks, and rows in no block, count from the first row or from the last; those in groups have numbers."""
     monkeypatch.setenv("NNET3_PROVE", "forms")  # proofs of links load tables, too
     nnet, cache = nnet3.Nnet.from_config(config, seed=1), nnet3.ComputationCache()
     requests = [request_for(nnet, frames, 2, train=train) for frames in (90, 60, 70, 80, 75)]

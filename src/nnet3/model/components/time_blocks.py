@@ -62,7 +62,7 @@ class TimeBlocks(NamedTuple):
 
     The first `num_fresh` blocks have no input row in common and cover all but the `uncovered` ones, so that an input
     derivative need not be cleared first. An offset that no row can be read at has no block. `uncovered` and
-    `output_padding` are for backward alone.
+    `output_padding` are for backward alone. Of `uncovered` rows those of the second half count from the end, as -1.
     """
 
     num_fresh: int
@@ -148,11 +148,10 @@ def time_blocks(
         "num_fresh": np.array(num_fresh),
         "input_padding": _padding(inputs, read.is_full),
     }
-    return (
-        arrays | {"uncovered": uncovered, "output_padding": _padding(outputs, full_outputs)}
-        if need_backprop
-        else arrays
-    )
+    if need_backprop:
+        arrays["uncovered"] = np.where(2 * uncovered < len(inputs), uncovered, uncovered - len(inputs))
+        arrays["output_padding"] = _padding(outputs, full_outputs)
+    return arrays
 
 
 def _padding(table: IndexTable, is_full: bool) -> np.ndarray:
