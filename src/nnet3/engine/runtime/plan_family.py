@@ -115,7 +115,6 @@ class _UnplacedPlanFamily:
             outside=plan.outside if self._has_its_outside else _outside_with_rows(plan, rows),
             segments=plan.segments_with_rows(iter(rows[len(plan.outside) :])),
             indexes=tuple([table.values[:, 0].astype(np.int64) for table in self._indexes.at(k)]),
-            are_views_apart=True,
             **fields,
         )
         return UnplacedPlan(result, blocks, first.block_of_view, first.element_bytes)
