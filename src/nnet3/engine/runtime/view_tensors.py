@@ -114,8 +114,9 @@ class ViewTensors:
         self._place(plan, strides_differ=any(columns[_STRIDES]))
         shapes, begins = views[changed, _SHAPE].tolist(), self._begins[changed].tolist()
         for number, shape, begin in zip(changed.tolist(), shapes, begins, strict=True):
-            first = 0 if shape[0] else 1
-            self.fixed[number].as_strided_(shape[first:], self._strides_of_view[number][first:], begin)
+            first, tensor = 0 if shape[0] else 1, self.fixed[number]
+            assert tensor is not None
+            tensor.as_strided_(shape[first:], self._strides_of_view[number][first:], begin)
         return True
 
     @property

@@ -74,8 +74,8 @@ class TimeBlocks(NamedTuple):
     @classmethod
     def load(cls, arrays: Mapping[str, np.ndarray], device: torch.device | str) -> TimeBlocks:
         """The object for the arrays of `time_blocks`."""
-        tables = [arrays.get(name, ()) for name in _TABLES]
-        rows = [on_device(table, device) if len(table) else _no_rows(device) for table in tables]
+        tables = [arrays.get(name) for name in _TABLES]
+        rows = [_no_rows(device) if each is None or not len(each) else on_device(each, device) for each in tables]
         return cls(int(arrays["num_fresh"]), tuple(starmap(RowBlock, arrays["blocks"].tolist())), *rows)
 
     def input_without_padding(self, x: Tensor) -> Tensor:
