@@ -48,9 +48,24 @@ def test_blocks_lead_from_each_output_to_its_inputs(
 
     fresh = [row for block in plan.blocks[: plan.num_fresh] for row in block.of_input(np.arange(len(inputs)))]
     assert len(set(fresh)) == len(fresh)
-    assert set(fresh) | set(plan.uncovered.tolist()) == set(range(len(inputs)))
+    assert set(fresh) | set(np.arange(len(inputs))[plan.uncovered].tolist()) == set(range(len(inputs)))
     assert plan.input_padding.tolist() == np.flatnonzero(inputs[:, 1] == NO_TIME).tolist()
     assert plan.output_padding.tolist() == np.flatnonzero(ordered[:, 1] == NO_TIME).tolist()
+
+
+def test_nothing_grows_with_the_length_of_a_forward_pass() -> None:
+    """Every other row of the outputs is padding: only backward passes need to know its rows."""
+    found = list[dict[str, object]]()
+    for length in (8, 11):
+        outputs = table([*range(0, 2 * length, 2), 2 * length + 1])
+        inputs, ordered = order_rows(table(range(-1, 2 * length + 3)), outputs, [-1, 1])
+        of_both = {name: array.tolist() for name, array in time_blocks(inputs, ordered, [-1, 1]).items()}
+        arrays = time_blocks(inputs, ordered, [-1, 1], need_backprop=False)
+        found.append({name: array.tolist() for name, array in arrays.items()})
+        assert len(of_both["output_padding"]) == length + 1
+        assert of_both | found[-1] == of_both
+        assert not len(TimeBlocks.load(arrays, "cpu").output_padding)
+    assert found[0] == found[1]
 
 
 def test_output_grid_has_all_times_of_all_sequences() -> None:

@@ -53,6 +53,26 @@ def test_indexes_with_places_of_no_time() -> None:
 
 
 @pytest.mark.parametrize(
+    ("table", "largest"),
+    [
+        (lambda n: np.concatenate([np.full(3, NO_TIME), 2**20 * np.arange(n)]), 2**11 - 16),
+        (lambda n: np.concatenate([np.full(3, 2**31), np.arange(n)]), -1),
+    ],
+)
+def test_numbers_have_32_bits(table: Callable[[int], np.ndarray], largest: int) -> None:
+    """Those of NO_TIME are as large as can be, and stay."""
+    tables = [[table_of(table(n), np.zeros(3 + n, int))] for n in (16, 17)]
+    if largest < 0:
+        with pytest.raises(NotAffineError, match="more than 32 bits"):
+            continued(tables)
+        return
+    family = continued(tables)
+    family.check_size(largest)
+    with pytest.raises(NotAffineError, match="more than 32 bits"):
+        family.check_size(largest + 1)
+
+
+@pytest.mark.parametrize(
     ("table", "reason"),
     [
         (lambda n: np.arange(n) ** 2, "does not repeat alike"),

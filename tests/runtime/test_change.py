@@ -19,6 +19,7 @@ from nnet3.engine.runtime.constants import Constants
 from nnet3.engine.runtime.kernels import Kernels
 from nnet3.engine.runtime.link import link
 from nnet3.engine.runtime.memory import Arena
+from nnet3.engine.runtime.view_tensors import ViewTensors
 from nnet3.errors import ExecutionError
 from tests.effort import draws
 from tests.families.networks import BLSTM, POOLING, TDNN, request_for
@@ -69,8 +70,12 @@ def test_in_any_order(config: str, steps: list[tuple[int, int, bool, bool]]) -> 
     assert all(map(torch.equal, *parameters))
 
 
-def test_members_of_a_family_are_linked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    nnet = nnet3.Nnet.from_config(TDNN, seed=1)
+@pytest.mark.parametrize("they_part", [False, True])
+def test_members_of_a_family_are_linked_once(they_part: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And once more, with a tensor for each view, where views of one tensor part."""
+    nnet, move, may_move = nnet3.Nnet.from_config(TDNN, seed=1), ViewTensors.move, iter([not they_part])
+    monkeypatch.setattr(ViewTensors, "move", lambda self, to: next(may_move, True) and move(self, to))
+    are_apart = list[bool]()
     linked: list[int] = []
     monkeypatch.setattr(computer_module, "link", lambda *args, **named: linked.append(1) or link(*args, **named))  # type: ignore[func-returns-value]
     requests = [request_for(nnet, frames) for frames in (90, 60, 89, 70, 41, 88, 70)]
@@ -79,8 +84,11 @@ def test_members_of_a_family_are_linked_once(monkeypatch: pytest.MonkeyPatch) ->
     plan_of(programs[1], "float32")  # the first of a family is planned alone
     for request, program in list(zip(requests, programs, strict=True))[2:]:
         computer.change(program)
-        results(computer, request, 1, backward=False)
-    assert len(linked) == 1
+        found, alone = results(computer, request, 1, backward=False), nnet3.NnetComputer(program.copy(), nnet)
+        assert all(map(torch.equal, found, results(alone, request, 1, backward=False)))
+        are_apart.append(computer.plan.are_views_apart)
+    assert len(linked) - len(requests[2:]) == 1 + they_part
+    assert are_apart == [False, they_part, False, False, False]
 
 
 LOOP = """
@@ -98,12 +106,13 @@ LOOP = """
 
 
 @pytest.mark.parametrize(
-    ("config", "train", "is_the_same"), [(TDNN, False, True), (TDNN, True, False), (POOLING, False, False)]
+    ("config", "train", "is_the_same"),
+    [(TDNN, False, True), (TDNN, True, True), (POOLING, False, False), (POOLING, True, False)],
 )
 def test_tables_are_loaded_where_they_are_others(
     config: str, train: bool, is_the_same: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Blocks end so many rows before the last one; rows in no block, and those in groups, have numbers."""
+    """Blocks, and rows in no block, count from the first row or from the last; those in groups have numbers."""
     monkeypatch.setenv("NNET3_PROVE", "forms")  # proofs of links load tables, too
     nnet, cache = nnet3.Nnet.from_config(config, seed=1), nnet3.ComputationCache()
     requests = [request_for(nnet, frames, 2, train=train) for frames in (90, 60, 70, 80, 75)]

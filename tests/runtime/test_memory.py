@@ -292,3 +292,13 @@ def test_streams_have_memory_of_their_own(monkeypatch: pytest.MonkeyPatch) -> No
     pool = pool_of(cpu)
     stream = 8
     assert pool_of(cpu) is pool
+
+
+def test_an_arena_that_is_too_small_grows_by_a_quarter() -> None:
+    pool, user = ArenaPool(CPU), User()
+    sizes = list[int]()
+    for wanted in (1000, 1100, 1250, 900, 1300, 4000):
+        arena = pool.acquire(wanted, user)
+        sizes.append(arena.num_bytes)
+        pool.release(arena)
+    assert sizes == [1000, 1250, 1250, 1250, 1562, 4000]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -125,8 +124,8 @@ def _without(made: Plan, call: int) -> Plan:
     loops[:, :2] -= loops[:, :2] > call
     args = np.delete(made.call_args, np.arange(made.call_start[call], made.call_start[call + 1]))
     segments = [
-        replace(
-            each, first_call=each.first_call - (each.first_call > call), end_call=each.end_call - (each.end_call > call)
+        each._replace(
+            first_call=each.first_call - (each.first_call > call), end_call=each.end_call - (each.end_call > call)
         )
         for each in made.segments
     ]

@@ -242,7 +242,8 @@ class ChunkRunner:
 
     def _program(self, chunk: OutputChunk, sequences: int) -> NnetComputation:
         """Returns the program for so many chunks like `chunk`."""
-        key = sequences, chunk.left, chunk.right, chunk.num_outputs % self._period
+        outputs_in_period = self._period // self.options.frame_subsampling_factor
+        key = sequences, chunk.left, chunk.right, chunk.num_outputs % outputs_in_period
         options = self._compile_options
         ends = [] if options is not None and options.prove else self._ends.get(key, [])  # a cache proves what it gives
         program = self._between(ends, chunk.num_outputs)

@@ -61,6 +61,15 @@ def forms_of(operations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return _shapes[code], strides
 
 
+def _made_of() -> np.ndarray:
+    """Returns how often each size contains one, rows, columns, the inner size and the number of panels, (sizes, 5)."""
+    made_of = np.zeros((NUM_SIZES, 5), np.int64)
+    made_of[[_ONE, ROWS, _COLUMNS, _INNER, _NUM_PANELS], range(5)] = 1
+    made_of[[_TWO_CELLS, _THREE_CELLS, _LSTM_INPUT], 2] = 2, 3, 5
+    made_of[[_LSTM_INPUT, _OF_PANEL], 3] = 3, columns_of_panel()
+    return made_of
+
+
 class Ranges:
     """The memory of the matrices of operations: made once, asked for every set of addresses and iterations.
 
@@ -72,7 +81,8 @@ class Ranges:
         self._number, self._matrix = np.nonzero(operations[:, ADDRESSES])
         self._kinds = operations[self._number, 0]
         index = self._number, self._matrix
-        self._shapes, self._strides = (each[index] for each in forms_of(operations))
+        shapes, self._strides = (each[index] for each in forms_of(operations))
+        self._made_of = _made_of()[shapes]  # (matrices, rows and columns, what they are made of)
         self.is_written = _is_written[self._kinds, self._matrix]
         self._of_iteration, self._of_row, self._table = (moves[:, part][index] for part in (OF_TURN, OF_ROW, TABLE))
         self._counted, self._sizes = moves[self._number, COUNTED], operations[self._number, SIZES]
@@ -114,14 +124,11 @@ class Ranges:
     def _bytes_of(self, sizes: np.ndarray) -> np.ndarray:
         """Returns the bytes from first to last number of each matrix; sizes (matrices, ..., 3)."""
         rows, columns, inner = np.moveaxis(sizes, -1, 0)
-        width = columns_of_panel()
-        made = [np.ones_like(rows), rows, columns, inner, 2 * columns, 3 * columns, 5 * columns + 3 * inner]
-        made += [-(-columns // width), width * inner]
-        one_of, indexes = np.stack(made, axis=-1), self._shapes.reshape(-1, *[1] * (sizes.ndim - 2), 2)
-        shapes = np.take_along_axis(one_of, np.broadcast_to(indexes, (*sizes.shape[:-1], 2)), axis=-1)
-        strides = self._strides.reshape(indexes.shape)
-        floats = ((shapes - 1) * strides).sum(axis=-1) + 1
-        return FLOAT_BYTES * np.where((shapes > 0).all(axis=-1), floats, 0)
+        known = np.stack([np.ones_like(rows), rows, columns, inner, -(-columns // columns_of_panel())], axis=-1)
+        num_rows, num_columns = (np.einsum("ms,m...s->m...", self._made_of[:, axis], known) for axis in (0, 1))
+        of_row, of_column = (self._strides[:, axis].reshape(-1, *[1] * (sizes.ndim - 2)) for axis in (0, 1))
+        floats = (num_rows - 1) * of_row + (num_columns - 1) * of_column + 1
+        return FLOAT_BYTES * np.where((num_rows > 0) & (num_columns > 0), floats, 0)
 
     def name_of(self, index: int) -> str:
         """Returns a name for the matrix at an index: its number, its operation and the operation's kind."""

@@ -42,7 +42,7 @@ from nnet3.engine.ir.objects import Recent
 from nnet3.errors import ArgumentError, ComputationCheckError, RequestError, check_kind
 
 #: Part of every key: programs of another version of the compiler are not used.
-PROGRAM_VERSION = 2
+PROGRAM_VERSION = 3
 DEFAULT_MAX_BYTES = 256 * 1024 * 1024
 _MOST_RAGGED = 16
 _MOST_CONTINUED = 32

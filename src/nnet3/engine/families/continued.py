@@ -185,7 +185,9 @@ class _Joined:
         self.ends_of_pieces = np.cumsum([0, *(len(table.labels) for table in pieces)])
         self._num_pieces = np.diff(self.ends_of_pieces)
         self._period, self._first = self.period.astype(np.int32), self.first.astype(np.int32)
-        largest, slope, step = [int(np.abs(rows).max(initial=0)) for rows in self.rows]
+        base, *changes = self.rows
+        varies = (changes[0] != 0) | (changes[1] != 0) | (base != base.astype(np.int32))  # mostly without NO_TIME
+        largest, slope, step = [int(np.abs(rows[varies]).max(initial=0)) for rows in self.rows]
         iterations, more_iterations = int(self.iterations.max(initial=0)), int(self.more_iterations.max(initial=0))
         #: The largest k up to which numbers have 32 bits for certain.
         self._sure = (np.iinfo(np.int32).max - largest - iterations * step) // max(slope + more_iterations * step, 1)

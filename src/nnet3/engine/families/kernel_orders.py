@@ -83,8 +83,9 @@ class KernelOrders:
                 # All sequences at all times: so are some, with padding in the place of the others.
                 wanted = [self._padded(side, rows.start) for side, rows in zip(full_order.sides, sides, strict=True)]
                 self.wanted[number] = wanted[0], wanted[1]
-                padding = [np.flatnonzero(each.rows < 0) for each in wanted]
-                return {**full_order.entry, **dict(zip(PADDING, padding, strict=True))}
+                made = full_order.entry
+                sides_of = {name: each for name, each in zip(PADDING, wanted, strict=True) if name in made}
+                return {**made, **{name: np.flatnonzero(each.rows < 0) for name, each in sides_of.items()}}
         wanted = [self._existing(rows) for rows in sides]
         if not len(wanted[1].indexes):
             return None
@@ -112,7 +113,7 @@ class KernelOrders:
         if not len(full[1]) or arranged[1] is full[1] or not all(map(np.array_equal, full, arranged)):
             return None
         made = self.rules.precompute(KernelRows(entry.node, entry.runs_backward, full[0], full[1]))
-        if made is None or not made.keys() >= set(PADDING):
+        if made is None or made.keys().isdisjoint(PADDING):
             return None
         t, x = full[1][:, T], full[1][:, X]
         xs, number = np.unique(x, return_inverse=True)

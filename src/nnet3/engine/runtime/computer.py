@@ -184,6 +184,8 @@ class NnetComputer:
             return found
         links.pop(self, None)  # what is interrupted while it moves is gone
         if found is None or not found.move(self.plan, self._constants):
+            if found is not None:  # views of one tensor have parted, and others would in further plans
+                self.plan = self.plan.changed(are_views_apart=True)
             found = link(
                 *(self.plan, self._kernels, self._lease.arena, self._state, self._constants),
                 outside=self.outside,

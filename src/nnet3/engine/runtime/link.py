@@ -70,15 +70,20 @@ class LinkedComputation:
 
         Calls on tables that are new, and calls with changed arguments are bound anew.
         """
-        before, kept, loaded, new = self.plan, self._kept, self.linker.constants.loaded, constants.loaded
-        same = {key for key, table in loaded.items() if key in new and new[key] is table}
-        with_tables = {call for call, tables in self._used_tables.items() if not tables <= same}
+        before, kept, known = self.plan, self._kept, self.linker.constants
         if not plan.has_calls_of(before) or not self.linker.move(plan, constants):
             return False
         self._begin(plan)
         self.linker.memos[:] = [None] * plan.num_memos
-        moved = np.searchsorted(plan.call_start, np.flatnonzero(plan.call_args != before.call_args), side="right") - 1
-        anew = with_tables | (self._bound.keys() & set(moved.tolist()))
+        anew = set[int]()
+        if constants is not known:
+            loaded, new = known.loaded, constants.loaded
+            same = {key for key, table in loaded.items() if key in new and new[key] is table}
+            anew |= {call for call, tables in self._used_tables.items() if not tables <= same}
+        if plan.call_args is not before.call_args:
+            changed = np.flatnonzero(plan.call_args != before.call_args)
+            moved = np.searchsorted(plan.call_start, changed, side="right") - 1
+            anew |= self._bound.keys() & set(moved.tolist())
         for call in anew:
             self._bind(call)
         self._native.move(plan, anew, self._bound)

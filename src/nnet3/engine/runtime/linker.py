@@ -97,7 +97,9 @@ class Linker:
         """
         if not self.tensors.move(plan):
             return False
-        self.plan, self.constants, self._args = plan, constants, plan.call_args.tolist()
+        if plan.call_args is not self.plan.call_args:
+            self._args = plan.call_args.tolist()
+        self.plan, self.constants = plan, constants
         return True
 
     # ---- binding ----

@@ -118,15 +118,19 @@ class NativeBoundRuns:
         is_far = (rows > _MANY * self._rows + _FEW) | (_MANY * rows + _FEW < self._rows)
         self._rows = np.where(is_far, rows, self._rows)
         other = set(np.flatnonzero(differs.any(axis=1) | is_far).tolist())
-        self._operations = {
-            call: known for call, known in self._operations.items() if call not in anew and not other & self._used[call]
-        }
+        if anew or other:
+            self._forget_some(other, anew, bound)
+        self._move_runs()
+
+    def _forget_some(self, views: Set[int], anew: Set[int], bound: Mapping[int, Sequence[BoundCall]]) -> None:
+        """Forget what is known of calls that use some of the views, and calls in `anew`."""
+        known = self._operations.items()
+        self._operations = {call: each for call, each in known if call not in anew and not views & self._used[call]}
         for key, straight in list(self._straight.items()):
             own = {call for call in anew if call in key[0] and bound.get(call)}
-            if other & straight.views or not straight.bind_anew(own, bound):
+            if views & straight.views or not straight.bind_anew(own, bound):
                 del self._straight[key]
-        self._loops = {first: loop for first, loop in self._loops.items() if not other & loop.views}
-        self._move_runs()
+        self._loops = {first: loop for first, loop in self._loops.items() if not views & loop.views}
 
     def _move_runs(self) -> None:
         """Move the native runs together, or those outside of loops one by one, and those of loops when they run."""

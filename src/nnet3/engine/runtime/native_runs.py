@@ -81,11 +81,11 @@ class NativeRun:
         rows, moves = (each[self._order] for each in bound)
         rows[:, SCRATCH] = self._scratch_of
         pointers = np.array([table.ctypes.data for table in addresses.tables], np.int64)
-        self._arrays = [rows, moves, pointers, *addresses.tables]
-        self._function = partial(found.nnet3_run, *(array.ctypes.data for array in self._arrays[:3]))
+        self._arrays, self._run = [rows, moves, pointers, *addresses.tables], found.nnet3_run
         self._scratch: Tensor | None = None
         self._addresses = addresses
         self._ranges: Ranges | None = None  # of the present operations, when they are checked
+        self.lie_in(rows, moves)
         check_scratch(rows, moves, self._num_floats, width)
 
     def move(self, num_iterations: int, addresses: ViewAddresses) -> bool:
@@ -98,12 +98,18 @@ class NativeRun:
         rows[:, SCRATCH] = self._scratch_of
         if (rows[:, SIZES] != self._arrays[0][:, SIZES])[: self._num_before].any():
             return False  # panels would be others
-        self._become(rows, moves, num_iterations, addresses)
-        return True
-
-    def _become(self, rows: np.ndarray, moves: np.ndarray, num_iterations: int, addresses: ViewAddresses) -> None:
         for array, own in zip(self._arrays, (rows, moves), strict=False):
             array[:] = own
+        self.moved(num_iterations, addresses)
+        return True
+
+    def lie_in(self, rows: np.ndarray, moves: np.ndarray) -> None:
+        """Take operations and moves from these arrays from now on, whoever changes them."""
+        self._arrays[:2] = rows, moves
+        self._function = partial(self._run, *(array.ctypes.data for array in self._arrays[:3]))
+
+    def moved(self, num_iterations: int, addresses: ViewAddresses) -> None:
+        """Note that operations and moves have changed to these of `addresses`."""
         self._arrays[2][:] = [table.ctypes.data for table in addresses.tables]
         self._arrays[3:], self._num_iterations, self._scratch = addresses.tables, num_iterations, None
         self._addresses, self._ranges = addresses, None
@@ -182,6 +188,9 @@ class NativeRuns:
         self._sizes = [run._num_rows for run in runs]
         self._packs = np.concatenate([np.arange(run._num_rows) < run._num_before for run in runs])
         self._rows, self._moves = (np.concatenate([run._arrays[part] for run in runs]) for part in (0, 1))
+        ends = np.cumsum(self._sizes)[:-1]
+        for run, rows, moves in zip(runs, *(np.split(each, ends) for each in (self._rows, self._moves)), strict=True):
+            run.lie_in(rows, moves)
         self._ranges = Ranges(self._rows, self._moves)
 
     def move(self, num_iterations: Sequence[int], addresses: ViewAddresses, memory: ReachableMemory) -> bool:
@@ -201,13 +210,11 @@ class NativeRuns:
             self._ranges = Ranges(rows, moves)
         elif differs.any():
             self._ranges.resize(rows)
-        self._rows, self._moves = rows, moves
         if not memory.holds(self._ranges, rows[:, ADDRESSES], np.repeat(num_iterations, self._sizes)):
             return False
-        ends = np.cumsum(self._sizes)[:-1]
-        parts = zip(self.runs, np.split(rows, ends), np.split(moves, ends), num_iterations, strict=True)
-        for run, own_rows, own_moves, iterations in parts:
-            run._become(own_rows, own_moves, iterations, addresses)
+        self._rows[:], self._moves[:] = rows, moves
+        for run, iterations in zip(self.runs, num_iterations, strict=True):
+            run.moved(iterations, addresses)
         return True
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import is_
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,8 +14,7 @@ from nnet3.errors import ExecutionError
 PLAN_VERSION = 6
 
 
-@dataclass(frozen=True)
-class Port:
+class Port(NamedTuple):
     """A matrix that a segment accepts or provides."""
 
     name: str
@@ -35,8 +34,7 @@ class Port:
         return f"{self.name}.deriv" if self.is_deriv else self.name
 
 
-@dataclass(frozen=True)
-class OutsidePlan:
+class OutsidePlan(NamedTuple):
     """Outside memory that the program reads in place, or with `writable` changes."""
 
     name: str
@@ -58,8 +56,7 @@ class PlannedKernel:
     stores_stats: bool = False
 
 
-@dataclass(frozen=True)
-class SegmentPlan:
+class SegmentPlan(NamedTuple):
     """One run: commands [start, end), calls [first_call, end_call), the accepted and the provided matrices."""
 
     start: int
@@ -138,15 +135,12 @@ class Plan:
 
     def segments_with_rows(self, rows: Iterator[int]) -> tuple[SegmentPlan, ...]:
         """Returns the segments with new numbers of rows for accepted and provided matrices."""
+
+        def with_rows(ports: tuple[Port, ...]) -> tuple[Port, ...]:
+            return tuple([Port(port[0], next(rows), *port[2:]) for port in ports])
+
         return tuple(
-            [
-                replace(
-                    segment,
-                    accepts=tuple([replace(port, num_rows=next(rows)) for port in segment.accepts]),
-                    provides=tuple([replace(port, num_rows=next(rows)) for port in segment.provides]),
-                )
-                for segment in self.segments
-            ]
+            [SegmentPlan(*each[:4], with_rows(each.accepts), with_rows(each.provides)) for each in self.segments]
         )
 
     def has_calls_of(self, other: Plan) -> bool:
@@ -182,12 +176,12 @@ class Plan:
         for number, entry in enumerate(self.precomputed):
             arrays |= {f"precomputed.{number}.{name}": np.asarray(array) for name, array in (entry or {}).items()}
         header["kernels"] = [list(vars(kernel).values()) for kernel in self.kernels]
-        header["outside"] = [list(vars(memory).values()) for memory in self.outside]
+        header["outside"] = [list(memory) for memory in self.outside]
         header["segments"] = [
             [
                 *(segment.start, segment.end, segment.first_call, segment.end_call),
-                [list(vars(port).values()) for port in segment.accepts],
-                [list(vars(port).values()) for port in segment.provides],
+                list(map(list, segment.accepts)),
+                list(map(list, segment.provides)),
             ]
             for segment in self.segments
         ]

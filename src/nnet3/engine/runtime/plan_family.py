@@ -9,9 +9,8 @@ blocks in memory is found for lengths from the row 2, 3, 4, 6, 8, 12, ..., and t
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import replace
 from itertools import repeat
 from typing import Any, Protocol
 
@@ -24,7 +23,7 @@ from nnet3.engine.families.continued import NotAffineError, continued, table_of
 from nnet3.engine.ir.computation import FamilyMember, NnetComputation
 from nnet3.engine.runtime.dtypes import dtype_name
 from nnet3.engine.runtime.packing import Stacking
-from nnet3.engine.runtime.plan import PLAN_VERSION, Plan
+from nnet3.engine.runtime.plan import PLAN_VERSION, OutsidePlan, Plan
 from nnet3.engine.runtime.planning import plan, unplaced_plan
 from nnet3.engine.runtime.proof import MEANINGS, prove_plan
 from nnet3.engine.runtime.ragged_plans import RaggedPlans
@@ -75,19 +74,22 @@ class MemberPlans:
         numbers = [list(map(np.ravel, _numbers_of(each))) for each in members]
         self._ends, (self._base, after) = np.cumsum(list(map(len, numbers[0]))), map(np.concatenate, numbers)
         self._slope = after - self._base
+        _, _, args, _, counts, _ = np.split(self._slope, self._ends)
+        outside = counts[1 : 1 + len(self._first.plan.outside)]
+        self._has_its_args, self._has_its_outside = not args.any(), not outside.any()
         self._indexes = continued([list(map(table_of, each.plan.indexes)) for each in members])
         self._entries = member.entries
         self._stackings: dict[int, Stacking] = {}  # by the k for which the order of blocks was found
 
     def plan(self, k: int) -> Plan:
-        made, size = self._unplaced(k), rounded_up(k)
+        made, size = self._unplaced(k, precomputed=tuple(self._entries(k))), rounded_up(k)
         if size not in self._stackings:
             longer = self._unplaced(size)
             self._stackings[size] = Stacking(longer.packed()[0], longer.meet())
-        placed = made.placed(*self._stackings[size].packed(made.num_bytes))
-        return placed.changed(precomputed=tuple(self._entries(k)))
+        return made.placed(*self._stackings[size].packed(made.num_bytes))
 
-    def _unplaced(self, k: int) -> UnplacedPlan:
+    def _unplaced(self, k: int, **fields: Any) -> UnplacedPlan:
+        """Returns the plan for k, with further fields. What is the same for all k is one object."""
         first, plan = self._first, self._first.plan
         views, loops, args, elements, counts, _ = np.split(self._base + k * self._slope, self._ends)
         num_memos, *rows = counts.tolist()
@@ -96,13 +98,14 @@ class MemberPlans:
         result = plan.changed(
             views=views.reshape(plan.views.shape),
             loops=loops.reshape(plan.loops.shape),
-            call_args=args.astype(plan.call_args.dtype),
+            call_args=plan.call_args if self._has_its_args else args.astype(plan.call_args.dtype),
             num_memos=num_memos,
-            outside=tuple([replace(each, num_rows=num) for each, num in zip(plan.outside, rows, strict=False)]),
+            outside=plan.outside if self._has_its_outside else _outside_with_rows(plan, rows),
             segments=plan.segments_with_rows(iter(rows[len(plan.outside) :])),
             indexes=tuple([table.values[:, 0].astype(np.int64) for table in self._indexes.at(k)]),
+            **fields,
         )
-        return UnplacedPlan(result, blocks, first.block_of_view)
+        return UnplacedPlan(result, blocks, first.block_of_view, first.element_bytes)
 
 
 def _numbers_of(member: UnplacedPlan) -> tuple[np.ndarray, ...]:
@@ -125,9 +128,13 @@ def _constants_of(member: UnplacedPlan) -> Any:
         *(plan.dtype, plan.lanes, plan.opcodes, plan.texts, plan.kernels, plan.need_model_derivative),
         *(array.tobytes() for array in (*calls, *memory)),
         *(plan.views.shape, plan.loops.shape, len(plan.indexes), len(plan.uneven)),
-        [replace(each, num_rows=0) for each in plan.outside],
+        _outside_with_rows(plan, repeat(0)),
         plan.segments_with_rows(repeat(0)),
     )
+
+
+def _outside_with_rows(plan: Plan, rows: Iterable[int]) -> tuple[OutsidePlan, ...]:
+    return tuple([each._replace(num_rows=num) for each, num in zip(plan.outside, rows, strict=False)])
 
 
 def plan_of(computation: NnetComputation, dtype: str | torch.dtype, *, prove: bool = False) -> Plan:

@@ -15,7 +15,7 @@ import torch
 from nnet3.engine.ir.commands import AcceptInput, ProvideOutput, SegmentMarker
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.objects import many_objects
-from nnet3.engine.runtime.dtypes import dtype_name
+from nnet3.engine.runtime.dtypes import DTYPES, dtype_name
 from nnet3.engine.runtime.plan import OutsidePlan, Plan, Port, SegmentPlan
 from nnet3.engine.runtime.planner import Planner
 from nnet3.engine.runtime.rules import plan_command
@@ -81,7 +81,9 @@ def unplaced_plan_by(planner: Planner) -> UnplacedPlan:
         segments=_segments(computation, dtypes, np.array(owners, dtype=np.int64)),
         spans=np.pad(spans[spans[:, 0] != 0], ((0, 0), (0, 1))),
     )
-    return UnplacedPlan(made, blocks, views[:, 0].astype(np.int64))
+    sizes = np.array([*(DTYPES[name].itemsize for name in planner.lanes), 1], dtype=np.int64)
+    lanes = np.maximum(views[:, 1].astype(np.int64), -1)  # outside of the arena numbers count rows
+    return UnplacedPlan(made, blocks, views[:, 0].astype(np.int64), sizes[lanes])
 
 
 def _outside_plan(computation: NnetComputation, outside: Any, planner: Planner) -> OutsidePlan:

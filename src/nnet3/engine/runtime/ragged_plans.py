@@ -26,7 +26,8 @@ class RaggedPlans:
         """Raises NotAffineError."""
         planner = RowPlanner(computation, dtype)
         made = unplaced_plan_by(planner)
-        self._plan, self._block_of_view, self._selections = made.plan, made.block_of_view, planner.selections
+        self._plan, self._of_views = made.plan, (made.block_of_view, made.element_bytes)
+        self._selections = planner.selections
         number_of_table = {id(table): number for number, table in computation.iterations.items()}
         self._uneven = [number_of_table[id(table)] for table in self._plan.uneven]
         ports = [port.num_rows for each in self._plan.segments for port in (*each.accepts, *each.provides)]
@@ -53,8 +54,8 @@ class RaggedPlans:
         )
         if (elements > self._blocks[:, 3]).any():
             self._blocks[:, 3] = np.maximum(self._blocks[:, 3], _rounded_up(elements))
-            self._offsets, self._num_bytes = UnplacedPlan(plan, self._blocks, self._block_of_view).packed()
-        return UnplacedPlan(plan, self._blocks, self._block_of_view).placed(self._offsets, self._num_bytes)
+            self._offsets, self._num_bytes = UnplacedPlan(plan, self._blocks, *self._of_views).packed()
+        return UnplacedPlan(plan, self._blocks, *self._of_views).placed(self._offsets, self._num_bytes)
 
 
 def _rounded_up(sizes: np.ndarray) -> np.ndarray:

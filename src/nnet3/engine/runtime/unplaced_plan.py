@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nnet3.engine.runtime.dtypes import DTYPES
 from nnet3.engine.runtime.packing import ALIGNMENT, lowest_gap, pack
 from nnet3.engine.runtime.plan import Plan
 
@@ -17,12 +16,13 @@ class UnplacedPlan:
 
     `blocks` (blocks, 6): matrix (negative: its compressed contents; 0: scratch memory), first and last command,
     elements, bytes of each, iteration. Scratch blocks of one command share memory unless they are of one iteration.
-    Views of `plan` begin relative to block `block_of_view`, (views,); -1 for views outside of the arena. `plan.spans`
-    are without offsets."""
+    Views of `plan` begin relative to block `block_of_view`, (views,); -1 for views outside of the arena.
+    `element_bytes` (views,): of what the beginning of a view counts. `plan.spans` are without offsets."""
 
     plan: Plan
     blocks: np.ndarray
     block_of_view: np.ndarray
+    element_bytes: np.ndarray
 
     @property
     def num_bytes(self) -> np.ndarray:
@@ -59,10 +59,9 @@ class UnplacedPlan:
 
     def placed(self, offsets: np.ndarray, num_bytes: int) -> Plan:
         """Returns the plan with the blocks at these offsets, in bytes."""
-        sizes = np.array([1, *(DTYPES[lane].itemsize for lane in self.plan.lanes)], dtype=np.int64)
         views, spans = self.plan.views.copy(), self.plan.spans.copy()
-        # The offset of views outside of the arena is the last one, and their size the first.
-        views[:, 1] += np.append(offsets, 0)[self.block_of_view] // sizes[np.maximum(views[:, 0], -1) + 1]
+        # The offset of views outside of the arena is the last one.
+        views[:, 1] += np.append(offsets, 0)[self.block_of_view] // self.element_bytes
         spans[:, 3] = offsets[self.blocks[:, 0] != 0]
         return self.plan.changed(num_bytes=num_bytes, views=views, spans=spans)
 

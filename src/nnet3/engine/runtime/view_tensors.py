@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import repeat
 from typing import NamedTuple
@@ -17,6 +17,8 @@ from nnet3.engine.runtime.plan import Plan
 
 #: Shape, strides and beginning of a view, in elements.
 _Geometry = tuple[list[int], list[int], int]
+#: Columns of `Plan.views`: the shape, what strides are made of, moves in loops.
+_SHAPE, _STRIDES, _MOVES = slice(3, 6), slice(6, 8), slice(8, 10)
 _APART = 64  # bytes; stand-ins begin at multiples
 
 
@@ -51,23 +53,37 @@ class ViewTensors:
     def __init__(self, plan: Plan, arena: Arena, outside: Mapping[str, Tensor]) -> None:
         self._lanes = [arena.lane(DTYPES[name]) for name in plan.lanes]
         self._bound = [outside[memory.name].detach() for memory in plan.outside]
-        #: By lane: the elements from one of what views count to the next, from column to column, before the first.
-        self._memory = np.array([(1, 1, 0)] * len(self._lanes) + [_of_matrix(each) for each in self._bound[::-1]])
-        self._plan = plan
-        #: Lane, iteration stride, unevenness and geometry of each view that moves; found on demand.
-        self._how: dict[int, tuple[list[int], _Geometry]] = {}
-        numbers: dict[tuple[int, ...], int] = {}
-        tensors = list(range(len(plan.views)))
+        memory = np.array([(1, 1, 0)] * len(self._lanes) + [_of_matrix(each) for each in self._bound[::-1]], np.int64)
+        #: Of each view: the elements from one of what it counts to the next, from column to column, before the first.
+        self._scale, self._column_stride, self._origin = memory.reshape(-1, 3)[plan.views[:, 0]].T
+        first: Sequence[int] = range(len(plan.views))
         if not plan.are_views_apart:
-            tensors = [numbers.setdefault(row, len(numbers)) for row in map(tuple, plan.views.tolist())]
-        self._tensor_of_view = np.array(tensors, dtype=np.int64)
-        self._first = np.unique(self._tensor_of_view, return_index=True)[1]  # view of each tensor
-        self._views = views = plan.views[self._first]
-        self._moves = np.asarray(views[:, -2:].any(axis=1))
-        geometries = zip(views[:, 0].tolist(), self._moves.tolist(), self._geometries(views), strict=True)
-        made = [None if moves else self._flat(lane).as_strided(*geometry) for lane, moves, geometry in geometries]
-        self.fixed = [made[tensor] for tensor in tensors]
+            known: dict[tuple[int, ...], int] = {}
+            first = [known.setdefault(view, number) for number, view in enumerate(map(tuple, plan.views.tolist()))]
+        self._first = np.array(first, dtype=np.int64)  # the first view with the tensor of each
+        self._moves, is_first = np.asarray(plan.views[:, _MOVES].any(axis=1)), self._first == np.arange(len(first))
+        self._has_tensor, self._are_joined = is_first & ~self._moves, not is_first.all()
+        self._place(plan)
+        views = enumerate(zip(plan.views.tolist(), self._has_tensor.tolist(), strict=True))
+        made = [self._flat(view[0]).as_strided(*self._geometry(n, view)) if has else None for n, (view, has) in views]
+        self.fixed = [made[number] for number in first]
         self.forget_iterations()
+
+    def _place(self, plan: Plan, *, strides_differ: bool = True) -> None:
+        """Find where the views of a plan lie."""
+        self._plan, columns = plan, plan.views.T
+        vars(self).pop("addresses", None)
+        #: The beginning of each view in iteration 0, in elements.
+        self._begins = self._origin + columns[1] * self._scale + columns[2] * self._column_stride
+        if strides_differ:
+            strides = [columns[6] * self._scale, columns[7] * self._scale, self._column_stride]
+            self._strides = np.stack(strides, axis=1)
+            self._strides_of_view: list[list[int]] = self._strides.tolist()
+
+    def _geometry(self, number: int, view: list[int]) -> _Geometry:
+        """Returns shape, strides and beginning in iteration 0 of a view, a row of `Plan.views`."""
+        shape, strides, begin = view[_SHAPE], self._strides_of_view[number], int(self._begins[number])
+        return (shape, strides, begin) if shape[0] else (shape[1:], strides[1:], begin)
 
     def forget_iterations(self) -> None:
         """Forget the tensors of moving views, before other iterations are asked for."""
@@ -88,15 +104,19 @@ class ViewTensors:
 
         Returns False, and changes nothing, if views of one tensor would part, or begin to move in loops.
         """
-        views = plan.views[self._first]
-        moves, differs = views[:, -2:].any(axis=1), views != self._views
-        if differs[:, 0].any() or (moves != self._moves).any() or (views[self._tensor_of_view] != plan.views).any():
+        views, differs = plan.views, plan.views != self._plan.views
+        columns = differs.any(axis=0).tolist()
+        if columns[0] or (any(columns[_MOVES]) and (views[:, _MOVES].any(axis=1) != self._moves).any()):
             return False
-        changed = differs.any(axis=1) & ~moves
-        self._plan, self._how, self._views = plan, {}, views
-        vars(self).pop("addresses", None)
-        for number, geometry in zip(self._first[changed].tolist(), self._geometries(views[changed]), strict=True):
-            self.fixed[number].as_strided_(*geometry)
+        if self._are_joined and (views[self._first] != views).any():
+            return False
+        changed = np.flatnonzero(differs.any(axis=1) & self._has_tensor)
+        self._place(plan, strides_differ=any(columns[_STRIDES]))
+        shapes, begins = views[changed, _SHAPE].tolist(), self._begins[changed].tolist()
+        for number, shape, begin in zip(changed.tolist(), shapes, begins, strict=True):
+            first, tensor = 0 if shape[0] else 1, self.fixed[number]
+            assert tensor is not None
+            tensor.as_strided_(shape[first:], self._strides_of_view[number][first:], begin)
         return True
 
     @property
@@ -106,64 +126,50 @@ class ViewTensors:
     @cached_property
     def addresses(self) -> ViewAddresses:
         """The addresses of all views."""
-        views = self._plan.views
-        lane, iteration_stride, uneven = views[:, [0, 8, 9]].T
-        flats = [*self._lanes, *self._bound[::-1]]
-        sizes, begins, before = (
-            np.array([getattr(flat, of)() for flat in flats], np.int64)[lane]
-            for of in ("element_size", "data_ptr", "storage_offset")
-        )
-        _, strides, start = self._elements(views)
-        is_read_only = np.array([False] * len(self._lanes) + [not each.writable for each in self._plan.outside[::-1]])
+        views, (sizes, origins, is_read_only) = self._plan.views, self._bytes
+        iteration_stride, uneven = views[:, _MOVES].T
         return ViewAddresses(
-            begins + (start - before) * sizes,
+            origins + self._begins * sizes,
             np.where(uneven > 0, 0, views[:, 4]),
-            iteration_stride * self._memory[lane, 0],
-            strides[:, 1],
+            iteration_stride * self._scale,
+            self._strides[:, 1],
             uneven - 1,
-            is_read_only[lane] & (iteration_stride == 0) & (uneven == 0),
+            is_read_only & (iteration_stride == 0) & (uneven == 0),
             [np.ascontiguousarray(table, np.int64) for table in self._plan.uneven],
         )
+
+    @cached_property
+    def _bytes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of the memory of each view: the bytes of an element, the address of element 0, whether it is only read."""
+        flats, lane = [*self._lanes, *self._bound[::-1]], self._plan.views[:, 0]
+        sizes = np.array([flat.element_size() for flat in flats], np.int64)
+        origins = [flat.data_ptr() - flat.storage_offset() * flat.element_size() for flat in flats]
+        is_read_only = [False] * len(self._lanes) + [not each.writable for each in self._plan.outside[::-1]]
+        return sizes[lane], np.array(origins, np.int64)[lane], np.array(is_read_only, bool)[lane]
 
     def stand_ins(self) -> StandIns:
         """Returns tensors in the place of all views; a view that moves unevenly has its largest number of rows."""
         views = self._plan.views
-        shapes, strides, _ = self._elements(views)
+        shapes = views[:, _SHAPE].copy()
         most = np.array([0, *(table[:, 1].max(initial=0) for table in self._plan.uneven)])
         shapes[:, 1] = np.where(views[:, 9] > 0, most[views[:, 9]], shapes[:, 1])
-        dtypes = [flat.dtype for flat in (*self._lanes, *self._bound[::-1])]
-        return StandIns(shapes, strides, [dtypes[lane] for lane in views[:, 0].tolist()], self.addresses.is_constant)
+        dtypes = [self._flat(lane).dtype for lane in views[:, 0].tolist()]
+        return StandIns(shapes, self._strides, dtypes, self.addresses.is_constant)
 
     def _flat(self, lane: int) -> Tensor:
         return self._lanes[lane] if lane >= 0 else self._bound[-1 - lane]
 
-    def _elements(self, views: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns shapes (views, 3), strides (views, 3) and beginnings in iteration 0 of rows of `Plan.views`."""
-        lane, start, col, outer, inner, cols, outer_stride, row_stride = views.T[:8]
-        scale, column_stride, origin = self._memory[lane].T
-        strides = np.stack([outer_stride * scale, row_stride * scale, column_stride], axis=1)
-        return np.stack([outer, inner, cols], axis=1), strides, origin + start * scale + col * column_stride
-
-    def _geometries(self, views: np.ndarray) -> Iterator[_Geometry]:
-        """Yields shape, strides and beginning in iteration 0 of rows of `Plan.views`."""
-        for shape, stride, begin in zip(*(each.tolist() for each in self._elements(views)), strict=True):
-            yield (shape, stride, begin) if shape[0] else (shape[1:], stride[1:], begin)
-
     def _tensors(self, number: int, iterations: range) -> Sequence[Tensor]:
         """Returns the tensors of a moving view, by iteration."""
-        if not self._how:
-            moving = np.flatnonzero(self._plan.views[:, -2:].any(axis=1))
-            views = self._plan.views[moving]
-            rest = zip(views[:, [0, -2, -1]].tolist(), self._geometries(views), strict=True)
-            self._how = dict(zip(moving.tolist(), rest, strict=True))
-        (lane, iteration_stride, uneven), (shape, strides, start) = self._how[number]
-        flat = self._flat(lane)
+        view = self._plan.views[number].tolist()
+        flat, (shape, strides, start) = self._flat(view[0]), self._geometry(number, view)
+        iteration_stride, uneven = view[_MOVES]
         if uneven:
             cuts = self._cuts.get(uneven)
             if cuts is None:
                 cuts = self._cuts[uneven] = _Cuts(self._plan.uneven[uneven - 1][iterations.start : iterations.stop])
             return cuts.of(flat, start, (strides[-2], strides[-1]), shape[-1])
-        iteration_stride *= int(self._memory[lane, 0])
+        iteration_stride *= int(self._scale[number])
         start += iterations.start * iteration_stride
         if len(iterations) == 1:
             return (flat.as_strided(shape, strides, start),)

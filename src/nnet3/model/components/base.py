@@ -343,7 +343,7 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
     def reorder_indexes(self, inputs: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns input and output indexes, (n, 3) each, in the component's orders; padding rows have t = NO_TIME.
 
-        Called only if REORDERS_INDEXES is set. If `precompute_indexes` gives arrays `input_padding` and
+        Called only if REORDERS_INDEXES is set. If `precompute_indexes` gives arrays `input_padding` or
         `output_padding`, the numbers of these rows, all its other arrays must ignore which rows are padding.
         """
         return inputs, outputs

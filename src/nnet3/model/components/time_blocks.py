@@ -61,7 +61,8 @@ class TimeBlocks(NamedTuple):
     """The blocks of rows of a component that looks at several times.
 
     The first `num_fresh` blocks have no input row in common and cover all but the `uncovered` ones, so that an input
-    derivative need not be cleared first. An offset that no row can be read at has no block.
+    derivative need not be cleared first. An offset that no row can be read at has no block. `uncovered` and
+    `output_padding` are for backward alone. Of `uncovered` rows those of the second half count from the end, as -1.
     """
 
     num_fresh: int
@@ -73,8 +74,8 @@ class TimeBlocks(NamedTuple):
     @classmethod
     def load(cls, arrays: Mapping[str, np.ndarray], device: torch.device | str) -> TimeBlocks:
         """The object for the arrays of `time_blocks`."""
-        tables = [arrays[name] for name in _TABLES]
-        rows = [on_device(table, device) if len(table) else _no_rows(device) for table in tables]
+        tables = [arrays.get(name) for name in _TABLES]
+        rows = [_no_rows(device) if each is None or not len(each) else on_device(each, device) for each in tables]
         return cls(int(arrays["num_fresh"]), tuple(starmap(RowBlock, arrays["blocks"].tolist())), *rows)
 
     def input_without_padding(self, x: Tensor) -> Tensor:
@@ -116,8 +117,13 @@ def order_rows(inputs: IndexTable, outputs: IndexTable, offsets: Sequence[int]) 
     )
 
 
-def time_blocks(inputs: IndexTable, outputs: IndexTable, offsets: Sequence[int]) -> dict[str, np.ndarray]:
-    """The blocks of rows that `order_rows` has arranged, as arrays by the names of the fields of TimeBlocks."""
+def time_blocks(
+    inputs: IndexTable, outputs: IndexTable, offsets: Sequence[int], *, need_backprop: bool = True
+) -> dict[str, np.ndarray]:
+    """The blocks of rows that `order_rows` has arranged, as arrays by the names of the fields of TimeBlocks.
+
+    Unless `need_backprop`, without the arrays for backward, of which some grow with the number of rows.
+    """
     grid, full_outputs = _grid(outputs)
     read = _input_times(grid, inputs, offsets)
     num_images = len(grid.images)
@@ -137,13 +143,15 @@ def time_blocks(inputs: IndexTable, outputs: IndexTable, offsets: Sequence[int])
         ends = start + count - len(outputs), source + (count - 1) * step + 1 - len(inputs)
         blocks.append(RowBlock(number, start, ends[0], source, ends[1], step))
     blocks, num_fresh, uncovered = _fresh_first(blocks, len(inputs))
-    return {
+    arrays = {
         "blocks": np.array(blocks, np.int64).reshape(-1, 6),
         "num_fresh": np.array(num_fresh),
-        "uncovered": uncovered,
         "input_padding": _padding(inputs, read.is_full),
-        "output_padding": _padding(outputs, full_outputs),
     }
+    if need_backprop:
+        arrays["uncovered"] = np.where(2 * uncovered < len(inputs), uncovered, uncovered - len(inputs))
+        arrays["output_padding"] = _padding(outputs, full_outputs)
+    return arrays
 
 
 def _padding(table: IndexTable, is_full: bool) -> np.ndarray:

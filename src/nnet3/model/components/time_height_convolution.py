@@ -229,7 +229,7 @@ class TimeHeightConvolutionComponent(TwoPreconditioners, UpdatableComponent):
 
     def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays:
         sizes = {"sizes": np.array([len(inputs), len(outputs)])}
-        return time_blocks(inputs, outputs, self.model.time_offsets) | sizes
+        return time_blocks(inputs, outputs, self.model.time_offsets, need_backprop=need_backprop) | sizes
 
     def load_indexes(self, arrays: Mapping[str, np.ndarray], device: torch.device | str) -> ConvolutionIndexes:
         blocks = TimeBlocks.load(arrays, device)

@@ -32,8 +32,7 @@ class ReadsTimeOffsets(Component):
         return order_rows(inputs, outputs, self.time_offsets)
 
     def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays:
-        arrays = time_blocks(inputs, outputs, self.time_offsets)
-        return arrays if need_backprop else arrays | {"uncovered": np.zeros(0, np.int64)}
+        return time_blocks(inputs, outputs, self.time_offsets, need_backprop=need_backprop)
 
     def load_indexes(self, arrays: Mapping[str, np.ndarray], device: torch.device | str) -> TimeBlocks:
         return TimeBlocks.load(arrays, device)
