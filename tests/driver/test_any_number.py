@@ -9,12 +9,12 @@ import pytest
 
 import nnet3
 from nnet3 import cn
-from nnet3.engine.driver import CompileTask, compile_task, family_store as family_shelf
+from nnet3.engine.driver import CompileTask, family_store as family_shelf
 from nnet3.engine.families.continued import NotAffineError
 from nnet3.engine.families.family import ProgramFamily
 from nnet3.engine.ir.computation import NnetComputation
 from tests.effort import EFFORT, at_night, nightly
-from tests.families.networks import BLSTM, TDNN, request_for, same_program
+from tests.families.networks import BLSTM, TDNN, compiled_alone, request_for, same_program
 from tests.shared_data import GOLDEN, needs_shared
 
 MANY = 64 if EFFORT > 1 else 20  # sequences
@@ -28,7 +28,7 @@ class CheckingCache(nnet3.ComputationCache):
     def program(self, task: CompileTask) -> NnetComputation:
         compiled = self.counts.compiled
         program = super().program(task)
-        assert self.counts.compiled > compiled or same_program(program, compile_task(task))
+        assert self.counts.compiled > compiled or same_program(program, compiled_alone(task))
         return program
 
 

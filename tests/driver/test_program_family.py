@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 import nnet3
-from nnet3.engine.driver import compile_task
 from nnet3.engine.families.continued import NotAffineError
 from nnet3.engine.families.family import ProgramFamily
 from nnet3.engine.families.symbolic import symbolic
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.errors import RequestError
-from tests.families.networks import request_for, same_program
+from tests.families.networks import compiled, request_for, same_program
 
 RECURRENT = """
 input-node name=input dim=6
@@ -35,7 +34,7 @@ def test_members_are_the_programs_that_are_compiled(sequences: int) -> None:
     family = nnet3.compile_family(nnet, request_for(nnet, 40, sequences, train=True))
     assert (family.any_sequences, family.sequences) == ((True, 4) if sequences == 5 else (False, 1))
     for frames, number in ((family.frames, family.sequences), (90, 7 if family.any_sequences else 1)):
-        exact = compile_task(request_for(nnet, frames, number, train=True).task(nnet))
+        exact = compiled(nnet, request_for(nnet, frames, number, train=True))
         assert same_program(family.at(frames, number), exact)
 
 
@@ -101,7 +100,7 @@ def test_switches_and_absolute_times_have_families(descriptor: str, sequences: i
     nnet = looking(descriptor)
     family = nnet3.compile_family(nnet, request_for(nnet, 99, sequences, margin=60))
     for frames in (family.frames, family.frames + 7 * family.step):
-        exact = compile_task(request_for(nnet, frames, family.sequences, margin=60).task(nnet))
+        exact = compiled(nnet, request_for(nnet, frames, family.sequences, margin=60))
         assert same_program(family.at(frames), exact)
 
 

@@ -16,7 +16,6 @@ import torch
 
 import nnet3
 from nnet3.base.native.library import library
-from nnet3.engine.driver import compile_task
 from nnet3.engine.ir.commands import MatrixCopy, Propagate
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import Command, Reads, Real, Writes
@@ -30,7 +29,7 @@ from nnet3.engine.runtime.rules import rule
 from nnet3.errors import ExportError
 from tests.driver.ragged_requests import ragged_request
 from tests.effort import at_night
-from tests.families.networks import request_for, results_of
+from tests.families.networks import compiled, request_for, results_of
 from tests.own_commands import forgotten_after
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ def network() -> nnet3.Nnet:
 
 def plain_program(nnet: nnet3.Nnet, request: nnet3.ComputationRequest) -> NnetComputation:
     own = frozenset({pipeline.PIPELINE[-1].name})
-    return compile_task(request.task(nnet, nnet3.CompileOptions(disabled_passes=own)))
+    return compiled(nnet, request, nnet3.CompileOptions(disabled_passes=own))
 
 
 def check(nnet: nnet3.Nnet, request: nnet3.ComputationRequest, program: NnetComputation, clone: type[Any]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import nnet3
+from nnet3.engine.driver import compile_task
 from nnet3.engine.driver.family_store import precompute_of
 from nnet3.engine.families.continued import NotAffineError
 from nnet3.engine.families.family import ShapeFamily
@@ -31,7 +32,9 @@ def check_members(
     def request(k: int, sequences: int) -> nnet3.ComputationRequest:
         return request_for(nnet, frames + k * period, sequences, **how)
 
-    family = ShapeFamily([[compiled(nnet, request(k, n)) for k in range(2)] for n in range(FEWEST, FEWEST + 2)])
+    family = ShapeFamily(
+        [[compile_task(request(k, n).task(nnet)) for k in range(2)] for n in range(FEWEST, FEWEST + 2)]
+    )
     for k, sequences in shapes:
         wanted = request(k, sequences)
         program, found = compiled(nnet, wanted), family.at(sequences - FEWEST)
