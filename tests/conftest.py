@@ -56,7 +56,7 @@ os.environ.setdefault("NNET3_PROVE_SEED", str(SHIFT or ""))
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 # No test cuts the power: what is written need not reach the disk before a test goes on.
-os.fsync = os.fstat
+os.fsync = os.fstat  # type: ignore[assignment]
 # What a shell starts in the background does not get interrupts, and nohup keeps hang-ups away; the programs that tests
 # start are to get both.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -20,7 +20,7 @@ def ragged_request(
     nnet: nnet3.Nnet,
     lengths: Sequence[int],
     step: int = 1,
-    margin: int = 40,
+    margin: int = 20,
     *,
     train: bool = False,
     by_time: bool = False,

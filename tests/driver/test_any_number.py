@@ -166,7 +166,7 @@ def test_published_networks(name: str, train: bool, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(GOLDEN / "bench" / name)
     nnet, cache = nnet3.Nnet.from_config_file(str(Path("final.config"))), CheckingCache()
     for frames, sequences in ((40, 7), (30, 7), (35, MANY), (33, 2)):
-        cache.compile(nnet, request_for(nnet, frames, sequences, step=3, train=train))
+        cache.compile(nnet, request_for(nnet, frames, sequences, step=3, margin=40, train=train))
     assert cache.counts.continued >= 2
 
 

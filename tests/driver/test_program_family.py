@@ -49,7 +49,7 @@ def test_it_prints_with_its_parameters() -> None:
     nnet = network()
     text = str(nnet3.compile_family(nnet, request_for(nnet, 40, 5, train=False)))
     assert text.startswith("# T = 17, 18, ... output frames of N = 4, 5, ... sequences\n")
-    assert "m1(N * (T + 80), 6) == value: input [ (0:N - 1, -40:T + 39) ]" in text
+    assert "m1(N * (T + 40), 6) == value: input [ (0:N - 1, -20:T + 19) ]" in text
     assert "repeat T + " in text
 
 
@@ -63,7 +63,7 @@ def test_what_has_commands_for_each_sequence_prints_for_the_fewest(monkeypatch: 
     nnet = network()
     text = str(nnet3.compile_family(nnet, request_for(nnet, 40, 5, train=False)))
     assert text.splitlines()[1] == "# for N = 4, because there are commands for each sequence"
-    assert "m1(4T + 320, 6) == value: input [ (0:3, -40:T + 39) ]" in text
+    assert "m1(4T + 160, 6) == value: input [ (0:3, -20:T + 19) ]" in text
 
 
 def test_shapes_that_are_no_members() -> None:

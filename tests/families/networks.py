@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -67,7 +68,7 @@ def request_for(
     frames: int,
     sequences: int = 1,
     step: int = 1,
-    margin: int = 40,
+    margin: int = 20,
     *,
     train: bool = False,
     by_time: bool = True,
@@ -120,7 +121,7 @@ def same_program(one: NnetComputation, other: NnetComputation) -> bool:
 def _has_equal_fields(one: NnetComputation, other: NnetComputation) -> bool:
     """True if all is equal that the text of a program is made of: then nothing need be printed."""
     plain = ("commands", "matrices", "submatrices", "outside", "kernels", "inputs", "outputs", "iterations")
-    infos, arrays = [], []
+    infos, arrays = list[Any](), list[Any]()
     for program in (one, other):
         matrices = program.matrix_info.items()
         infos.append([(number, each.node, each.is_deriv) for number, each in matrices])
