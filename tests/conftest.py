@@ -55,6 +55,8 @@ os.environ.setdefault("NNET3_PROVE_SEED", str(SHIFT or ""))
 # Many programs import the same modules: the first one keeps what it has compiled, and so does this process.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# No test cuts the power: what is written need not reach the disk before a test goes on.
+os.fsync = os.fstat  # type: ignore[assignment]
 # What a shell starts in the background does not get interrupts, and nohup keeps hang-ups away; the programs that tests
 # start are to get both.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -143,6 +145,12 @@ def prepared_python(programs: Path) -> Iterator[None]:
     """What starts Python gets that of `programs`."""
     with mock.patch.object(sys, "executable", str(programs / "python")):
         yield
+
+
+@pytest.fixture
+def only_own_garbage() -> None:
+    """`gc.collect()` looks at what the test itself makes: all that is there before stays."""
+    gc.freeze()
 
 
 @pytest.fixture

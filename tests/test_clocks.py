@@ -18,7 +18,8 @@ CLOCK_MODULES = {"time", "timeit", "asyncio"}
 CLOCKS = {"perf_counter", "process_time", "thread_time", "monotonic", "clock_gettime", "getrusage", "getloadavg",
           "ru_maxrss", "sleep", "cpu_count", "process_cpu_count", "sched_getaffinity"}  # fmt: skip
 WAITS = {"wait", "wait_for", "join", "acquire", "get", "result", "communicate", "run", "Barrier", "setitimer", "alarm"}
-_SUSPECT = re.compile("|".join(sorted(CLOCK_MODULES | CLOCKS)) + r"|deadline|timeout|\b(wait|join)\(\d")
+_MODULE = rf"\b({'|'.join(CLOCK_MODULES)})\b"
+_SUSPECT = re.compile(rf"\bimport\b.*{_MODULE}|\bfrom {_MODULE}|{'|'.join(CLOCKS)}|deadline|timeout|\b(wait|join)\(\d")
 _IN_TEXT = re.compile(rf"\bimport\b.*\b({'|'.join(CLOCK_MODULES)})\b|\b({'|'.join(CLOCKS)})\(")
 
 

@@ -240,11 +240,11 @@ def test_whatever_is_done_to_a_network(make: Callable[[int], cn.Node], monkeypat
     monkeypatch.setattr(operations, "_SMALL", 0)
     names = list(net.parameters())
 
-    def check(sequences: int = 11, frames: int = 30) -> None:
+    def check(sequences: int = 11, frames: int = 20) -> None:
         given = batch(sequences, frames)
         with without_native_code():
             expected, scores = twin.criterion_and_gradients(given), twin.evaluate("scores", given)
-        for _ in range(3):
+        for _ in range(2):
             assert_same(net.criterion_and_gradients(given), expected)
             for ours, theirs in zip(net.evaluate("scores", given), scores, strict=True):
                 np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
@@ -255,7 +255,7 @@ def test_whatever_is_done_to_a_network(make: Callable[[int], cn.Node], monkeypat
         check()
 
     check()
-    for frames in (31, 57, *at_night(12, 3, 30), 57):  # new lengths and known ones
+    for frames in (21, 30, *at_night(12, 3, 57), 30):  # new lengths and known ones
         check(frames=frames)
         check(3, frames)
     on_both(lambda each: each.set_parameters({name: 0.5 * value for name, value in each.parameters().items()}))

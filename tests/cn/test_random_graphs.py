@@ -14,13 +14,13 @@ from nnet3 import ComputationCache, cn
 from nnet3.cn.asynchronous import POLICIES
 from nnet3.cn.nodes.functions import FUNCTIONS
 from nnet3.cn.operation_types import OPERATIONS
-from nnet3.engine.driver import CompileTask, compile_task
+from nnet3.engine.driver import CompileTask
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.errors import NetworkError
 from tests.cn.random_graphs import networks
 from tests.cn.reference import columns, compare
 from tests.effort import EFFORT, draws, nightly
-from tests.families.networks import same_program
+from tests.families.networks import compiled_alone, same_program
 
 # Delays of samples that are no sequences have their defaults.
 pytestmark = pytest.mark.filterwarnings("ignore:.*whose columns are samples that have nothing to do with each other")
@@ -83,7 +83,7 @@ class CheckingCache(ComputationCache):
 
     def program(self, task: CompileTask) -> NnetComputation:
         program = super().program(task)
-        assert same_program(program, compile_task(task))
+        assert same_program(program, compiled_alone(task))
         return program
 
 

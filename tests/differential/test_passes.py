@@ -35,7 +35,7 @@ from tests.seeds import shifted
 from tools.soak import check_seed, main
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-_BLOCK = 10 if EFFORT == 1 else 25
+_BLOCK = 6 if EFFORT == 1 else 25
 _SPLICES, _LOOKS_AHEAD = 8, 159  # a recurrence over an input at several offsets, a loop with a negative lag
 _JOINS = 52300197  # a seed whose network has rows of a matrix that live longer than the whole
 _POOLS_IN_DELAY = 70002107

@@ -9,10 +9,9 @@ import torch
 from hypothesis import strategies as st
 
 import nnet3
-from nnet3.engine.driver import compile_task
 from nnet3.engine.ir.checker import check_computation
 from nnet3.engine.ir.computation import NnetComputation
-from tests.families.networks import results_of
+from tests.families.networks import compiled, results_of
 
 LENGTHS = st.lists(st.integers(1, 60), min_size=2, max_size=7).filter(lambda lengths: len(set(lengths)) > 1)
 
@@ -21,7 +20,7 @@ def ragged_request(
     nnet: nnet3.Nnet,
     lengths: Sequence[int],
     step: int = 1,
-    margin: int = 40,
+    margin: int = 20,
     *,
     train: bool = False,
     by_time: bool = False,
@@ -60,7 +59,7 @@ def updated(nnet: nnet3.Nnet, request: nnet3.ComputationRequest, program: NnetCo
 
 
 def compare(nnet: nnet3.Nnet, request: nnet3.ComputationRequest, cache: nnet3.ComputationCache) -> NnetComputation:
-    program, expected = cache.compile(nnet, request), compile_task(request.task(nnet))
+    program, expected = cache.compile(nnet, request), compiled(nnet, request)
     check_computation(program)
     for mine, other in zip(results_of(nnet, request, program), results_of(nnet, request, expected), strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-9, atol=1e-9)

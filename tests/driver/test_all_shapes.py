@@ -1,6 +1,6 @@
 """One cache, all shapes: a member is the program compiled for its shape, command by command and in numbers.
 
-Golden and random networks, with derivatives and updates; frames from the fewest to 40 periods (24 by default); 1, 2, 7
+Golden and random networks, with derivatives and updates; frames from the fewest to 40 periods (20 by default); 1, 2, 7
 and 64 sequences. Values are those of the slow network, too, for sequences of several lengths.
 """
 
@@ -30,7 +30,7 @@ from tests.slow_graph import SlowGraph, SlowNet
 from tests.slow_network import SlowNetwork
 
 MOST_PERIODS, NUMBERS = 40, (1, 2, 7, 64)
-FEW_PERIODS = MOST_PERIODS if EFFORT > 1 else 24  # enough for networks that do not look far
+FEW_PERIODS = MOST_PERIODS if EFFORT > 1 else 20  # enough for networks that do not look far
 MARGIN = 12  # frames of input before and behind those of outputs
 _DEEP = 20_000  # calls of the slow network that wait for each other: each step of a recurrence takes some
 

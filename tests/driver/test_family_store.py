@@ -370,9 +370,9 @@ def test_files_hold_the_members_of_families(tmp_path: Path, monkeypatch: pytest.
 def test_only_the_last_lengths_are_kept_in_memory() -> None:
     nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache()
     cache.compile(nnet, request_for(nnet, 60))
-    kept = [weakref.ref(cache.compile(nnet, request_for(nnet, frames))) for frames in range(100, 200)]
+    kept = [weakref.ref(cache.compile(nnet, request_for(nnet, frames))) for frames in range(100, 160)]
     assert 0 < sum(program() is not None for program in kept) < 40
-    assert kept[-1]() is cache.compile(nnet, request_for(nnet, 199))
+    assert kept[-1]() is cache.compile(nnet, request_for(nnet, 159))
     cache.max_bytes = 2 * cache.num_bytes // 3
     cache.compile(nnet, request_for(nnet, 200))
     assert 0 < cache.num_bytes <= cache.max_bytes
@@ -386,7 +386,7 @@ def test_rows_at_the_edge_of_time_that_nobody_needs_hinder_no_family() -> None:
         output-layer name=output dim=3
     """)
     cache = nnet3.ComputationCache()
-    for frames in (40, 33):
+    for frames in (24, 20):
         request = request_for(nnet, frames, train=True)
         assert same_program(cache.compile(nnet, request), compiled(nnet, request))
     assert (cache.counts.compiled, cache.counts.continued) == (1, 1)

@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 import nnet3
-from nnet3.engine.driver import compile_task
 from nnet3.engine.families.continued import NotAffineError
 from nnet3.engine.families.family import ProgramFamily
 from nnet3.engine.families.symbolic import symbolic
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.errors import RequestError
-from tests.families.networks import request_for, same_program
+from tests.families.networks import compiled, request_for, same_program
 
 RECURRENT = """
 input-node name=input dim=6
@@ -35,7 +34,7 @@ def test_members_are_the_programs_that_are_compiled(sequences: int) -> None:
     family = nnet3.compile_family(nnet, request_for(nnet, 40, sequences, train=True))
     assert (family.any_sequences, family.sequences) == ((True, 4) if sequences == 5 else (False, 1))
     for frames, number in ((family.frames, family.sequences), (90, 7 if family.any_sequences else 1)):
-        exact = compile_task(request_for(nnet, frames, number, train=True).task(nnet))
+        exact = compiled(nnet, request_for(nnet, frames, number, train=True))
         assert same_program(family.at(frames, number), exact)
 
 
@@ -50,7 +49,7 @@ def test_it_prints_with_its_parameters() -> None:
     nnet = network()
     text = str(nnet3.compile_family(nnet, request_for(nnet, 40, 5, train=False)))
     assert text.startswith("# T = 17, 18, ... output frames of N = 4, 5, ... sequences\n")
-    assert "m1(N * (T + 80), 6) == value: input [ (0:N - 1, -40:T + 39) ]" in text
+    assert "m1(N * (T + 40), 6) == value: input [ (0:N - 1, -20:T + 19) ]" in text
     assert "repeat T + " in text
 
 
@@ -64,7 +63,7 @@ def test_what_has_commands_for_each_sequence_prints_for_the_fewest(monkeypatch: 
     nnet = network()
     text = str(nnet3.compile_family(nnet, request_for(nnet, 40, 5, train=False)))
     assert text.splitlines()[1] == "# for N = 4, because there are commands for each sequence"
-    assert "m1(4T + 320, 6) == value: input [ (0:3, -40:T + 39) ]" in text
+    assert "m1(4T + 160, 6) == value: input [ (0:3, -20:T + 19) ]" in text
 
 
 def test_shapes_that_are_no_members() -> None:
@@ -101,7 +100,7 @@ def test_switches_and_absolute_times_have_families(descriptor: str, sequences: i
     nnet = looking(descriptor)
     family = nnet3.compile_family(nnet, request_for(nnet, 99, sequences, margin=60))
     for frames in (family.frames, family.frames + 7 * family.step):
-        exact = compile_task(request_for(nnet, frames, family.sequences, margin=60).task(nnet))
+        exact = compiled(nnet, request_for(nnet, frames, family.sequences, margin=60))
         assert same_program(family.at(frames), exact)
 
 

@@ -67,12 +67,12 @@ def test_random_computational_networks(make: type, seed: int) -> None:
 def test_members_of_families_and_restricted_ones(config: str, train: bool) -> None:
     nnet = nnet3.Nnet.from_config(config)
     family = nnet3.compile_family(nnet, request_for(nnet, 120, 2, train=train))
-    for frames in (family.frames + family.step, family.frames + 9 * family.step):
+    for frames in (family.frames + family.step, family.frames + 4 * family.step):
         program = family.at(frames, 2)
         check_runs_alike(nnet, request_for(nnet, frames, 2, train=train), program)
         assert any(program.repeats()) == (config is BLSTM)
     cache = ComputationCache()
-    request = ragged_request(nnet, [83, 60, 41], train=train)
+    request = ragged_request(nnet, [53, 40, 31], train=train)
     program = cache.program(request.task(nnet))
     assert cache.counts.restricted == 1
     assert bool(program.iterations) == (config is BLSTM)

@@ -28,7 +28,7 @@ from nnet3.errors import ComputationCheckError, RequestError
 from nnet3.model.requests import nnet_source
 from tests.driver.ragged_requests import LENGTHS, compare, ragged_request
 from tests.effort import EFFORT, at_night, draws, nightly
-from tests.families.networks import BLSTM, FAILING, POOLING, TDNN
+from tests.families.networks import BLSTM, FAILING, POOLING, TDNN, compiled
 from tests.random_networks import random_network
 from tests.seeds import shifted
 
@@ -94,7 +94,7 @@ def test_each_sequence_has_the_values_that_it_has_alone() -> None:
     for n, length in enumerate(lengths):
         own = request.outputs[0].indexes[:, 0] == n
         alone = ragged_request(nnet, [length], margin=0)
-        expected = values(alone, rows[own], compile_task(alone.task(nnet)))
+        expected = values(alone, rows[own], compiled(nnet, alone))
         torch.testing.assert_close(found[own], expected, rtol=1e-12, atol=1e-12)
 
 
@@ -418,7 +418,7 @@ def test_kernels_without_an_order_of_their_own_see_no_padding() -> None:
         request = ragged_request(nnet, lengths, train=True)
         found, expected = (
             statistics_of(nnet, request, program)
-            for program in (compare(nnet, request, cache), compile_task(request.task(nnet)))
+            for program in (compare(nnet, request, cache), compiled(nnet, request))
         )
         torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
     assert (cache.counts.restricted, cache.refusals) == (3, [])

@@ -16,7 +16,6 @@ import torch
 
 import nnet3
 from nnet3.base.native.library import library
-from nnet3.engine.driver import compile_task
 from nnet3.engine.ir.commands import MatrixCopy, Propagate
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import Command, Reads, Real, Writes
@@ -30,7 +29,7 @@ from nnet3.engine.runtime.rules import rule
 from nnet3.errors import ExportError
 from tests.driver.ragged_requests import ragged_request
 from tests.effort import at_night
-from tests.families.networks import request_for, results_of
+from tests.families.networks import compiled, request_for, results_of
 from tests.own_commands import forgotten_after
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ def network() -> nnet3.Nnet:
 
 def plain_program(nnet: nnet3.Nnet, request: nnet3.ComputationRequest) -> NnetComputation:
     own = frozenset({pipeline.PIPELINE[-1].name})
-    return compile_task(request.task(nnet, nnet3.CompileOptions(disabled_passes=own)))
+    return compiled(nnet, request, nnet3.CompileOptions(disabled_passes=own))
 
 
 def check(nnet: nnet3.Nnet, request: nnet3.ComputationRequest, program: NnetComputation, clone: type[Any]) -> None:
@@ -128,7 +127,7 @@ def check(nnet: nnet3.Nnet, request: nnet3.ComputationRequest, program: NnetComp
 def test_all_lengths_and_numbers_of_sequences(toy: type[Any], sequences: int) -> None:
     """All are of one family; the plan of the last is had by arithmetic, without its commands."""
     nnet, cache = network(), nnet3.ComputationCache()
-    requests = [request_for(nnet, frames, sequences, train=True) for frames in (60, 63, 120)]
+    requests = [request_for(nnet, frames, sequences, train=True) for frames in (60, 63, 80)]
     programs = [cache.compile(nnet, request) for request in requests]
     assert cache.counts.compiled == 0
     assert not cache.refusals
@@ -148,7 +147,7 @@ def test_a_family_prints_it(toy: type[Any]) -> None:
 def test_sets_of_lengths(toy: type[Any]) -> None:
     """A command whose operands are of one time has its programs; others are refused, and compiled for the lengths."""
     nnet, cache = network(), nnet3.ComputationCache()
-    sets = ((60, 55, 30, 30, 7, 1), *at_night((59, 58, 31, 20, 8, 2)), (57, 41, 40, 12, 5, 3))
+    sets = ((40, 35, 20, 20, 7, 1), *at_night((59, 58, 31, 20, 8, 2)), (37, 31, 30, 12, 5, 3))
     for lengths in sets:
         request = ragged_request(nnet, lengths, train=True)
         check(nnet, request, cache.compile(nnet, request), toy)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import nnet3
+from nnet3.engine.driver import compile_task
 from nnet3.engine.driver.family_store import precompute_of
 from nnet3.engine.families.family import ProgramFamily, ShapeFamily
 from nnet3.engine.families.precomputed import Entry
@@ -59,7 +60,7 @@ def test_entries_are_those_of_the_compiled_programs(line: str) -> None:
     def request(frames: int, sequences: int) -> nnet3.ComputationRequest:
         return request_for(nnet, frames, sequences, train=True)
 
-    family = ShapeFamily([[compiled(nnet, request(f, n)) for f in (20, 21)] for n in (4, 5)])
+    family = ShapeFamily([[compile_task(request(f, n).task(nnet)) for f in (20, 21)] for n in (4, 5)])
     for frames, sequences in ((80, 9), (33, 4), *at_night((150, 6))):
         wanted = request(frames, sequences)
         make, made = precompute_of(wanted.task(nnet)), []
@@ -90,7 +91,7 @@ def test_entries_of_a_recurrence_come_once_for_each_period() -> None:
         component-node name=t component=t input=c
         output-node name=output input=t
     """)
-    family = ProgramFamily([compiled(nnet, request_for(nnet, f, 2, train=True)) for f in (18, 19)])
+    family = ProgramFamily([compile_task(request_for(nnet, f, 2, train=True).task(nnet)) for f in (18, 19)])
     request = request_for(nnet, 50, 2, train=True)
     program, exact = family.at(32, precompute_of(request.task(nnet))), compiled(nnet, request)
     assert same_program(program, exact)

@@ -39,7 +39,7 @@ def test_a_program_prints_as_the_member(
 
 def test_rows_of_a_sequence_after_those_of_another_have_formulas() -> None:
     nnet = nnet3.Nnet.from_config(TDNN)
-    text = str(nnet3.compile_family(nnet, request_for(nnet, 60, 5, by_time=False)))
+    text = str(nnet3.compile_family(nnet, request_for(nnet, 60, 5, margin=40, by_time=False)))
     assert (
         "m8(N * (T + 80), 3) == value: input [ (0, -40:T + 39) (1, -40:T + 39) (2, -40:T + 39) (3, -40:T + 39) ... ]"
         in text
@@ -50,6 +50,6 @@ def test_rows_of_a_sequence_after_those_of_another_have_formulas() -> None:
 def test_iterations_that_short_members_have_not_are_not_listed() -> None:
     """A run that is cut off in the shortest member, and goes on in the others, is left out."""
     nnet = nnet3.Nnet.from_config(BLSTM)
-    text = str(nnet3.compile_family(nnet, request_for(nnet, 60, 1)))
+    text = str(nnet3.compile_family(nnet, request_for(nnet, 60, 1, margin=40)))
     assert "(39:T + 39, 4:7)[T, T - 3:T - 1, T - 6:T - 4" in text
     assert "T - 18:T - 16, ... T rows]" in text

@@ -136,7 +136,8 @@ def test_waiting_is_measured(watched: Watched) -> None:
     assert items.idle_share == 40 / 190
 
 
-def test_a_signal_that_does_not_end_a_wait_is_seen() -> None:
+def test_a_signal_that_does_not_end_a_wait_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_SECONDS_TO_SIGNALS", 0.05)
     ended = threading.Event()
     with interrupt_beside_a_wait(ended.set), Background(ended.wait(PATIENCE) for _ in range(1)) as items:
         try:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from nnet3.base.kaldi_io import files
 from nnet3.base.kaldi_io.files import map_file
 from nnet3.base.kaldi_io.load import open_rxfilename
 from nnet3.base.kaldi_io.script import read_script
@@ -156,6 +157,7 @@ def test_text_without_end_is_refused(
 def test_a_signal_that_does_not_end_a_read_is_seen(
     read: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(files, "_MOMENT", 50)
     monkeypatch.chdir(tmp_path)
     os.mkfifo("pipe")
     writer = os.open("pipe", os.O_RDWR)

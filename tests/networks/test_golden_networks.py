@@ -36,14 +36,22 @@ def _load(folder: Path, name: str = "model.raw") -> nnet3.Nnet:
 
 
 @cache
+def _network(folder: Path) -> nnet3.Nnet:
+    """The network of a case: what runs changes copies."""
+    return _load(folder)
+
+
+@cache
 def _program(folder: Path, is_optimized: bool) -> NnetComputation:
-    """The program of a case, which both tests run."""
-    return nnet3.compile(_load(folder), read_request(folder), OPTIMIZED if is_optimized else PLAIN)
+    """The program of a case, with its plan, which both tests run."""
+    program = nnet3.compile(_network(folder), read_request(folder), OPTIMIZED if is_optimized else PLAIN)
+    program.attachments = {}
+    return program
 
 
 @_in_all_ways
 def test_outputs_derivatives_and_gradients(folder: Path, options: nnet3.CompileOptions) -> None:
-    nnet = _load(folder)
+    nnet = _network(folder)
     bounds = BOUNDS[folder.parent.name]
     gradient = nnet.gradient_copy()
     run = run_program(folder, nnet, gradient, _program(folder, options is OPTIMIZED))
@@ -53,7 +61,7 @@ def test_outputs_derivatives_and_gradients(folder: Path, options: nnet3.CompileO
 
 @_in_all_ways
 def test_updates_are_those_of_kaldi(folder: Path, options: nnet3.CompileOptions) -> None:
-    nnet = _load(folder)
+    nnet = _network(folder)
     updated = nnet.copy()
     updated.set_learning_rate(0.1)
     run_program(folder, nnet, updated, _program(folder, options is OPTIMIZED))

@@ -132,7 +132,7 @@ def test_work_is_left_out() -> None:
 
 
 def test_everything_within_is_the_same_program() -> None:
-    for case in (recurrent_case(3, 2), *(Case(random_network(seed)) for seed in range(5000, 5000 + third(10)))):
+    for case in (recurrent_case(3, 2), *(Case(random_network(seed)) for seed in range(5000, 5000 + third(6)))):
         if case.request is not None:
             program = str(nnet3.compile(case.nnet, case.request))
             assert str(nnet3.compile(case.nnet, case.request, limited(OPTIMIZED, -1000, 1000))) == program
@@ -140,7 +140,7 @@ def test_everything_within_is_the_same_program() -> None:
 
 
 def test_nothing_within_has_no_derivatives() -> None:
-    for case in (recurrent_case(1, 2), *(Case(random_network(seed)) for seed in range(5000, 5000 + third(10)))):
+    for case in (recurrent_case(1, 2), *(Case(random_network(seed)) for seed in range(5000, 5000 + third(6)))):
         if case.request is None or not case.request.needs_backward:
             continue
         options = limited(OPTIMIZED, 1000, None)

@@ -92,6 +92,7 @@ def test_a_user_gets_the_arena_it_is_linked_to() -> None:
     assert Lease(pool, 100, user).arena is arena
 
 
+@pytest.mark.usefixtures("only_own_garbage")
 def test_a_lease_that_is_forgotten_gives_back() -> None:
     pool = ArenaPool(CPU)
     lease = Lease(pool, 100, User())
@@ -101,6 +102,7 @@ def test_a_lease_that_is_forgotten_gives_back() -> None:
     assert free_bytes(pool) == 100
 
 
+@pytest.mark.usefixtures("only_own_garbage")
 def test_a_lease_that_is_forgotten_while_another_is_taken() -> None:
     """The garbage collector may run anywhere, also where the pool is locked."""
     pool = ArenaPool(CPU)
@@ -119,6 +121,7 @@ def test_computers_share_one_arena_that_grows_to_the_largest() -> None:
     assert free_bytes(pool_of(CPU)) == max(computer.plan.num_bytes for computer in computers.values())
 
 
+@pytest.mark.usefixtures("only_own_garbage")
 def test_links_to_memory_that_has_been_replaced_are_dropped() -> None:
     small, large = NnetComputer(chain(10), net()), NnetComputer(chain(1000), net())
     forward(small, np.ones((10, 4)))
@@ -146,6 +149,7 @@ def test_memory_is_held_between_forward_and_backward() -> None:
     assert free_bytes(pool_of(CPU)) == 2 * first.plan.num_bytes
 
 
+@pytest.mark.usefixtures("only_own_garbage")
 @pytest.mark.parametrize("end", ["reset", "forget", "fail"])
 def test_memory_is_given_back(end: str) -> None:
     computer = training()

@@ -36,14 +36,15 @@ def test_a_set_of_lengths_that_ends_as_the_one_before_asks_for_no_operations(mon
     alone.optimize = False
     # One longest sequence each, and less of all than in the first two sets, so that nothing but the last frame moves.
     sets = [(23, *[22 - number] * 11) for number in range(13)]
-    expected = [alone.gradients(minibatch(net, lengths)) for lengths in sets]
+    compared = 0, 10, 11, 12
+    expected = {number: alone.gradients(minibatch(net, sets[number])) for number in compared}
     calls = counted(monkeypatch)
     asked = []
-    for lengths, gradients in zip(sets, expected, strict=True):
+    for number, lengths in enumerate(sets):
         calls.clear()
         found = net.gradients(minibatch(net, lengths))
         asked.append(len(calls))
-        for name, gradient in gradients.items():
+        for name, gradient in expected.get(number, {}).items():
             size = np.abs(gradient).max() + 1e-3
             np.testing.assert_allclose(found[name] / size, gradient / size, atol=2e-5, err_msg=name)
     # Operations on all rows of a matrix, which has more or fewer in each set, are made anew.

@@ -111,7 +111,7 @@ def test_new_lengths_bind_nothing_anew(native: bool, monkeypatch: pytest.MonkeyP
     criterion, outputs = recurrence(1, "plain")
     net, alone = cn.Network(criterion, outputs, cache=ComputationCache()), cn.Network(criterion, outputs)
     alone.optimize = False
-    sets = sets_of_lengths(14)
+    sets = sets_of_lengths(10)
     # First, for it may take more memory, and then all is linked anew.
     expected = [alone.gradients(minibatch(net, lengths)) for lengths in sets[7:]]
     for lengths in [(47,) * 11 + (46,), (47,) * 11 + (45,), *sets[:7]]:

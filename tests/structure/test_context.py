@@ -9,6 +9,7 @@ import pytest
 from nnet3.errors import NetworkError
 from nnet3.model.edits.edits import apply_edits
 from nnet3.model.nnet import Nnet
+from nnet3.model.structure import context
 from nnet3.model.structure.context import compute_context, node_contexts
 from tests.call_count import assert_calls_in_proportion, count_calls
 
@@ -49,7 +50,8 @@ output-node name=output input=a
          "no output is computable from [0-9]"),
     ],
 )  # fmt: skip
-def test_a_context_that_cannot_be_found(text: str, message: str) -> None:
+def test_a_context_that_cannot_be_found(text: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context, "_MOST_TRIED", 200_000)
     nnet = Nnet.from_config(text)
     with pytest.raises(NetworkError, match=message):
         _ = nnet.left_context

@@ -21,7 +21,7 @@ from tests.cn.onnx.exported_network import ExportedNetwork
 from tests.cn.small_networks import batch, one_hidden_layer, recurrence
 from tests.effort import at_night
 
-LENGTHS = (1, 2, 9, 40)
+LENGTHS = (1, 2, 9, 20)
 
 
 def bidirectional() -> cn.Network:
