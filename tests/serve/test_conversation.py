@@ -259,6 +259,7 @@ def test_a_client_who_leaves_more_than_is_read_is_heard_no_further(
 ) -> None:
     """The end of the connection lies behind messages for which there is no room in the queue."""
     monkeypatch.setattr(conversation, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(server_module, "_PING_SECONDS", 0.1)  # the end may lie behind bytes for which there is no room
     gate = _Gate(monkeypatch, 3)
     with served(model, max_queue=1) as (server, lines):
         with connected(server) as client:
