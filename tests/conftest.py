@@ -55,6 +55,8 @@ os.environ.setdefault("NNET3_PROVE_SEED", str(SHIFT or ""))
 # Many programs import the same modules: the first one keeps what it has compiled, and so does this process.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+if EFFORT == 1:  # no test takes the power away: what is written need not have reached the disk
+    os.fsync = os.fstat  # type: ignore[assignment]  # it fails as fsync does where nothing is open
 # What a shell starts in the background does not get interrupts, and nohup keeps hang-ups away; the programs that tests
 # start are to get both.
 signal.signal(signal.SIGINT, signal.default_int_handler)
