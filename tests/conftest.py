@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -36,6 +37,8 @@ _PROGRAMS = {
     "nnet3-dying-at-a-table": "tests.torchrun:die_at_a_table",
     "train-a-network": "tests.torchrun:train_a_network",
 }
+#: Programs and what is loaded before they begin. The variables name their folders where a whole run has started them.
+_PREPARED = {"NNET3_TEST_PROGRAMS": (_PROGRAMS, "nnet3"), "NNET3_TEST_PYTHON": (_PYTHON, "")}
 # Without a database, so that no run depends on the one before it. Examples are the same in every run, or by TEST_SEED.
 settings.register_profile(
     "nnet3",
@@ -81,6 +84,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.hypothesis_seed = str(SHIFT)
     if hasattr(config, "workerinput"):
         config.pluginmanager.register(BriefWorker())
+    elif config.args_source is config.ArgsSource.TESTPATHS and config.getoption("numprocesses", None):
+        servers = ExitStack()
+        config.add_cleanup(servers.close)
+        for name, prepared in _PREPARED.items():  # once, while the processes of the tests begin
+            os.environ[name] = str(servers.enter_context(prepared_programs(*prepared)))
     gc.disable()  # what is imported and collected stays
 
 
@@ -129,15 +137,20 @@ def programs() -> Iterator[Path]:
 
     The package is loaded already when they begin: dozens of them are run, and test_startup.py says what each imports.
     """
-    with prepared_programs(_PROGRAMS, "nnet3") as folder:
+    with _prepared("NNET3_TEST_PROGRAMS") as folder:
         yield folder
 
 
 @pytest.fixture(scope="session")
 def new_python() -> Iterator[Path]:
     """Python, for programs that load the package themselves; what is loaded already is PyTorch, and what it needs."""
-    with prepared_programs(_PYTHON) as folder:
+    with _prepared("NNET3_TEST_PYTHON") as folder:
         yield folder / "python"
+
+
+def _prepared(name: str) -> AbstractContextManager[Path]:
+    folder = os.environ.get(name)
+    return prepared_programs(*_PREPARED[name]) if folder is None else nullcontext(Path(folder))
 
 
 @pytest.fixture(scope="module")

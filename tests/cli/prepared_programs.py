@@ -82,7 +82,7 @@ def prepared_programs(places: Mapping[str, str], package: str = "") -> Iterator[
 
     A program can also be in a module of `tests` or `tools`.
     Beside it is `socket`, the address for `ask`. The modules of `package`, if given, are loaded beforehand too: then
-    programs begin at once, and do not show how they import.
+    programs begin at once, and do not show how they import. The first program waits until all is loaded.
     """
     with tempfile.TemporaryDirectory() as folder:
         address = str(Path(folder, "socket"))
@@ -96,15 +96,16 @@ def prepared_programs(places: Mapping[str, str], package: str = "") -> Iterator[
             path.chmod(0o755)
         places_of_modules = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         environment = {**os.environ, "PYTHONPATH": places_of_modules}
-        command = [sys.executable, __file__, address, package]
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(address)
+            listener.listen(64)
+            command = [sys.executable, __file__, str(listener.fileno()), package]
+            server = subprocess.Popen(command, env=environment, pass_fds=[listener.fileno()])
         try:
-            assert server.stdout is not None
-            assert server.stdout.readline() == b"ready\n"
             yield programs
         finally:
             server.kill()
-            server.communicate()
+            server.wait()
 
 
 def be_python() -> None:
@@ -118,7 +119,7 @@ def be_python() -> None:
         runpy.run_module(what, run_name="__main__", alter_sys=True)
 
 
-def _serve(address: str, package: str) -> None:
+def _serve(number: str, package: str) -> None:
     import torch.distributed.run  # noqa: F401  (the processes are to have PyTorch)
 
     if package:
@@ -126,11 +127,8 @@ def _serve(address: str, package: str) -> None:
     gc.freeze()  # looking through all of it would copy it in every process
     for finalizer in list(weakref.finalize._registry):  # type: ignore[attr-defined]
         finalizer.atexit = False  # taking PyTorch's operators down takes a program longer than all else
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    listener.bind(address)
-    listener.listen(64)
+    listener = socket.socket(fileno=int(number))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them: their ends are told through the socket
-    print("ready", flush=True)
     while True:
         client, _ = listener.accept()
         if os.fork() == 0:
