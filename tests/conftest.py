@@ -16,13 +16,12 @@ from unittest import mock
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
-from xdist.scheduler import LoadFileScheduling
 
 from nnet3.model.components.random_source import RandomSource
 from nnet3.model.xconfig.trained_settings import NoNumbers
 from tests.cli.prepared_programs import installed_scripts, prepared_programs
 from tests.device import DEVICE
-from tests.distribution import BriefWorker, let_loggers_propagate, long_ones_first
+from tests.distribution import BriefWorker, FilesInTurn, let_loggers_propagate, long_ones_first
 from tests.effort import EFFORT, draws, redundant
 from tests.proved_lowering import lowering_proved
 from tests.seeds import SHIFT, seed_all
@@ -68,11 +67,11 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """The tests of a file run in one process: what they share is made once. Files begin in the order of the items."""
+    """Files begin in the order of the items."""
     if config.getvalue("dist") != "load":
         return None
     config.option.loadscopereorder = False
-    return LoadFileScheduling(config, log)
+    return FilesInTurn(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)
