@@ -158,9 +158,10 @@ class CindexGraph:
         return next(p for p, each in enumerate(node.operands) if each.use is Use.INDEXED and each.node == source)
 
     def _slots(self, number: int, table: IndexTable) -> tuple[Ids, Ids]:
+        size = self.source.slots(number, table[:1])[0].size * len(table)
+        if size > self.most_cells:
+            raise TooLargeError(f"{size} slots")
         sources, indexes = self.source.slots(number, table)
-        if sources.size > self.most_cells:
-            raise TooLargeError(f"{sources.size} slots")
         ids = np.full(sources.shape, -1, np.int64)
         for source in np.unique(sources).tolist():
             here = sources == source

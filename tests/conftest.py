@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -15,13 +16,12 @@ from unittest import mock
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
-from xdist.scheduler import LoadFileScheduling
 
 from nnet3.model.components.random_source import RandomSource
 from nnet3.model.xconfig.trained_settings import NoNumbers
 from tests.cli.prepared_programs import installed_scripts, prepared_programs
 from tests.device import DEVICE
-from tests.distribution import BriefWorker, let_loggers_propagate, long_ones_first
+from tests.distribution import BriefWorker, FilesInTurn, let_loggers_propagate, long_ones_first
 from tests.effort import EFFORT, draws, redundant
 from tests.proved_lowering import lowering_proved
 from tests.seeds import SHIFT, seed_all
@@ -36,6 +36,8 @@ _PROGRAMS = {
     "nnet3-dying-at-a-table": "tests.torchrun:die_at_a_table",
     "train-a-network": "tests.torchrun:train_a_network",
 }
+#: Programs and what is loaded before they begin. The variables name their folders where a whole run has started them.
+_PREPARED = {"NNET3_TEST_PROGRAMS": (_PROGRAMS, "nnet3"), "NNET3_TEST_PYTHON": (_PYTHON, "")}
 # Without a database, so that no run depends on the one before it. Examples are the same in every run, or by TEST_SEED.
 settings.register_profile(
     "nnet3",
@@ -55,8 +57,8 @@ os.environ.setdefault("NNET3_PROVE_SEED", str(SHIFT or ""))
 # Many programs import the same modules: the first one keeps what it has compiled, and so does this process.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-# No test cuts the power: what is written need not reach the disk before a test goes on.
-os.fsync = os.fstat  # type: ignore[assignment]
+if EFFORT == 1:  # no test takes the power away: what is written need not have reached the disk
+    os.fsync = os.fstat  # type: ignore[assignment]  # it fails as fsync does where nothing is open
 # What a shell starts in the background does not get interrupts, and nohup keeps hang-ups away; the programs that tests
 # start are to get both.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -65,11 +67,11 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """The tests of a file run in one process: what they share is made once. Files begin in the order of the items."""
+    """Files begin in the order of the items."""
     if config.getvalue("dist") != "load":
         return None
     config.option.loadscopereorder = False
-    return LoadFileScheduling(config, log)
+    return FilesInTurn(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -81,6 +83,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.hypothesis_seed = str(SHIFT)
     if hasattr(config, "workerinput"):
         config.pluginmanager.register(BriefWorker())
+    elif config.args_source is config.ArgsSource.TESTPATHS and config.getoption("numprocesses", None):
+        servers = ExitStack()
+        config.add_cleanup(servers.close)
+        for name, prepared in _PREPARED.items():  # once, while the processes of the tests begin
+            os.environ[name] = str(servers.enter_context(prepared_programs(*prepared)))
     gc.disable()  # what is imported and collected stays
 
 
@@ -129,15 +136,20 @@ def programs() -> Iterator[Path]:
 
     The package is loaded already when they begin: dozens of them are run, and test_startup.py says what each imports.
     """
-    with prepared_programs(_PROGRAMS, "nnet3") as folder:
+    with _prepared("NNET3_TEST_PROGRAMS") as folder:
         yield folder
 
 
 @pytest.fixture(scope="session")
 def new_python() -> Iterator[Path]:
     """Python, for programs that load the package themselves; what is loaded already is PyTorch, and what it needs."""
-    with prepared_programs(_PYTHON) as folder:
+    with _prepared("NNET3_TEST_PYTHON") as folder:
         yield folder / "python"
+
+
+def _prepared(name: str) -> AbstractContextManager[Path]:
+    folder = os.environ.get(name)
+    return prepared_programs(*_PREPARED[name]) if folder is None else nullcontext(Path(folder))
 
 
 @pytest.fixture(scope="module")

@@ -105,7 +105,9 @@ def compare(archives: Sequence[Path], tests: Sequence[Path], plan: Comparison) -
     trial = [each.minibatch for each in islice(source.prepared(Position()), plan.trial)]
     curves = []
     for name, start, rates in ways:
-        rate = min(rates, key=lambda rate: _trial_loss(start, rate, trial, plan.seed))
+        rate = rates[0]
+        if len(rates) > 1:
+            rate = min(rates, key=lambda rate: _trial_loss(start, rate, trial, plan.seed))
         curves.append(_curve(name, start, rate, source, tests, plan))
     return curves
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from pathlib import Path
 from typing import Any
@@ -242,9 +243,16 @@ def everything(path: Path) -> str:
     return repr(said)
 
 
+@functools.cache
+def before_changes(path: Path, texts: tuple[str, ...]) -> str:
+    """Returns everything of a directory with files of these texts."""
+    return everything(path)
+
+
 def what_becomes(path: Path, file: str, setting: str, caplog: pytest.LogCaptureFixture) -> str:
     """Appends a setting to a file of a directory; returns what becomes of it."""
-    before, text = everything(path), (path / file).read_text()
+    before = before_changes(path, tuple(each.read_text() for each in sorted(path.glob("conf/*.conf"))))
+    text = (path / file).read_text()
     name = setting.partition("=")[0]
     caplog.clear()
     try:

@@ -20,10 +20,11 @@ ROOT = Path(__file__).resolve().parents[2]
 LINES = [line for lines in read_groups(LIST.read_text()).values() for line in lines]
 
 
-@pytest.mark.parametrize("name", [*(f"nnet3 {verb}" for verb in VERBS), *sorted(installed_scripts())])
-def test_every_verb_and_program_is_on_the_list(name: str) -> None:
-    assert f"{name} --help" in LINES
-    assert any(f"{name} " in line for line in LINES if "--help" not in line)
+def test_every_verb_and_program_is_on_the_list() -> None:
+    names = [*(f"nnet3 {verb}" for verb in VERBS), *installed_scripts()]
+    assert [name for name in names if f"{name} --help" not in LINES] == []
+    working = [line for line in LINES if "--help" not in line]
+    assert [name for name in names if not any(f"{name} " in line for line in working)] == []
 
 
 def test_groups_and_command_lines_are_told_apart() -> None:

@@ -70,6 +70,7 @@ def test_later_epochs_have_whole_minibatches(task: Task) -> None:
 @pytest.mark.parametrize("stop_at", [6, *at_night(3, 9)])
 def test_a_run_that_was_cut_goes_on_to_the_same_bits(task: Task, monkeypatch: pytest.MonkeyPatch, stop_at: int) -> None:
     _halved(task)
+    task.change(checkpoints__every=3)
     task.use_folder("whole")
     assert task.run() == 0
     whole = task.final

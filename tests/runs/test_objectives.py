@@ -163,6 +163,7 @@ def test_a_run_learns_and_both_outputs_are_trained(chain: Task) -> None:
 
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_bits(chain: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    chain.change(checkpoints__every=3)
     chain.run()
     expected = chain.final
     shutil.rmtree(chain.exp)

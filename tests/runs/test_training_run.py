@@ -333,7 +333,8 @@ def test_the_part_done_counts_epochs_and_minibatches(epoch: int, done: float, pa
 def test_a_number_of_jobs_that_grows_shows_in_rates_and_survives_a_stop(task: Task) -> None:
     """One process: rounds of 4 minibatches of each job, of which there are 2 at first, 3 later."""
     task.change(distributed__mode='"averaging"', distributed__round=4, training__proportional_shrink=0.5)
-    task.change(distributed__num_jobs_initial=2, distributed__num_jobs_final=4, checkpoints__keep=100)
+    task.change(distributed__num_jobs_initial=2, distributed__num_jobs_final=4)
+    task.change(checkpoints__keep=100, checkpoints__every=3)
     assert task.run() == 0
     factors = [(event["step"], event["factor"]) for event in task.events("shrink")]
     assert [step for step, _ in factors] == [0, 8, 16, 28]

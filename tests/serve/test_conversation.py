@@ -257,14 +257,15 @@ def _send_all(client: ClientConnection, messages: list[bytes]) -> None:
 def test_a_client_who_leaves_more_than_is_read_is_heard_no_further(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The end of the connection lies behind messages for which there is no room in the queue."""
+    """The end of the connection lies behind messages for which there is no room in the queue, but in the system."""
     monkeypatch.setattr(conversation, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(server_module, "_PING_SECONDS", PATIENCE)  # a ping sees the end too
     gate = _Gate(monkeypatch, 3)
     with served(model, max_queue=1) as (server, lines):
         with connected(server) as client:
             client.send(CONFIG)
-            for _ in range(8):
-                client.send(np.tile(AUDIO, 10).tobytes())
+            for _ in range(4):
+                client.send(AUDIO[: 4 * PIECE].tobytes())
             assert gate.reached.wait(PATIENCE)
             client.socket.shutdown(socket.SHUT_RDWR)
         assert _until(lambda: not server.health()["connections"])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +12,13 @@ import torch
 from nnet3.cli.demo.digits import digit_tasks
 from nnet3.model.nnet import Nnet
 
-datasets = pytest.importorskip("sklearn.datasets")
+pytestmark = pytest.mark.skipif(find_spec("sklearn") is None, reason="the digits are those of scikit-learn")
+
+
+def _scanned() -> Any:
+    from sklearn.datasets import load_digits
+
+    return load_digits()
 
 
 def test_what_is_trained_and_how() -> None:
@@ -26,7 +35,7 @@ def test_what_is_trained_and_how() -> None:
 
 def test_a_third_of_each_digit_is_for_the_test() -> None:
     (task, other) = digit_tasks(seed=1)
-    counts = np.bincount(datasets.load_digits().target)
+    counts = np.bincount(_scanned().target)
     np.testing.assert_allclose(np.bincount(task.labels), counts / 3, atol=1)
     assert len(task.labels) == len(task.pictures) == 599
     np.testing.assert_array_equal(task.labels, other.labels)
@@ -59,7 +68,7 @@ def test_an_epoch_has_each_image_once_but_for_the_last_few() -> None:
         for minibatches in epochs
     ]
     assert not np.array_equal(*images)
-    pictures = datasets.load_digits().images.transpose(0, 2, 1).reshape(-1, 64) / 16
+    pictures = _scanned().images.transpose(0, 2, 1).reshape(-1, 64) / 16
     known = {row.astype(np.float32).tobytes() for row in pictures}
     for each in images:
         assert {row.tobytes() for row in each} <= known

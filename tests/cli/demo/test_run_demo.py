@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +18,7 @@ from nnet3.cli.demo.digits import digit_tasks
 from nnet3.cli.demo.task import DemoTask
 from tests.cli.run_command import Cli
 
-pytest.importorskip("sklearn")
+pytestmark = pytest.mark.skipif(find_spec("sklearn") is None, reason="the digits are those of scikit-learn")
 pytest.importorskip("matplotlib")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,7 +25,7 @@ from nnet3.model.nnet import Nnet
 from nnet3.model.requests import build_graph, generate, schedule
 from nnet3.train import Evaluator, Trainer, TrainerOptions, exponential_rate
 
-pytest.importorskip("sklearn")
+pytestmark = pytest.mark.skipif(find_spec("sklearn") is None, reason="the digits are those of scikit-learn")
 SCHEDULE = RateSchedule(num_epochs=2, initial_learning_rate=0.01, final_learning_rate=0.001)
 
 
