@@ -20,9 +20,11 @@ from nnet3.asr import (
 )
 from nnet3.components import Component
 from nnet3.errors import ExecutionError
+from nnet3.model.nnet import AcousticModel, Nnet
 from nnet3.options import OnlineCmvnOptions
+from nnet3.speech.asr.acoustic_stream import compute_scores
 from tests.asr.slow_ivectors import SlowCmvn
-from tests.asr.small_model import FEATURES, SILENCE, acoustic_model, random_cmvn_stats, write_folder
+from tests.asr.small_model import FEATURES, IVECTOR, SILENCE, acoustic_model, random_cmvn_stats, write_folder
 from tests.effort import draws
 from tests.seeds import RANDOM
 
@@ -185,6 +187,29 @@ def test_a_model_without_ivectors_gives_the_scores_of_the_network(tmp_path: Path
     frames = FeatureStream(front.features, RATE).accept(audio.astype("<i2").astype(np.float32), last=True)
     expected = front.acoustic_model.compute(frames, frame_subsampling_factor=3).numpy()
     np.testing.assert_allclose(np.concatenate(rows), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("more", "taken_in"), [(0, 11), (40, 11), (80, 13)])
+def test_an_end_that_brings_no_chunk_takes_no_frame_in(front: FrontModel, more: int, taken_in: int) -> None:
+    """Kaldi asks for an ivector when it computes a chunk alone: here two chunks have all of 12 frames, 13 need a third.
+
+    The network has no right context; ivectors look one frame ahead.
+    """
+    nnet = Nnet.from_config(
+        f"input-node name=input dim={FEATURES}\ninput-node name=ivector dim={IVECTOR}\n"
+        f"component name=affine type=AffineComponent input-dim={FEATURES + IVECTOR} output-dim=6\n"
+        "component-node name=affine component=affine input=Append(input, ReplaceIndex(ivector, t, 0))\n"
+        "output-node name=output input=affine\n"
+    )
+    ahead = replace(front, acoustic_model=AcousticModel(front.acoustic_model.transition_model, nnet))
+    stream, audio = AcousticStream(ahead, ahead.computer(), RATE), _audio(200 + 11 * 80 + more)
+    rows = compute_scores([stream.feed(audio[: len(audio) - more])])[stream]
+    assert len(rows) + len(stream.finish(audio[len(audio) - more :])) == -(-(12 + more // 80) // 3)
+    known = stream.speaker_known().ivectors
+    assert known is not None
+    assert known.statistics is not None
+    assert front.ivectors is not None
+    assert known.statistics.count == pytest.approx(taken_in * front.ivectors.options.posterior_scale)
 
 
 @pytest.mark.parametrize("samples", [0, 1, 199])

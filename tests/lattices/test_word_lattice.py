@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.kaldi_io import Fst
+from nnet3.base.kaldi_io.lattice_file import write_lattice
+from nnet3.kaldi_io import Fst, Writer
 from nnet3.options import DecodingOptions
 from nnet3.speech.lattices.label_lattice import LabelLattice
 from nnet3.speech.lattices.raw_lattice import RawLattice
@@ -134,3 +135,45 @@ def test_by_phones_alone_as_kaldi_does_it() -> None:
     made = finished(found, minimize=True, phones_alone=True)
     ids, cost = [made.transition_ids[np.array([a])].values.tolist() for a in range(made.fst.num_arcs)], made.fst.cost
     assert sorted(zip(ids, cost.tolist(), strict=True)) == [([2, 6], 1.5), ([2, 8], 1.25), ([4, 2], 7.0)]
+
+
+# A silence that may be left out (phone 1), word 1 (phones 2, 2) or 2 (phone 2), and word 1 as often as wanted.
+WORDS_OF_ONE_PHONE = [
+    *((0, 1, 2, 0, 0.5), (1, 1, 1, 0, 0.125), (1, 2, 0, 0, 0.0), (0, 3, 4, 1, 1.0), (2, 3, 4, 1, 1.0)),
+    *((3, 3, 3, 0, 0.125), (3, 4, 4, 0, 0.25), (4, 4, 3, 0, 0.125), (4, 5, 0, 0, 0.0), (0, 6, 4, 2, 1.5)),
+    *((2, 6, 4, 2, 1.5), (6, 6, 3, 0, 0.125), (6, 5, 0, 0, 0.0), (5, 3, 4, 1, 2.0)),
+]
+QUARTERS = {  # scores of four pdfs, times 4, and the beam
+    "one word": ([[4, 8, 6, 0], [8, -7, -1, 2], [2, 5, 1, -6], [-5, 1, -3, 7], [7, -1, -6, 5], [7, -2, 4, 8]], 2),
+    "two words": ([[3, 5, -8, 5], [2, -4, 8, -8], [1, -2, -6, -8], [-6, 8, -5, 3], [-4, -1, -4, 8], [5, 6, -7, -2]], 3),
+    "behind a word": (
+        [[0, 3, -2, -8], [-4, 6, -1, 1], [6, 4, -2, -4], [2, -1, -6, 8], [-5, -4, 5, -4], [-1, -8, -1, -3]],
+        2,
+    ),
+}
+KALDI = {  # arcs (word and weight) and ends
+    "one word": "1 2.5,-7.25,|0,0,4_3_4_3_3_3",
+    "two words": "1 2.125,-3.5,|2 2.5,-3,2_4_3_3_3_3|0.75,0,2_4_4_3_3_3|0.75,0,",
+    "behind a word": "1 2.125,-3.5,|2 2.25,-3,2_1|0.75,0,2_1_4_3_4_3|1 2.25,-1,4_3_4_4|1,0.25,1_1_4_3|0.75,0,",
+}
+
+
+@pytest.mark.parametrize("name", list(KALDI))
+def test_costs_and_ids_lie_where_kaldi_has_them(name: str) -> None:
+    """Lattices that latgen-faster-mapped has written of these scores.
+
+    Costs of ends are on the arc of the ids before them; a word at the start has its arc in common with the same word
+    behind a silence, though nothing is left of the latter.
+    """
+    src, dst, ilabel, olabel, cost = zip(*WORDS_OF_ONE_PHONE, strict=True)
+    (quarters, beam), model = QUARTERS[name], chain_model()
+    fst = Fst.from_arcs(0, [*[np.inf] * 5, 0.75, np.inf], src, dst, ilabel, cost, olabel)
+    search = BeamSearch(SearchGraph(fst, model.pdf_of_label), DecodingOptions(beam=20, lattice_beam=beam))
+    search.advance(np.array(quarters, np.float32) / np.float32(4))
+    raw = search.lattice()
+    assert raw is not None
+    writer = Writer(binary=False)
+    write_lattice(writer, word_lattice(raw, beam, phones=PhoneLabels(model)).lattice)
+    lines = [line.split() for line in writer.getvalue().decode().split("\n") if line.strip()]
+    told = [" ".join(line[2:] if len(line) == 4 else line[1:]) for line in lines]
+    assert sorted(told) == sorted(KALDI[name].split("|"))

@@ -47,6 +47,7 @@ def test_samples_are_counted_in_float32_as_in_kaldi() -> None:
         (OnlineCmvnOptions, {"normalize_mean": False, "normalize_variance": True}, "normalize_variance", "norm-means"),
         (IvectorOptions, {"min_post": 0.5}, "min_post", "min_post must be >= 0 and < 0.5, got 0.5"),
         (DecodingOptions, {"max_active": 100}, "min_active", "at most max_active, 100, got 200"),
+        (DecodingOptions, {"determinize_max_delay": 20}, "determinize_min_chunk_size", "below .*_max_delay, 20"),
         (SilenceOptions, {"silence_phones": (1, 1)}, "silence_phones", "given twice"),
         (SilenceOptions, {"silence_phones": (0, 1)}, "silence_phones", "phones count from 1, got 0"),
     ],

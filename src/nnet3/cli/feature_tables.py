@@ -140,7 +140,7 @@ def write_by_speaker(
     """
     left_out = LeftOut()
     with matrix_writer(output) as writer:
-        for _, utterances in by_speaker(features, spk2utt):
+        for _, utterances in by_speaker(features, spk2utt, left_out):
             speaker: S | None = None
             for key, rows in utterances:
                 made = left_out.made(key, change, key, rows, speaker)
@@ -172,7 +172,7 @@ def write_stats(features: str, output: str, spk2utt: str, weights: str, binary: 
         return _write_stats_of_all(features, output, weights, binary)
     tally = _Statistics(weights)
     with TableWriter(output, partial(Writer.matrix, double=True)) as writer:
-        for speaker, utterances in by_speaker(features, spk2utt):
+        for speaker, utterances in by_speaker(features, spk2utt, tally):
             found = None
             for key, matrix in utterances:
                 found = tally.add(key, matrix, found)
@@ -243,7 +243,9 @@ def _write_stats_of_all(features: str, output: str, weights: str, binary: bool) 
     return 0
 
 
-def by_speaker(features: str, spk2utt: str) -> Iterator[tuple[str, Iterator[tuple[str, np.ndarray]]]]:
+def by_speaker(
+    features: str, spk2utt: str, left_out: LeftOut
+) -> Iterator[tuple[str, Iterator[tuple[str, np.ndarray]]]]:
     """Yields speakers with their existing utterances; without `spk2utt` every utterance is a speaker's."""
     if not spk2utt:
         with open_matrix_table(features) as table:
@@ -253,16 +255,13 @@ def by_speaker(features: str, spk2utt: str) -> Iterator[tuple[str, Iterator[tupl
     by_key = random_access_matrices(features)
     with open_words_table(spk2utt) as speakers:
         for speaker, keys in speakers:
-            yield speaker, _of_keys(by_key, keys)
+            yield speaker, left_out.each(((key, by_key) for key in keys), _found_features)
 
 
-def _of_keys(by_key: RandomAccessTable[np.ndarray], keys: list[str]) -> Iterator[tuple[str, np.ndarray]]:
-    for key in keys:
-        matrix = by_key.get(key)
-        if matrix is None:
-            say(f"warning: utterance '{key}' left out: there are no features for it")
-        else:
-            yield key, matrix
+def _found_features(key: str, by_key: RandomAccessTable[np.ndarray]) -> np.ndarray:
+    if (matrix := by_key.get(key)) is None:
+        raise Nnet3Error("there are no features for it")
+    return matrix
 
 
 def _found(stats: str, utt2spk: str) -> Callable[[str], np.ndarray]:

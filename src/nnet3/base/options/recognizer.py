@@ -258,9 +258,9 @@ class DecodingOptions(SearchOptions):
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
         yield from super().conflicts()
-        if self.determinize_min_chunk_size > self.determinize_max_delay:
+        if self.determinize_min_chunk_size >= self.determinize_max_delay:
             most = self.determinize_max_delay
-            yield "determinize_min_chunk_size", f"must be at most determinize_max_delay, {most}"
+            yield "determinize_min_chunk_size", f"must be below determinize_max_delay, {most}"
 
 
 @dataclass(frozen=True)

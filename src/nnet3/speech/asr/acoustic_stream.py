@@ -156,11 +156,11 @@ class AcousticStream:
         return rows
 
     def _has_chunk(self, last: bool) -> bool:
-        """Returns true if the network now computes a new chunk."""
+        """Returns true if the network now computes a new chunk; without right context the end may bring none."""
         program, before = self._computer.program, self._num_chunks
         while self._num_frames >= program.frames_until(self._num_chunks):
             self._num_chunks += 1
-        return last or self._num_chunks > before
+        return self._num_chunks > before or (last and self._num_frames > before * program.frames_per_chunk)
 
     def _ivector(self) -> npt.NDArray[np.float32]:
         assert self._ivectors is not None

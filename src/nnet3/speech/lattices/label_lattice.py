@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -105,6 +105,37 @@ class LabelLattice(Levels):
     def best_path(self) -> LabelLattice:
         """Keeps one path of least cost."""
         return self._part(*self.on_best_path())
+
+    def with_arcs_behind(self, arcs: Integers, labels: Integers) -> LabelLattice:
+        """Lets arcs lead to new states, from where arcs with `labels`, (arcs,), and no costs lead on."""
+        new, states = len(arcs), self.num_states
+        between, dst, nothing = states + np.arange(new), self.dst.copy(), np.zeros(new)
+        dst[arcs] = between
+        behind = LabelledArcs(between, self.dst[arcs], labels, nothing, nothing, no_strings(new))
+        cut = replace(self, level=2 * self.level, dst=dst)
+        return cut._with_states(2 * self.level[self.src[arcs]] + 1, np.inf, behind)
+
+    def with_plain_ends(self) -> LabelLattice:
+        """Lets an arc without a label, with the costs and ids, lead to a new end, in the place of each end with ids."""
+        ending, states = np.flatnonzero(self.final_ids.lengths), self.num_states
+        costs, level = (self.final_graph, self.final_acoustic), np.full(len(ending), self.level[-1] + 1)
+        ways = ending, states + np.arange(len(ending)), np.zeros(len(ending), np.int64)
+        last = LabelledArcs(*ways, self.final_graph[ending], self.final_acoustic[ending], self.final_ids[ending])
+        graph, acoustic = (np.where(self.final_ids.lengths, np.inf, cost) for cost in costs)
+        cut = replace(self, final_graph=graph, final_acoustic=acoustic, final_ids=no_strings(states))
+        return cut._with_states(level, 0.0, last)
+
+    def _with_states(self, level: Integers, end: float, arcs: LabelledArcs) -> LabelLattice:
+        """Adds states of some levels, with the cost `end` of ending there, and arcs."""
+        new, level = len(level), np.append(self.level, level)
+        order = np.argsort(level, kind="stable")
+        columns = (np.concatenate(pair) for pair in zip(self.arcs[:-1], arcs[:-1], strict=True))
+        joined = LabelledArcs._make((*columns, Strings.joined([self.ids, arcs.ids])))
+        graph, acoustic = (
+            np.append(cost, np.full(new, end))[order] for cost in (self.final_graph, self.final_acoustic)
+        )
+        ids = Strings.joined([self.final_ids, no_strings(new)])[order]
+        return LabelLattice(level[order], *joined.renumbered(order), graph, acoustic, ids)
 
     def _part(self, states: Flags, arcs: Flags, is_final: Flags) -> LabelLattice:
         """Returns the lattice with some states and arcs; `is_final`: the states that stay final."""

@@ -50,16 +50,20 @@ class PhoneLabels:
         self._model, self._base = model, int(model.num_phones) + 1
         self._phone_begun = np.append(0, np.where(begins, model.phone(ids), 0))
 
-    def of(self, lattice: LabelLattice) -> Integers:
-        """Returns the labels of the arcs of a lattice of words, (arcs,), with at most one id per arc. Arcs from the
-        start have no phone, as in Kaldi: paths whose first phones alone differ are merged. Raises NetworkError for
-        transition-ids of another model.
+    def put_into(self, lattice: LabelLattice) -> LabelLattice:
+        """Returns a lattice of words, with at most one id per arc, with these labels.
+
+        Arcs from the start have no phone, as in Kaldi: paths whose first phones alone differ are merged. A word that
+        also comes without a phone has an arc of its own before each phone, for such paths to meet in. Raises
+        NetworkError for transition-ids of another model.
         """
         self._model.check_ids(lattice.ids.values)
-        first = np.zeros(len(lattice.src), np.int64)
+        word, phone = lattice.label.astype(np.int64), np.zeros(len(lattice.src), np.int64)
         told = (lattice.src > 0) & (lattice.ids.lengths > 0)
-        first[told] = lattice.ids.values[lattice.ids.offsets[:-1][told]]
-        return lattice.label.astype(np.int64) * self._base + self._phone_begun[first]
+        phone[told] = self._phone_begun[lattice.ids.values[lattice.ids.offsets[:-1][told]]]
+        split = (word > 0) & (phone > 0) & np.isin(word, word[phone == 0])
+        labelled = replace(lattice, label=word * self._base + np.where(split, 0, phone))
+        return labelled.with_arcs_behind(np.flatnonzero(split), phone[split])
 
     def words(self, labels: Integers) -> Integers:
         """Returns the words of labels, 0 where there is a phone alone."""
@@ -106,11 +110,11 @@ def within_memory(
     the arcs, the beam is narrowed, and every further try has half of the work: all tries take twice the first at most.
     The best path is left in any case. Returns the lattice and the beam.
     """
-    whole = lattice if phones is None else replace(lattice, label=phones.of(lattice))
+    whole = lattice if phones is None else phones.put_into(lattice)
 
     def made(lattice: LabelLattice, beam: float, memory: Memory) -> LabelLattice:
         if phones is not None:
-            lattice = determinized(lattice, beam, memory)
+            lattice = determinized(lattice, beam, memory).with_plain_ends()  # so that words see ends as Kaldi's do
             lattice = replace(lattice, label=phones.words(lattice.label))
         return lattice if phones_alone else determinized(lattice, beam, memory)
 
