@@ -128,6 +128,7 @@ def _serve(number: str, package: str) -> None:
     for finalizer in list(weakref.finalize._registry):  # type: ignore[attr-defined]
         finalizer.atexit = False  # taking PyTorch's operators down takes a program longer than all else
     listener = socket.socket(fileno=int(number))
+    listener.setblocking(True)  # whatever a default timeout has made of it
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them: their ends are told through the socket
     while True:
         client, _ = listener.accept()
