@@ -75,6 +75,22 @@ def test_native_code_in_both_directions(lengths, reverse: bool, dim: int, monkey
     assert calls == ["nnet3_lstm_layer", "nnet3_lstm_layer", "nnet3_lstm_layer_backward"]
 
 
+@needs_native_code
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_frames_of_native_code_whatever_tensors_are_made_by_default(device: str) -> None:
+    weights, values = torch.randn(8, 2), torch.randn(2, 1, 12)
+    cell = torch.nn.LSTMCell(1, 2)
+    with torch.no_grad():
+        cell.weight_hh.copy_(weights)
+        of_input = values[0, :, :8] - cell.bias_hh - cell.bias_ih  # of an input of 0
+        cell.bias_ih.add_(of_input[0])
+        h, c = cell(torch.zeros(1, 1), (values[0, :, 10:], values[0, :, 8:10]))
+    with torch.device(device):
+        cells.lstm_layer(values, np.ones(1, np.int64), weights)
+    # PyTorch has the gates in the order I, F, Cp, O, too
+    torch.testing.assert_close(values[1, :, 8:], torch.cat([c, h], 1), rtol=1e-5, atol=1e-6)
+
+
 def test_what_pytorch_learns_on_equal_lengths() -> None:
     net = network()
     module, arrays = pytorch(net), RANDOM.normal(size=(2, 3, 5))

@@ -76,7 +76,7 @@ def lstm_layer_backward(derivs: Tensor, values: Tensor, counts: np.ndarray, weig
 
 
 def _run_layer(name: str, matrices: tuple[Tensor, ...], counts: np.ndarray, dim: int, weights: Tensor) -> None:
-    counts, panels, peepholes = counts.astype(np.int64), Panels(weights).panels, torch.zeros(3, dim)
+    counts, panels, peepholes = counts.astype(np.int64), Panels(weights).panels, weights.new_zeros(3, dim)
     places = [each.data_ptr() for each in matrices]
     assert len({each.stride() for each in matrices}) == 1
     sizes = len(counts), matrices[0].shape[1], counts.ctypes.data, dim

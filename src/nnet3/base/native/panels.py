@@ -23,7 +23,7 @@ class Panels:
         if library() is None:
             raise RuntimeError("there is no native code for panels")
         self.columns, width = len(weights), columns_of_panel()
-        self.panels = torch.zeros(-(-self.columns // width), weights.shape[1], width)
+        self.panels = weights.new_zeros(-(-self.columns // width), weights.shape[1], width)
         make_panels(self.panels, weights)
 
     def to_dense(self) -> Tensor:
