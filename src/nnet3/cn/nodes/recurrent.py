@@ -1,4 +1,4 @@
-"""A recurrent layer as one node of whole sequences: PyTorch's LSTM, the fastest there is where nobody looks inside."""
+"""A recurrent layer as one node of whole sequences: the LSTM of PyTorch, by native code where that is faster."""
 
 from __future__ import annotations
 
