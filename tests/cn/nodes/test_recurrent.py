@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -89,6 +91,19 @@ def test_frames_of_native_code_whatever_tensors_are_made_by_default(device: str)
         cells.lstm_layer(values, np.ones(1, np.int64), weights)
     # PyTorch has the gates in the order I, F, Cp, O, too
     torch.testing.assert_close(values[1, :, 8:], torch.cat([c, h], 1), rtol=1e-5, atol=1e-6)
+
+
+@needs_native_code
+@pytest.mark.parametrize(("rows", "threads"), [(7, 1), (8, 5)])
+def test_threads_share_the_products_of_large_frames_alone(
+    rows: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = list[int]()
+    functions = SimpleNamespace(nnet3_lstm_layer=lambda *arguments: given.append(arguments[-1]))
+    monkeypatch.setattr(cells, "library", lambda: functions)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 5)
+    cells.lstm_layer(torch.zeros(2, rows, 6 * 256), np.full(1, rows), torch.zeros(4 * 256, 256))
+    assert given == [threads]
 
 
 def test_what_pytorch_learns_on_equal_lengths() -> None:
