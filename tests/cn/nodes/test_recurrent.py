@@ -11,6 +11,7 @@ import torch
 from nnet3 import cn
 from nnet3.base.native import cells
 from nnet3.base.native.fastest import Fastest
+from nnet3.cn.nodes import recurrent
 from nnet3.errors import ShapeError
 from tests.native.native_code import needs_native_code
 from tests.seeds import RANDOM
@@ -91,6 +92,22 @@ def test_frames_of_native_code_whatever_tensors_are_made_by_default(device: str)
         cells.lstm_layer(values, np.ones(1, np.int64), weights)
     # PyTorch has the gates in the order I, F, Cp, O, too
     torch.testing.assert_close(values[1, :, 8:], torch.cat([c, h], 1), rtol=1e-5, atol=1e-6)
+
+
+@needs_native_code
+@pytest.mark.parametrize(("lengths", "is_native"), [((9, 1, 1, 1), True), ((30, *[1] * 9), False)])
+def test_one_long_sequence_of_many_takes_no_memory_for_all(
+    lengths: tuple[int, ...], is_native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, rooms, room = cells.fastest(), list[int](), recurrent._room
+    monkeypatch.setattr(cells, "fastest", lambda: Fastest("panels", found.changing))
+    monkeypatch.setattr(recurrent, "_room", lambda x, *sizes: rooms.append(len(x)) or room(x, *sizes))
+    exact, own = network(), network(dtype=torch.float32)
+    own.set_parameters(exact.parameters())
+    batch = {"x": cn.sequences([RANDOM.normal(size=(3, length)) for length in lengths])}
+    for value, expected in zip(own.evaluate("y", batch), exact.evaluate("y", batch), strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-5)
+    assert rooms == [sum(lengths)] * is_native
 
 
 @needs_native_code
