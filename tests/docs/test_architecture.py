@@ -31,3 +31,11 @@ def test_the_table_of_rooms_is_whole_and_true() -> None:
     for room, names in rows:
         text = "\n".join(path.read_text() for path in folders[room].rglob("*.py*") if path.suffix != ".pyc")
         assert [name for name in re.findall(r"`(\w+)`", names) if not re.search(rf"\b{name}\b", text)] == [], room
+
+
+def test_the_table_of_lowering_names_all_files() -> None:
+    text = (DOCS / "architecture.md").read_text()
+    table = text[text.index("All files in the order of work") : text.index("Families are made of")]
+    named = [name for row in re.findall(r"^\| (`.*?) \|", table, re.M) for name in re.findall(r"`(\w+)`", row)]
+    folder = Path(nnet3.__file__).parent / "engine/lowering"
+    assert sorted(named) == sorted(path.stem for path in folder.glob("[a-z]*.py"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 
 import pytest
 
@@ -64,3 +65,17 @@ def test_values_are_in_the_order_of_their_use() -> None:
     assert recent.get_or_make(32, lambda: 7) == 7
     assert [*recent] == [*range(2, 32), 0, 32]
     assert recent[0] == 5
+
+
+def test_another_thread_may_come_between() -> None:
+    class Interrupted(Recent[int]):
+        def __iter__(self) -> Iterator[str]:
+            keys = super().__iter__()
+            if "other" not in self:
+                self["other"] = 3
+            return keys
+
+    recent = Interrupted(most=1)
+    for key, value in zip("ab", (1, 2), strict=True):
+        assert recent.use(key, value) == value
+    assert dict(recent) == {"other": 3}

@@ -64,6 +64,16 @@ def test_parts_are_in_the_same_memory(rows: int) -> None:
         part.multiply(numbers(rows, 60), y, bias)
 
 
+def test_panels_are_of_the_type_of_their_weights() -> None:
+    weights = numbers(33, 9)
+    torch.set_default_dtype(torch.float64)
+    try:
+        packed = Panels(weights)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert torch.equal(packed.to_dense(), weights)
+
+
 def test_what_is_beside_the_result_stays() -> None:
     around = torch.full((20, 70), 3.0)
     Panels(numbers(33, 9)).multiply(numbers(18, 9), around[1:19, 10:43], numbers(33))

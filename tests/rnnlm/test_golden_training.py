@@ -13,8 +13,8 @@ from nnet3.model.nnet import load_nnet
 from tests.rescoring_data import needs_rescoring
 from tests.rnnlm.golden_training import Run, change, runs
 
-# Relative to the change, the bounds of the data.
-MOST, MOST_LATER, LEAST_COSINE = 2e-3, 2e-2, 0.999
+# Relative to the change: after the first minibatch, after more of them, and the bound of the data for these.
+MOST, MOST_LATER, MOST_OF_ALL, LEAST_COSINE = 2e-3, 5e-3, 2e-2, 0.999
 OBJECTIVES = 5e-4  # of printed numbers: 4 digits
 COUNTS = 1e-3
 # In Kaldi's run of `gru` rounding decides which directions of the embedding are stretched: runs of our own, in float32
@@ -29,7 +29,8 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-\d+)?")
 def test_runs_end_where_kaldis_end(run: Run) -> None:
     nnet, embedding, _, lines = run.trained()
     start, wanted = load_nnet(run.path("read-rnnlm")), load_nnet(run.path("write-rnnlm"))
-    most = MOST if run.count == 1 else MOST_LATER
+    most, of_embedding = (MOST, MOST) if run.count == 1 else (MOST_LATER, MOST_OF_ALL)
+    most = MOST_OF_ALL if str(run) in ("gru-3", "gru-4") else most
     objectives, counts = (OF_ROUNDING.get(str(run), usual) for usual in (OBJECTIVES, COUNTS))
     for name, component in start.components.items():
         if component.parameters():
@@ -37,7 +38,7 @@ def test_runs_end_where_kaldis_end(run: Run) -> None:
         _compare_counts(nnet.components[name], wanted.components[name], counts, name)
     if "write-embedding" in run.options:
         first = load_matrix(run.path("read-embedding"))
-        _compare(embedding.numpy() - first, load_matrix(run.path("write-embedding")) - first, most, "embedding")
+        _compare(embedding.numpy() - first, load_matrix(run.path("write-embedding")) - first, of_embedding, "embedding")
     log = (run.case / f"train_{run.count}.log").read_text()
     found = [line for line in lines if _OBJF.match(line)]
     for ours, theirs in zip(found, _OBJF.findall(log), strict=True):

@@ -101,6 +101,16 @@ def test_parts_that_do_not_belong_together() -> None:
         LookaheadSearch(graph, bigram(), COLUMNS[:1])
 
 
+def test_a_damaged_label_takes_no_memory() -> None:
+    """A table of all labels up to 2^31 would be 8 GiB."""
+    graph = lookahead_graph()
+    assert isinstance(graph.fst, Fst)
+    graph.fst.ilabel[0] = 100_000
+    with pytest.raises(ModelFormatError, match="has input label 100000, but the model has 4 transition-ids"):
+        LookaheadSearch(graph, bigram(), COLUMNS)
+    assert "label_of_input" not in vars(graph)
+
+
 def test_a_grammar_has_its_words_alone() -> None:
     search = LookaheadSearch(lookahead_graph(), bigram(), COLUMNS).with_model(phrase_model([[2, 4]]))
     found = least_costs(lattice_of(search, random_scores(int(RANDOM.integers(3, 6)))))

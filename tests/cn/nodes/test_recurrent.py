@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ import torch
 from nnet3 import cn
 from nnet3.base.native import cells
 from nnet3.base.native.fastest import Fastest
+from nnet3.cn.nodes import recurrent
 from nnet3.errors import ShapeError
 from tests.native.native_code import needs_native_code
 from tests.seeds import RANDOM
@@ -73,6 +76,51 @@ def test_native_code_in_both_directions(lengths, reverse: bool, dim: int, monkey
             np.testing.assert_allclose(gradient, each, rtol=1e-4, atol=1e-4)
     assert len(expected_gradients) == 4
     assert calls == ["nnet3_lstm_layer", "nnet3_lstm_layer", "nnet3_lstm_layer_backward"]
+
+
+@needs_native_code
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_frames_of_native_code_whatever_tensors_are_made_by_default(device: str) -> None:
+    weights, values = torch.randn(8, 2), torch.randn(2, 1, 12)
+    cell = torch.nn.LSTMCell(1, 2)
+    with torch.no_grad():
+        cell.weight_hh.copy_(weights)
+        of_input = values[0, :, :8] - cell.bias_hh - cell.bias_ih  # of an input of 0
+        cell.bias_ih.add_(of_input[0])
+        h, c = cell(torch.zeros(1, 1), (values[0, :, 10:], values[0, :, 8:10]))
+    with torch.device(device):
+        cells.lstm_layer(values, np.ones(1, np.int64), weights)
+    # PyTorch has the gates in the order I, F, Cp, O, too
+    torch.testing.assert_close(values[1, :, 8:], torch.cat([c, h], 1), rtol=1e-5, atol=1e-6)
+
+
+@needs_native_code
+@pytest.mark.parametrize(("lengths", "is_native"), [((9, 1, 1, 1), True), ((30, *[1] * 9), False)])
+def test_one_long_sequence_of_many_takes_no_memory_for_all(
+    lengths: tuple[int, ...], is_native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, rooms, room = cells.fastest(), list[int](), recurrent._room
+    monkeypatch.setattr(cells, "fastest", lambda: Fastest("panels", found.changing))
+    monkeypatch.setattr(recurrent, "_room", lambda x, *sizes: rooms.append(len(x)) or room(x, *sizes))
+    exact, own = network(), network(dtype=torch.float32)
+    own.set_parameters(exact.parameters())
+    batch = {"x": cn.sequences([RANDOM.normal(size=(3, length)) for length in lengths])}
+    for value, expected in zip(own.evaluate("y", batch), exact.evaluate("y", batch), strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-5)
+    assert rooms == [sum(lengths)] * is_native
+
+
+@needs_native_code
+@pytest.mark.parametrize(("rows", "threads"), [(7, 1), (8, 5)])
+def test_threads_share_the_products_of_large_frames_alone(
+    rows: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = list[int]()
+    functions = SimpleNamespace(nnet3_lstm_layer=lambda *arguments: given.append(arguments[-1]))
+    monkeypatch.setattr(cells, "library", lambda: functions)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 5)
+    cells.lstm_layer(torch.zeros(2, rows, 6 * 256), np.full(1, rows), torch.zeros(4 * 256, 256))
+    assert given == [threads]
 
 
 def test_what_pytorch_learns_on_equal_lengths() -> None:

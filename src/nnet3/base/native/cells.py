@@ -15,7 +15,7 @@ from torch import Tensor
 
 from nnet3.base.native.fastest import fastest
 from nnet3.base.native.library import library
-from nnet3.base.native.panels import Panels
+from nnet3.base.native.panels import Panels, num_threads
 
 _MANY_THREADS, _LARGE = 4, 2**17  # so many threads of PyTorch gain with so many elements; native code has one thread
 
@@ -76,11 +76,12 @@ def lstm_layer_backward(derivs: Tensor, values: Tensor, counts: np.ndarray, weig
 
 
 def _run_layer(name: str, matrices: tuple[Tensor, ...], counts: np.ndarray, dim: int, weights: Tensor) -> None:
-    counts, panels, peepholes = counts.astype(np.int64), Panels(weights).panels, torch.zeros(3, dim)
+    counts, panels, peepholes = counts.astype(np.int64), Panels(weights).panels, weights.new_zeros(3, dim)
     places = [each.data_ptr() for each in matrices]
     assert len({each.stride() for each in matrices}) == 1
     sizes = len(counts), matrices[0].shape[1], counts.ctypes.data, dim
-    rest = matrices[0].stride(1), panels.data_ptr(), peepholes.data_ptr(), torch.get_num_threads()
+    threads = num_threads(int(counts[0]) * weights.numel())
+    rest = matrices[0].stride(1), panels.data_ptr(), peepholes.data_ptr(), threads
     getattr(library(), name)(*sizes, *places, *rest)
 
 

@@ -23,7 +23,7 @@ class Panels:
         if library() is None:
             raise RuntimeError("there is no native code for panels")
         self.columns, width = len(weights), columns_of_panel()
-        self.panels = torch.zeros(-(-self.columns // width), weights.shape[1], width)
+        self.panels = weights.new_zeros(-(-self.columns // width), weights.shape[1], width)
         make_panels(self.panels, weights)
 
     def to_dense(self) -> Tensor:
@@ -84,7 +84,7 @@ def multiply_by_panels(y: Tensor, x: Tensor, panels: Tensor, addend: Tensor | No
         raise ValueError("columns of the result do not lie side by side")
     x = x if x.stride(1) == 1 else x.contiguous()
     of_addend = addend.stride(0) if addend is not None and addend.dim() == 2 else 0
-    threads = _num_threads(rows * panels.numel())
+    threads = num_threads(rows * panels.numel())
     added = 0 if addend is None else addend.data_ptr(), of_addend
     operands = y.data_ptr(), y.stride(0), x.data_ptr(), x.stride(0), *added
     functions.nnet3_panel_product(rows, columns, inner, *operands, panels.data_ptr(), panels.stride(0), threads)
@@ -113,9 +113,10 @@ def product(y: Tensor, left: Tensor, right: Tensor, addend: Tensor | None = None
         raise ValueError("columns of the result or the addend do not lie side by side")
     operands = y.data_ptr(), y.stride(0), left.data_ptr(), *left.stride(), right.data_ptr(), *right.stride()[::-1]
     added = 0 if addend is None else addend.data_ptr(), of_addend
-    threads = _num_threads(rows * columns * inner)
+    threads = num_threads(rows * columns * inner)
     functions.nnet3_product(rows, columns, inner, *operands, *added, alpha, threads)
 
 
-def _num_threads(multiplications: int) -> int:
+def num_threads(multiplications: int) -> int:
+    """Returns how many threads share a product."""
     return torch.get_num_threads() if multiplications >= _FEWEST_FOR_THREADS else 1

@@ -1,4 +1,4 @@
-"""A recurrent layer as one node of whole sequences: PyTorch's LSTM, the fastest there is where nobody looks inside."""
+"""A recurrent layer as one node of whole sequences: the LSTM of PyTorch, by native code where that is faster."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from nnet3.cn.shape import Shape
 from nnet3.errors import ShapeError
 from nnet3.model.components.large_products import add_product
 
+_MOST_ROOM = 4  # times the rows: native code has memory for all sequences in each frame
 _APART = 16  # floats between rows: rows that lie a multiple of 4 KiB apart share few places of the first cache
 
 
@@ -50,7 +51,8 @@ class LstmLayer(SequenceOperation):
             return turned.compute([SampleRows(value, x.layout)], own)
         # Rows are frame by frame, longer sequences first, as PyTorch packs them.
         counts = np.bincount(x.samples.frame_of_row)
-        if cells.are_layers_native(x.tensor, *(operand.tensor for operand in operands[1:])):
+        is_dense = len(counts) * int(counts[0]) <= _MOST_ROOM * len(x.tensor)
+        if is_dense and cells.are_layers_native(x.tensor, *(operand.tensor for operand in operands[1:])):
             found: Tensor = _NativeLstm.apply(*(operand.tensor for operand in operands), counts)
             return found
         weights, bias = [operand.tensor.T.contiguous() for operand in operands[1:3]], operands[3].tensor[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 V = TypeVar("V")
@@ -23,7 +23,7 @@ def many_objects() -> Iterator[None]:
 
 
 class Recent(dict[Any, V]):
-    """A dictionary of the values used last, in the order of their use.
+    """A dictionary of the values used last, in the order of their use. Threads that share it may make a value twice.
 
     >>> recent = Recent[str](most=2)
     >>> [recent.get_or_make(key, key.upper) for key in "abacb"]
@@ -46,5 +46,6 @@ class Recent(dict[Any, V]):
         self.pop(key, None)
         self[key] = value
         while len(self) > self.most:
-            self.pop(next(iter(self)), None)
+            with suppress(RuntimeError):  # another thread has changed it between finding the first and taking it
+                self.pop(next(iter(self), None), None)
         return value
