@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -99,6 +101,19 @@ def test_parts_that_do_not_belong_together() -> None:
         LookaheadSearch(graph, other, COLUMNS)
     with pytest.raises(ModelFormatError, match=r"has input label \d, but the model has 0 transition-ids"):
         LookaheadSearch(graph, bigram(), COLUMNS[:1])
+
+
+def test_a_label_beyond_all_others_takes_no_memory() -> None:
+    """One damaged byte in a file makes such a label."""
+    whole, damaged = lookahead_graph(), 50_000_000
+    whole.fst.ilabel[0] = damaged
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelFormatError, match=f"input label {damaged}, but the model has {LABELS} transition-ids"):
+            LookaheadSearch(whole, bigram(), COLUMNS)
+        assert tracemalloc.get_traced_memory()[1] < damaged
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_grammar_has_its_words_alone() -> None:

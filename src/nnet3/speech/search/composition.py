@@ -20,6 +20,7 @@ from nnet3.speech.arrays.number_of_key import NumberOfKey
 from nnet3.speech.language_models.language_model import BackoffModel
 from nnet3.speech.search.growing_graph import GrowingGraph, put
 from nnet3.speech.search.mapped_fst import MappedFst, in_memory
+from nnet3.speech.search.search_graph import columns_of_labels
 from nnet3.speech.search.words_ahead import ReachedWords, WordsAhead
 
 Costs = npt.NDArray[np.float32]
@@ -79,6 +80,8 @@ class LookaheadSearch:
     """Lends searches one composition of a look-ahead graph and a language model, until the composition is large."""
 
     def __init__(self, graph: LookaheadGraph, model: BackoffModel, column_of_label: npt.ArrayLike):
+        if graph.fst.largest_input > graph.disambiguation.max(initial=0):
+            columns_of_labels(column_of_label, graph.fst.largest_input)  # before there is memory for all labels
         known = np.zeros(1 + int(model.words.max(initial=0)), bool)
         known[model.words] = True
         words = np.flatnonzero(known)
