@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nnet3.base.kaldi_io.fst_file import save_fst
-from nnet3.errors import ArgumentError, ModelFormatError
+from nnet3.errors import ArgumentError, ExecutionError, ModelFormatError
 from nnet3.kaldi_io import Fst
 from nnet3.options import DecodingOptions
 from nnet3.speech.asr.decoding import DecodingGraph
@@ -202,6 +202,16 @@ def test_speech_that_fits_nothing(files: GraphFiles) -> None:
     for rows in (3, 2 * OPTIONS.determinize_max_delay, 1):
         segment.accept(scores_of((1, rows)))
         assert segment.found() is None
+
+
+def test_costs_whose_sums_are_lost(lookahead_files: GraphFiles) -> None:
+    """A damaged byte in the cost of the end, which is paid before the end and taken back at a word."""
+    model = ngram_bytes({(): {1: 0.7, 2: 0.9}, (0,): {1: 0.5}}, {(): -4.95e27}, {(0,): 0.2})
+    lookahead_files.files["Gr.fst"].write_bytes(model)
+    segment = DecodingGraph.load(lookahead_files, chain_model()).start(OPTIONS)
+    segment.accept(np.concatenate([scores_of(*SAID)] * 8))
+    with pytest.raises(ExecutionError, match="sums of them are lost: is the graph damaged"):
+        segment.found()
 
 
 def test_what_was_narrowed_is_told(files: GraphFiles) -> None:

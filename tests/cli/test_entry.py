@@ -12,6 +12,8 @@ from types import SimpleNamespace
 import pytest
 
 from nnet3.cli import entry, later
+from nnet3.cli.verb import find_program
+from nnet3.cli.verb_table import VERBS
 from tests.patience import PATIENCE
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
@@ -58,6 +60,20 @@ def test_the_name_of_a_program(ran: list[tuple[list[str], str]], monkeypatch: py
     with pytest.raises(SystemExit):
         entry.kaldi_program()
     assert ran == [(["a", "b"], "nnet3-copy")]
+
+
+def test_each_program_of_kaldi_finds_its_verb(
+    ran: list[tuple[list[str], str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = [listed.program for listed in VERBS.values() if listed.program]
+    assert "choose_features.py" in programs
+    for program in programs:
+        monkeypatch.setattr("sys.argv", [f"/usr/bin/{program}"])
+        with pytest.raises(SystemExit):
+            entry.kaldi_program()
+        found = find_program(ran.pop()[1])
+        assert found is not None
+        assert VERBS[found.name].program == program
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -82,6 +82,9 @@ def test_how_many_rows_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     for inputs in ((), ("input=0:12",)):
         with pytest.raises(click.UsageError, match="26 rows are too many: at most 25 at each input and output"):
             module.request_of_times(nnet, inputs, ("output=1:10",), 2, False)
+    monkeypatch.setattr(module, "_needed_inputs", None)  # which would take memory for all
+    with pytest.raises(click.UsageError, match="26 rows are too many: at most 25 at each input and output"):
+        module.request_of_times(nnet, (), (), 1, False, frames=26)
 
 
 def test_a_network_that_is_not_simple() -> None:

@@ -16,7 +16,10 @@ from nnet3.kaldi_io import write_atomically
 
 KINDS = {
     "a model": [b"\0B<Nnet3> \ninput-node", b"<Nnet3> \n\ninput-node", b"\0B<TransitionModel> <Topology> "],
-    "an archive": [b"key-1 \0BFM \4\1\0\0\0", b"key-1  [\n  1 2 3 ]\n", b"key-1 \0B\4\3\0\0\0"],
+    "an archive": [
+        *(b"key-1 \0BFM \4\1\0\0\0", b"key-1  [\n  1 2 3 ]\n", b"key-1 \0B\4\3\0\0\0"),
+        b"key-1 \xd6\xfd\xb2\x7e\6\0\0\0vector",
+    ],
     "a matrix": [b"\0BFM \4\1\0\0\0\4\1\0\0\0\0\0\0\0"],
     "a recording": [b"RIFF\0\0\0\0WAVEfmt ", b"fLaC\0\0\0", b"OggS\0\2", b"ID3\4", b"\0\0\0 ftypM4A "],
     "an ONNX model": [b"\x08\x0a\x12\x05nnet3", b"\x08\x08:\x10"],

@@ -59,6 +59,8 @@ def test_a_mapped_file_at_an_odd_address(tmp_path: Path) -> None:
     for number, contents in enumerate(_both(tmp_path, fst)):
         path = tmp_path / f"{number}.fst"
         path.write_bytes(contents)
+        with pytest.raises(ModelFormatError, match=rf"{number}\.fst: the decoding graph has input label"):
+            SearchGraph.read(Reader.open(path), COLUMNS[:1])
         graph = SearchGraph.read(Reader.open(path), COLUMNS)
         assert not graph.ilabel.flags.aligned
         assert not graph.ilabel.flags.owndata

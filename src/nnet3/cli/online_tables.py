@@ -23,7 +23,7 @@ from nnet3.base.options.recognizer import (
 )
 from nnet3.cli.files import load_acoustic_model
 from nnet3.cli.lattice_tables import read_search_graph
-from nnet3.cli.messages import say, say_words
+from nnet3.cli.messages import naming, say, say_words
 from nnet3.cli.wave_tables import SpeakersRecordings
 from nnet3.errors import Nnet3Error
 from nnet3.speech.arrays.aliases import Integers
@@ -99,7 +99,7 @@ def decode_waves(
             say(f"Decoded utterance {key}")
     except BaseException:
         with suppress(Nnet3Error):  # the first error is told
-            writer.keep()
+            writer.keep() if writer.count else writer.discard()
         raise
     writer.close()
     return tally.status(recordings.missing)
@@ -129,7 +129,8 @@ def _decoded(
     for utterances in recordings:
         known = UNKNOWN_SPEAKER
         for key, wave in utterances:
-            found, known = decoder.decode(wave.rate, wave.channel(0), known)
+            with naming(f"utterance '{key}'"):
+                found, known = decoder.decode(wave.rate, wave.channel(0), known)
             if not keeps_sums:
                 known = known._replace(input_stats=None)
             yield key, found

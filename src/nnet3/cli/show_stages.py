@@ -223,11 +223,10 @@ def request_of_times(
     frames: int = _FRAMES,
 ) -> ComputationRequest:
     """Returns the request of texts NAME=FIRST:LAST[:STEP], or of `frames` frames of each output and needed inputs."""
+    _check_rows(frames)
     wanted = _all_times("--output", outputs) or {name: np.arange(frames) for name in nnet.output_names}
     given = _all_times("--input", inputs) or _needed_inputs(nnet, wanted)
-    rows = num_sequences * max(len(times) for times in (*wanted.values(), *given.values()))
-    if rows > MAX_ROWS:
-        raise click.UsageError(f"{rows:,} rows are too many: at most {MAX_ROWS:,} at each input and output")
+    _check_rows(num_sequences * max(len(times) for times in (*wanted.values(), *given.values())))
     return ComputationRequest(
         [IoSpecification(name, times_first(times, num_sequences)) for name, times in given.items()],
         [
@@ -237,6 +236,11 @@ def request_of_times(
         need_model_derivative=backward,
         store_component_stats=backward,
     )
+
+
+def _check_rows(rows: int) -> None:
+    if rows > MAX_ROWS:
+        raise click.UsageError(f"{rows:,} rows are too many: at most {MAX_ROWS:,} at each input and output")
 
 
 def _all_times(option: str, texts: tuple[str, ...]) -> dict[str, np.ndarray]:

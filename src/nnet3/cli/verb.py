@@ -172,8 +172,9 @@ def find_verb(name: str) -> Verb:
 
 
 def find_program(program: str) -> Verb | None:
-    """Returns the verb for a program of Kaldi; None without one."""
-    name = next((listed.name for listed in VERBS.values() if listed.program == program != ""), None)
+    """Returns the verb for a program of Kaldi, whose name may lack `.py`; None without one."""
+    stem = program.removesuffix(".py")
+    name = next((listed.name for listed in VERBS.values() if listed.program.removesuffix(".py") == stem != ""), None)
     return None if name is None else find_verb(name)
 
 

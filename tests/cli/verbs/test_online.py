@@ -121,6 +121,14 @@ def test_what_was_decoded_before_an_error_is_kept(folder: Cli) -> None:
     assert "Decoded 1 utterances, 1 with errors." in ran.err
 
 
+def test_an_error_before_the_first_lattice_names_the_utterance_and_leaves_no_file(folder: Cli) -> None:
+    with wave_writer("ark,scp:wav.ark,wav.scp") as writer:
+        writer.write("one", WaveData(RATE, SOUND[:8, np.newaxis]))
+    ran = folder("online2-wav-nnet3-latgen-faster", *OPTIONS, *MODEL, "ark:spk2utt", "scp:wav.scp", "ark:lat.ark")
+    assert (ran.status, "utterance 'one': 0.001 s of audio are too short" in ran.err) == (255, True), ran.err
+    assert not Path("lat.ark").exists()
+
+
 def test_a_client_of_the_port_is_heard(folder: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = list[bytes]()
 

@@ -22,7 +22,7 @@ ARCHIVE = "an archive"
 #: What files of a kind begin with.
 _KINDS = {
     "a model, as Kaldi writes them": rb"(\0B)?\s*<[A-Z]",
-    ARCHIVE: rb"\S+ (\0B|\s*\[)",
+    ARCHIVE: rb"\S+ (\0B|\s*\[|\xd6\xfd\xb2\x7e)",  # of matrices, vectors and the like, or of FSTs
     "a matrix or vector, as Kaldi writes them": rb"\0B",
     "a recording": rb"RIF[FX]|fLaC|OggS|ID3|\xff[\xfb\xf3\xf2\xf1\xf9]|\.snd|.{4}ftyp|\x1aE\xdf\xa3",
     "an ONNX model": rb"\x08[\x01-\x20][\x12\x1a\x22\x28\x32\x3a]",

@@ -24,9 +24,10 @@ _LEAST_SYMBOL = _LENGTH.size + _KEY.size  # bytes of an empty one
 
 @dataclass(frozen=True, eq=False)
 class SymbolTable:
-    """`names`: from labels to words."""
+    """`names`: from labels to words; `source`: the file."""
 
     names: Mapping[int, str]
+    source: str = ""
 
     @cached_property
     def labels(self) -> dict[str, int]:
@@ -39,7 +40,8 @@ class SymbolTable:
     def __getitem__(self, label: int) -> str:
         """Returns the word of a label. Raises ModelFormatError without one: the table belongs to another graph."""
         if label not in self.names:
-            raise ModelFormatError(f"the symbol table has no label {label}: does it belong to this graph?")
+            message = f"the symbol table has no label {label}: does it belong to this graph?"
+            raise ModelFormatError(message, self.source)
         return self.names[label]
 
 
@@ -55,7 +57,7 @@ def read_symbols(reader: Reader) -> SymbolTable:
     contents = np.frombuffer(reader.data[reader.position : end], np.uint8)
     starts -= reader.position
     reader.position = end
-    return SymbolTable(_PackedNames(contents, starts))
+    return SymbolTable(_PackedNames(contents, starts), reader.source)
 
 
 def symbol_bytes(symbols: SymbolTable) -> bytes:
@@ -176,7 +178,7 @@ def load_symbols(path: str | os.PathLike[str]) -> SymbolTable:
                 str(path),
                 f"line {number}",
             )
-    return SymbolTable(names)
+    return SymbolTable(names, str(path))
 
 
 @contextmanager

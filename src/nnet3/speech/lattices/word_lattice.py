@@ -9,6 +9,7 @@ import numpy as np
 
 from nnet3.base.kaldi_io.lattice import Lattice
 from nnet3.base.kaldi_io.lattice_factoring import factored
+from nnet3.errors import ExecutionError
 from nnet3.model.hmm.transition_model import TransitionModel
 from nnet3.speech.arrays.aliases import Integers
 from nnet3.speech.lattices.determinizing import determinized
@@ -20,6 +21,7 @@ from nnet3.speech.lattices.raw_lattice import RawLattice
 _NARROWER = 0.75
 _SMALL_STEPS = 4  # by which a beam narrows; each further step is twice as large, so that there are few
 _NARROWEST_BEAM = 0.01
+_LOST = "costs in the lattice are so large that sums of them are lost: is the graph damaged?"
 _WORK_PER_ARC = 4000  # numbers per arc of a lattice of any length; beyond them there are as many as bytes of memory
 
 
@@ -109,12 +111,17 @@ def within_memory(
     Sets can be exponentially many. Where sets need more than `most_bytes`, or more work than is usual for the bytes and
     the arcs, the beam is narrowed, and every further try has half of the work: all tries take twice the first at most.
     The best path is left in any case. Returns the lattice and the beam.
+
+    Raises ExecutionError if rounding leaves no path.
     """
     whole = lattice if phones is None else phones.put_into(lattice)
 
     def made(lattice: LabelLattice, beam: float, memory: Memory) -> LabelLattice:
         if phones is not None:
-            lattice = determinized(lattice, beam, memory).with_plain_ends()  # so that words see ends as Kaldi's do
+            lattice = determinized(lattice, beam, memory)
+            if not lattice.num_states:
+                raise ExecutionError(_LOST)
+            lattice = lattice.with_plain_ends()  # so that words see ends as Kaldi's do
             lattice = replace(lattice, label=phones.words(lattice.label))
         return lattice if phones_alone else determinized(lattice, beam, memory)
 

@@ -41,7 +41,10 @@ class SearchGraph:
     def read(cls, reader: Reader, column_of_label: npt.ArrayLike) -> SearchGraph:
         """Reads the graph of a file; arcs stay in the file where they can. Raises ModelFormatError."""
         parts = map_or_read(reader)
-        graph = cls(parts.fst, column_of_label)
+        try:
+            graph = cls(parts.fst, column_of_label)
+        except ModelFormatError as error:
+            raise ModelFormatError(error.message, reader.source) from None
         graph.output_symbols = parts.output_symbols
         return graph
 
