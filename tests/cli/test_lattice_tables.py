@@ -14,11 +14,13 @@ import nnet3
 from nnet3.asr import FeatureStream, Model
 from nnet3.base.kaldi_io.lattice import Lattice, open_lattice_table
 from nnet3.kaldi_io import (
+    Fst,
     fst_writer,
     load_fst,
     matrix_writer,
     open_int_vector_table,
     open_matrix_table,
+    save_fst,
     vector_writer,
 )
 from nnet3.options import LatticeOptions, SearchOptions
@@ -27,9 +29,11 @@ from tests.asr.slow_graphs import graph_of_words
 from tests.asr.slow_search import best_paths
 from tests.asr.small_model import IVECTOR
 from tests.asr.small_recognizer import RATE, audio, write_recognizer
+from tests.asr.toy_phones import chain_model
 from tests.cli.check_options import check_options
 from tests.cli.run_command import Cli
 from tests.kaldi_io.graph_bytes import const_bytes
+from tests.lattices.test_word_lattice import QUARTERS, WORDS_OF_ONE_PHONE
 from tests.shared_data import SHARED
 
 ROAD = SHARED / "road"
@@ -271,3 +275,21 @@ def test_a_graph_is_made_in_the_search(cli: Cli) -> None:
     assert f"is {-found.cost / len(found):.3f}"[:8] in ran.err
     outcome = cli("latgen-faster-lookahead", *options, "model/am/final.mdl", files[1], *files[1:], *tables)
     assert (outcome.status, "expected an FST of type olabel_lookahead" in outcome.err) == (1, True)
+
+
+def test_the_search_of_many_at_once_is_not_pruned_at_the_end(cli: Cli) -> None:
+    """The numbers of states that nnet3-latgen-faster-batch and nnet3-latgen-faster have in Kaldi."""
+    model, (quarters, _) = chain_model(), QUARTERS["two words"]
+    dim = model.num_pdfs
+    config = f"input-node name=input dim={dim}\noutput-node name=output input=input"
+    nnet3.AcousticModel(model, nnet3.Nnet.from_config(config)).save("final.mdl")
+    src, dst, ilabel, olabel, cost = zip(*WORDS_OF_ONE_PHONE, strict=True)
+    save_fst(Fst.from_arcs(0, [*[np.inf] * 5, 0.75, np.inf], src, dst, ilabel, cost, olabel), "HCLG.fst")
+    with matrix_writer("ark:feats.ark") as features:
+        rows = np.array(quarters, np.float32) / np.float32(4)
+        features.write("utt", np.pad(rows, ((0, 0), (0, dim - rows.shape[1]))))
+    for program, states in (("latgen-faster-batch", 3), ("latgen-faster", 2)):
+        options = "--acoustic-scale=1.0", "--beam=20", "--lattice-beam=1"
+        cli.good(program, *options, "final.mdl", "HCLG.fst", "ark:feats.ark", "ark:lat.ark")
+        with open_lattice_table("ark:lat.ark") as table:
+            assert next(table)[1].fst.num_states == states

@@ -14,6 +14,7 @@ from nnet3.options import TrailingSilenceOptions
 from nnet3.speech.asr.online_front import load_online_features
 from nnet3.speech.features.trailing_silence import with_silence
 from nnet3.speech.features.wave_table import WaveData, open_wave_table, read_wave, wave_writer, write_wave
+from nnet3.training.examples.c_random import CRandom
 from tests.asr.small_model import FEATURES, IVECTOR, write_folder
 from tests.asr.small_recognizer import RATE, audio
 from tests.cli.run_command import Cli
@@ -84,6 +85,23 @@ def test_features_of_speakers(cli: Cli, tmp_path: Path) -> None:
     cli.good("online2-wav-dump-features", options[0], "ark:spk2utt", "ark:waves.ark", "ark:feats.ark")
     with open_matrix_table("ark:feats.ark") as table:
         assert [rows.shape[1] for _, rows in table] == 3 * [FEATURES]
+
+
+def test_noise_of_pitch_goes_on_from_utterance_to_utterance_as_in_kaldi(cli: Cli) -> None:
+    """Every frame has the next number that Kaldi draws; changes of pitch are times 10."""
+    Path("spk2utt").write_text("a one two\nb one\n")
+    Path("mfcc.conf").write_text(f"--sample-frequency={RATE}\n--dither=0\n")
+    rows = list[np.ndarray]()
+    for stddev in (0.02, 0.0):
+        conf = f"--sample-frequency={RATE}\n--delta-pitch-noise-stddev={stddev}\n--add-raw-log-pitch=true\n"
+        Path("pitch.conf").write_text(conf)
+        options = "--mfcc-config=mfcc.conf", "--add-pitch=true", "--online-pitch-config=pitch.conf"
+        cli.good("online2-wav-dump-features", *options, "ark:spk2utt", "ark:waves.ark", "ark:feats.ark")
+        with open_matrix_table("ark:feats.ark") as table:
+            rows.append(np.concatenate([matrix for _, matrix in table]))
+    random, difference = CRandom(1), rows[0] - rows[1]
+    assert np.allclose(difference[:, -2], [0.2 * random.gauss() for _ in difference], atol=1e-5)
+    assert not np.delete(difference, -2, axis=1).any()
 
 
 def test_the_exit_status(cli: Cli) -> None:

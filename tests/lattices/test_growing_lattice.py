@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nnet3.kaldi_io import Fst
 from nnet3.options import DecodingOptions
 from nnet3.speech.lattices.growing_lattice import GrowingLattice, _reached
 from nnet3.speech.lattices.label_lattice import NO_ARCS
@@ -17,6 +18,7 @@ from tests.effort import at_night
 from tests.seeds import RANDOM
 
 WIDE = 1000.0
+COLUMNS = chain_model().pdf_of_label
 PHONES = PhoneLabels(chain_model())
 Paths = dict[Words, tuple[float, tuple[int, ...]]]
 
@@ -104,3 +106,39 @@ def test_what_is_reached_is_open_where_several_words_end() -> None:
     """A state from which words go on to two tokens is named twice."""
     arcs = NO_ARCS._replace(src=np.array([1, 2, 5]), dst=np.array([2, 3, 6]))
     assert _reached(np.array([1, 1, 12]), arcs).tolist() == [1, 2, 3, 12]
+
+
+def test_states_that_no_path_reaches_any_more_are_not_open() -> None:
+    """The lattice that latgen-incremental-mapped has written, with --determinize-max-delay=4 and chunks of two rows.
+
+    An open state may be reached by a word of another open state alone. Where that word later leads to a larger set, the
+    state is out of reach, and nothing behind it counts.
+    """
+    arcs = [
+        *((0, 1, 3, 1, 1.434), (0, 0, 1, 2, 1.53), (0, 0, 3, 0, 0.054), (0, 1, 3, 1, 0.198), (0, 2, 3, 0, 1.467)),
+        *((0, 0, 1, 2, 2.712), (0, 2, 0, 0, 0.201), (0, 2, 0, 0, 1.17), (1, 0, 2, 0, 1.125), (1, 1, 1, 1, 1.944)),
+        *((1, 0, 3, 0, 1.5), (1, 2, 0, 0, 1.227), (2, 2, 4, 0, 2.358), (2, 1, 2, 2, 2.289), (2, 0, 1, 2, 1.179)),
+    ]
+    sixteenths = [
+        *([23, -75, 20, -32], [-26, -7, -61, -18], [32, -47, 40, -66], [-5, -35, 20, -8], [2, -46, 8, -27]),
+        *([29, -8, 27, -19], [47, 30, -40, 9], [-1, -19, -14, 22], [25, 17, 12, 2], [26, 1, 27, -23], [2, -57, -4, -6]),
+    ]
+    src, dst, ilabel, olabel, cost = zip(*arcs, strict=True)
+    graph = SearchGraph(Fst.from_arcs(0, [np.inf, np.inf, 0.25], src, dst, ilabel, cost, olabel), COLUMNS)
+    search, lattice = BeamSearch(graph, DecodingOptions(beam=20, lattice_beam=1)), GrowingLattice(1.0, PHONES)
+    for row in sixteenths:
+        if search.num_rows - lattice.num_rows >= 4:
+            search.prune()
+            tokens = search.tokens.num_tokens(lattice.num_rows + 2)
+            lattice.add(search.tokens.piece(lattice.first_row, search.num_rows - int(np.argmin(tokens[::-1]))))
+        search.advance(np.array([row], np.float32) / np.float32(16))
+    raw = search.lattice(first=lattice.first_row)
+    assert raw is not None
+    found = lattice.with_piece(raw).lattice(graph.final)
+    assert found is not None
+    ways = [f"{label} {graph:.3f}" for label, graph in zip(found.label, found.graph_cost, strict=True)]
+    kaldis = "1 0.144,1 1.215,1 1.377,1 1.485,1 1.578,1 1.578,1 3.069,1 3.324,2 2.490,2 3.507,2 3.777,2 3.870"
+    assert sorted(ways) == kaldis.split(",")
+    ends = found.final_graph < np.inf
+    assert sorted(found.final_graph[ends].tolist()) == pytest.approx([0.25, 0.613, 1.684], abs=1e-5)
+    assert sorted(found.final_ids[np.flatnonzero(ends)].lengths.tolist()) == [0, 3, 7]

@@ -150,11 +150,19 @@ QUARTERS = {  # scores of four pdfs, times 4, and the beam
         [[0, 3, -2, -8], [-4, 6, -1, 1], [6, 4, -2, -4], [2, -1, -6, 8], [-5, -4, 5, -4], [-1, -8, -1, -3]],
         2,
     ),
+    "equal costs": (
+        [[5, 1, 4, 6], [5, -2, -3, -5], [7, -8, 6, 8], [6, 7, 2, -1], [8, -7, -4, 0], [-7, -7, -8, -4]],
+        3,
+    ),
 }
 KALDI = {  # arcs (word and weight) and ends
     "one word": "1 2.5,-7.25,|0,0,4_3_4_3_3_3",
     "two words": "1 2.125,-3.5,|2 2.5,-3,2_4_3_3_3_3|0.75,0,2_4_4_3_3_3|0.75,0,",
     "behind a word": "1 2.125,-3.5,|2 2.25,-3,2_1|0.75,0,2_1_4_3_4_3|1 2.25,-1,4_3_4_4|1,0.25,1_1_4_3|0.75,0,",
+    "equal costs": (
+        "1 1.375,-2.25,|1 2.375,0.75,|1 2.375,1,4_4_4_4_3_3|2 2.125,-2.25,|0.375,-0.25,4_4_3_4_3_3|0.75,0,|"
+        "1.125,1,2_4_3_3_3_3|1.5,0.25,2_4_3_4_3_3"
+    ),
 }
 
 
@@ -165,15 +173,44 @@ def test_costs_and_ids_lie_where_kaldi_has_them(name: str) -> None:
     Costs of ends are on the arc of the ids before them; a word at the start has its arc in common with the same word
     behind a silence, though nothing is left of the latter.
     """
-    src, dst, ilabel, olabel, cost = zip(*WORDS_OF_ONE_PHONE, strict=True)
-    (quarters, beam), model = QUARTERS[name], chain_model()
-    fst = Fst.from_arcs(0, [*[np.inf] * 5, 0.75, np.inf], src, dst, ilabel, cost, olabel)
-    search = BeamSearch(SearchGraph(fst, model.pdf_of_label), DecodingOptions(beam=20, lattice_beam=beam))
+    quarters, beam = QUARTERS[name]
+    assert _told(WORDS_OF_ONE_PHONE, [*[np.inf] * 5, 0.75, np.inf], quarters, beam) == sorted(KALDI[name].split("|"))
+
+
+@pytest.mark.parametrize("interval", [25, 2])
+def test_a_lattice_of_a_search_that_has_not_been_pruned_at_its_end(interval: int) -> None:
+    """Lattices that nnet3-latgen-faster-batch has written: words that go on differently in a lattice not pruned have
+    ends of their own."""
+    found = _told(WORDS_OF_ONE_PHONE, [*[np.inf] * 5, 0.75, np.inf], QUARTERS["two words"][0], 1, interval, prune=False)
+    ends = [""] if interval == 2 else ["", ""]
+    assert found == [*ends, "1 2.875,-3.5,2_4_4_3_3_3", "2 3.25,-3,2_4_3_3_3_3"]
+
+
+def test_sets_whose_costs_are_close_are_one() -> None:
+    """The lattice that latgen-faster-mapped has written: 0.0004 and 0.0006 are closer than 1 / 1024."""
+    arcs = [(0, 1, 2, 1, 1.0), (0, 2, 2, 1, 1.0004), (0, 1, 2, 2, 2.0), (0, 2, 2, 2, 2.0006)]
+    words = [(1, 3, 4, 3, 0.5), (2, 3, 4, 4, 0.5)]
+    found = _told([*arcs, *words], [np.inf, np.inf, np.inf, 0.25], [[4, 8, 0, 4], [2, -4, 8, 1]], 8)
+    assert found == ["0.25,0,", "1 1,-1,2", "2 2,-1,2", "3 0.5,-2,4", "4 0.5004,-2,4"]
+
+
+def _told(
+    arcs: list[tuple[int, int, int, int, float]],
+    final: list[float],
+    quarters: list[list[int]],
+    beam: float,
+    interval: int = 25,
+    prune: bool = True,
+) -> list[str]:
+    """Returns the words and weights of the arcs of a graph's lattice, and the weights of its ends."""
+    src, dst, ilabel, olabel, cost = zip(*arcs, strict=True)
+    model, options = chain_model(), DecodingOptions(beam=20, lattice_beam=beam, prune_interval=interval)
+    fst = Fst.from_arcs(0, final, src, dst, ilabel, cost, olabel)
+    search = BeamSearch(SearchGraph(fst, model.pdf_of_label), options)
     search.advance(np.array(quarters, np.float32) / np.float32(4))
-    raw = search.lattice()
+    raw = search.lattice(prune=prune)
     assert raw is not None
     writer = Writer(binary=False)
     write_lattice(writer, word_lattice(raw, beam, phones=PhoneLabels(model)).lattice)
     lines = [line.split() for line in writer.getvalue().decode().split("\n") if line.strip()]
-    told = [" ".join(line[2:] if len(line) == 4 else line[1:]) for line in lines]
-    assert sorted(told) == sorted(KALDI[name].split("|"))
+    return sorted(" ".join(line[2:] if len(line) == 4 else line[1:]) for line in lines)

@@ -11,11 +11,11 @@ from nnet3.base.options.pitch import PitchFeatureOptions, PitchOptions
 from nnet3.cli.audio_features import each_recording, samples_of_channel
 from nnet3.cli.feature_tables import write_changed
 from nnet3.errors import ArgumentError, Nnet3Error
-from nnet3.speech.arrays.aliases import Doubles, Rows
+from nnet3.speech.arrays.aliases import Rows
 from nnet3.speech.features.audio import Samples
 from nnet3.speech.features.audio_source import AudioSource
 from nnet3.speech.features.pitch import PitchTracker, pieces
-from nnet3.speech.features.pitch_features import PitchFeatures, PitchFeatureStream
+from nnet3.speech.features.pitch_features import Noise, PitchFeatures, PitchFeatureStream
 from nnet3.training.examples.c_random import CRandom
 
 _FIRST_SEED = 1  # of a program that never calls srand
@@ -37,7 +37,7 @@ def write_pitch(recordings: str, output: str, options: PitchOptions) -> int:
 
 def write_pitch_features(recordings: str, output: str, options: PitchOptions, features: PitchFeatureOptions) -> int:
     """Writes features of pitch, (frames, columns), of recordings. Returns 1, an exit status, if none can be read."""
-    noise = _noise(_FIRST_SEED)
+    noise = drawn_noise()
 
     def made(samples: Samples) -> Rows:
         stream = PitchFeatureStream(options, features, options.sample_frequency, noise, forgets=False)
@@ -51,7 +51,7 @@ def write_pitch_features(recordings: str, output: str, options: PitchOptions, fe
 
 def process(source: str, output: str, options: PitchFeatureOptions, seed: int) -> int:
     """Writes features of tables of NCCF and pitch. Returns 1, an exit status, if there were none."""
-    noise = _noise(seed)
+    noise = drawn_noise(seed)
 
     def made(_: str, pitches: Rows) -> Rows:
         return PitchFeatures(options, noise).of(pitches, np.arange(len(pitches) + options.delay))
@@ -74,7 +74,7 @@ def _write(recordings: str, output: str, options: PitchOptions, make: Callable[[
         return int(writer.count == 0)
 
 
-def _noise(seed: int) -> Callable[[int], Doubles]:
+def drawn_noise(seed: int = _FIRST_SEED) -> Noise:
     """Returns a function that draws normal numbers as Kaldi's programs do."""
     random = CRandom(seed)
     return lambda count: np.array([random.gauss() for _ in range(count)])

@@ -14,6 +14,7 @@ from nnet3.base.kaldi_io.writer import Writer
 from nnet3.base.options.recognizer import OnlineFeatureOptions
 from nnet3.base.options.waves import TrailingSilenceOptions
 from nnet3.cli.messages import say
+from nnet3.cli.pitch_tables import drawn_noise
 from nnet3.errors import Nnet3Error
 from nnet3.speech.asr.online_front import load_online_features
 from nnet3.speech.features.ivectors import SpeakerState
@@ -58,15 +59,16 @@ def print_ivector_dim(features: OnlineFeatureOptions) -> None:
 def dump_features(spk2utt: str, waves: str, output: str, features: OnlineFeatureOptions, chunk_length: float) -> int:
     """Writes the network's inputs for recordings: each frame, followed by the ivector of that moment.
 
-    Returns Kaldi's exit status: 1 if nothing is written.
+    Pitch has the noise that Kaldi draws where features have no dither. Returns Kaldi's exit status: 1
+    if nothing is written.
     """
     made, recordings = load_online_features(features), SpeakersRecordings(spk2utt, waves)
-    too_short = frames = 0
+    too_short, frames, noise = 0, 0, drawn_noise()
     with matrix_writer(output) as writer:
         for utterances in recordings:
             known: SpeakerState | None = None
             for key, wave in utterances:
-                rows, after = made.rows(wave.rate, wave.channel(0), chunk_length, known)
+                rows, after = made.rows(wave.rate, wave.channel(0), chunk_length, known, noise)
                 if not len(rows):
                     say(f"warning: Got no frames of data for utterance {key}")
                     too_short += 1

@@ -253,10 +253,25 @@ static uint64_t mixed(uint64_t x) {
     return x ^ x >> 31;
 }
 
-static int64_t *slot_of(const Sets *sets, uint64_t key) {
+/* Costs of members, beyond those of the best one, are close to those of a set with the same states and strings. */
+static int is_close(const Set *set, const Reached *members, int64_t count, double graph, double acoustic) {
+    for (int64_t m = 0; m < count; m++) {
+        const double excess = (members[m].graph - graph) + (members[m].acoustic - acoustic);
+        if (!(fabs(excess - (set->graph[m] + set->acoustic[m])) < SAME)) return 0;
+    }
+    return 1;
+}
+
+/* The first slot of a set close to some members, or an empty one. Sets whose members are gone are reached no more. */
+static int64_t *slot_of(const Sets *sets, uint64_t key, const Reached *members, int64_t count, double graph, double acoustic) {
     const uint64_t mask = (uint64_t)sets->num_slots - 1;
     uint64_t slot = key & mask;
-    while (sets->slots[slot] && sets->keys[sets->slots[slot] - 1] != key) slot = (slot + 1) & mask;
+    for (; sets->slots[slot]; slot = (slot + 1) & mask) {
+        const Set *set = sets->sets + sets->slots[slot] - 1;
+        if (count && sets->keys[sets->slots[slot] - 1] == key && set->block && set->members == count &&
+            is_close(set, members, count, graph, acoustic))
+            break;
+    }
     return sets->slots + slot;
 }
 
@@ -267,7 +282,7 @@ static int enlarge(Sets *sets) {
     if (!slots) return 0;
     free(sets->slots);
     sets->slots = slots, sets->num_slots = 2 * room, sets->room = room;
-    for (int64_t set = 0; set < sets->count; set++) *slot_of(sets, sets->keys[set]) = set + 1;
+    for (int64_t set = 0; set < sets->count; set++) *slot_of(sets, sets->keys[set], 0, 0, 0, 0) = set + 1;
     return 1;
 }
 
@@ -278,13 +293,12 @@ static int64_t entered(Sets *sets, const Lattice *lattice, const Reached *member
     uint64_t key = (uint64_t)count;
     int64_t length = 0;
     for (int64_t m = 0; m < count; m++) {
-        const double excess = (members[m].graph - graph) + (members[m].acoustic - acoustic);
-        key = mixed(mixed(key + (uint64_t)members[m].state) + (uint64_t)(int64_t)rint(excess / SAME));
+        key = mixed(key + (uint64_t)members[m].state);
         for (int64_t id = first_id[m] + skipped; id < first_id[m + 1]; id++, length++) key = mixed(key + (uint64_t)ids[id]);
         key = mixed(key ^ (uint64_t)(first_id[m + 1] - first_id[m] - skipped));
     }
     if (sets->count == sets->room && !enlarge(sets)) return NONE;
-    int64_t *slot = slot_of(sets, key);
+    int64_t *slot = slot_of(sets, key, members, count, graph, acoustic);
     if (*slot) {
         Set *known = sets->sets + *slot - 1;
         if (path < known->best) known->best = path;
@@ -328,6 +342,7 @@ static int by_state(const void *a, const void *b) {
     const Reached *x = a, *y = b;
     if (x->state != y->state) return x->state < y->state ? -1 : 1;
     if (x->total != y->total) return x->total < y->total ? -1 : 1;
+    if (x->graph != y->graph) return x->graph < y->graph ? -1 : 1; /* as in Kaldi */
     return x->order < y->order ? -1 : 1;
 }
 
@@ -340,7 +355,7 @@ static int end_set(Sets *sets, const Lattice *lattice, int64_t number, double mo
         if (!is_final(lattice, set->state[m])) continue;
         const double graph = set->graph[m] + lattice->final_graph[set->state[m]];
         const double acoustic = set->acoustic[m] + lattice->final_acoustic[set->state[m]];
-        if (at == NONE || graph + acoustic < best)
+        if (at == NONE || graph + acoustic < best || (graph + acoustic == best && graph < best_graph))
             at = m, best = graph + acoustic, best_graph = graph, best_acoustic = acoustic;
     }
     if (at == NONE || !(set->best + best <= most)) return 1;
@@ -430,7 +445,9 @@ static int follow(Sets *sets, const Lattice *lattice, const Leaps *leaps, const 
     sets->whole.count = 0;
     if (good) first_id[0] = 0;
     for (int64_t m = 0; m < kept && good; m++) {
-        if (reached[m].total < reached[best].total) best = m;
+        if (reached[m].total < reached[best].total ||
+            (reached[m].total == reached[best].total && reached[m].graph < reached[best].graph))
+            best = m;
         good = add_string(&sets->whole, lattice, leaps, &source, reached + m);
         first_id[m + 1] = sets->whole.count;
     }

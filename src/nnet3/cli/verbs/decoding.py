@@ -53,10 +53,12 @@ def latgen_faster(**given: Any) -> None:
 def latgen_faster_batch(**given: Any) -> None:
     """Decode tables of features as `nnet3 latgen-faster` does, with chunks as `nnet3 compute-batch` cuts them.
 
+    As in Kaldi, lattices are larger: the search is not pruned once more when an utterance ends.
+
     nnet3 latgen-faster-batch --acoustic-scale=1.0 --frame-subsampling-factor=3 --frames-per-chunk=150 \\
       --minibatch-size=64 final.mdl HCLG.fst scp:feats.scp ark:lat.ark
     """
-    decode_utterances(**given)
+    decode_utterances(prune_at_end=False, **given)
 
 
 @verb()

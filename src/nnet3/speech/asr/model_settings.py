@@ -23,7 +23,7 @@ from nnet3.base.text import whole_number
 from nnet3.errors import ModelFormatError
 from nnet3.speech.features.conf_file import read_conf
 from nnet3.speech.features.features import FEATURE_KINDS
-from nnet3.speech.features.pitch_features import PitchFeatureStream, WithPitch
+from nnet3.speech.features.pitch_features import Noise, PitchFeatureStream, WithPitch
 from nnet3.speech.search.endpoints import RULES
 
 _LOG = logging.getLogger("nnet3")
@@ -69,9 +69,12 @@ class PitchSettings(NamedTuple):
     options: PitchOptions
     features: PitchFeatureOptions
 
-    def columns(self, dim: int, rate: float) -> WithPitch:
-        """Returns a stage that appends pitch to `dim` features of audio at `rate` Hz, with equal noise in every run."""
-        noise = np.random.default_rng(0).standard_normal
+    def columns(self, dim: int, rate: float, noise: Noise | None = None) -> WithPitch:
+        """Returns a stage that appends pitch to `dim` features of audio at `rate` Hz.
+
+        Without `noise` the stage draws its own, equal for every stage.
+        """
+        noise = noise or np.random.default_rng(0).standard_normal
         return WithPitch(PitchFeatureStream(self.options, self.features, rate, noise), dim)
 
 

@@ -28,6 +28,7 @@ from nnet3.speech.features.conf_file import read_conf
 from nnet3.speech.features.features import FEATURE_KINDS, FeatureStream, OnlineCmvn, read_feature_options
 from nnet3.speech.features.ivector_files import load_cmvn_stats
 from nnet3.speech.features.ivectors import IvectorFiles, IvectorModel, OnlineIvectors, SpeakerState
+from nnet3.speech.features.pitch_features import Noise
 
 _LOG = logging.getLogger("nnet3")
 _RATES: dict[str, Any] = {"allow_downsample": False, "allow_upsample": False}  # Kaldi's defaults
@@ -44,15 +45,20 @@ class OnlineFeatures(NamedTuple):
     pitch: PitchSettings | None
 
     def rows(
-        self, rate: float, samples: Samples, chunk_seconds: float, speaker: SpeakerState | None = None
+        self,
+        rate: float,
+        samples: Samples,
+        chunk_seconds: float,
+        speaker: SpeakerState | None = None,
+        noise: Noise | None = None,
     ) -> tuple[Rows, SpeakerState | None]:
         """Returns frames with ivectors of an utterance, (frames, dim), and what is known of the speaker afterwards.
 
         The input of a network's frame is asked for as soon as the frame and its ivector can be had, which matters if
-        ivectors are greedy.
+        ivectors are greedy. `noise` is that of pitch.
         """
         stream, parts, vectors, taken = FeatureStream(self.features, rate), list[Rows](), list[Singles](), 0
-        pitch = None if self.pitch is None else self.pitch.columns(self.features.dim, rate)
+        pitch = None if self.pitch is None else self.pitch.columns(self.features.dim, rate, noise)
         cmvn = None if self.cmvn is None else OnlineCmvn(*self.cmvn)
         ivectors = None if self.ivectors is None else OnlineIvectors(self.ivectors, speaker)
         for piece, is_last in pieces(samples, samples_at_once(rate, chunk_seconds)):

@@ -63,7 +63,7 @@ class _Sets:
         self._labelled = np.flatnonzero(lattice.label)
         self._offsets = np.searchsorted(lattice.src[self._labelled], np.arange(lattice.num_states + 1))
         self._leaps = array_leaps(lattice, memory)
-        self._number_of_hash: dict[int, int] = {}
+        self._sets_of_hash: dict[int, list[tuple[int, Doubles]]] = {}  # their numbers, and the excess of each member
         self._best = np.zeros(0)  # cost of the best path to each set
         self._waiting, self._levels = Waiting[_Members](), list[Integers]()
         self._arcs, self._ends = list[LabelledArcs](), list[SetEnds]()
@@ -94,14 +94,14 @@ class _Sets:
         graph = members.graph[position] + lattice.graph_cost[arc] + leaps.graph[leap]
         acoustic = members.acoustic[position] + lattice.acoustic_cost[arc] + leaps.acoustic[leap]
         total = graph + acoustic
-        order = np.lexsort((total, state, group))
+        order = np.lexsort((graph, total, state, group))  # of equal costs, Kaldi takes the one with less of the graph
         order = order[changes(group[order], state[order])]
         arc, position, group, state, leap = arc[order], position[order], group[order], state[order], leap[order]
         graph, acoustic, total = graph[order], acoustic[order], total[order]
         whole = chained(members.ids[position], lattice.ids[arc], leaps.ids[leap])
         is_first = changes(group)
         starts, group = np.flatnonzero(is_first), np.cumsum(is_first) - 1
-        best = np.lexsort((total, group))[starts]
+        best = np.lexsort((graph, total, group))[starts]
         common = common_lengths(whole, starts)
         excess = graph - graph[best][group], acoustic - acoustic[best][group]
         source = members.set[position[best]]
@@ -138,7 +138,7 @@ class _Sets:
         state, of = members.state[can], members.set[can]
         graph = members.graph[can] + lattice.final_graph[state]
         acoustic = members.acoustic[can] + lattice.final_acoustic[state]
-        order = np.lexsort((graph + acoustic, of))
+        order = np.lexsort((graph, graph + acoustic, of))
         order = order[changes(of[order])]
         order = order[self._best[of[order]] + (graph + acoustic)[order] <= self._most]
         ids = chained(members.ids[can[order]], lattice.final_ids[state[order]])
@@ -151,10 +151,10 @@ class _Sets:
         """
         starts = np.flatnonzero(changes(members.set))
         sizes = np.diff(np.append(starts, len(members.set)))
-        excess = np.round((members.graph + members.acoustic) / _SAME).astype(np.int64)
-        key = np.add.reduceat(mixed(members.state, excess, hashes(members.ids)), starts).tolist()
-        known = len(self._number_of_hash)
-        number = np.array([self._number_of_hash.setdefault(each, len(self._number_of_hash)) for each in key], np.int64)
+        excess = np.split(members.graph + members.acoustic, starts[1:])
+        key = np.add.reduceat(mixed(members.state, hashes(members.ids)), starts).tolist()
+        known = len(self._best)
+        number = self._numbers(key, excess)
         made = np.unique(number, return_index=True)[1]
         made = made[number[made] >= known]  # groups that are new sets, in the order of their numbers
         self._best = np.append(self._best, np.full(len(made), np.inf))
@@ -170,6 +170,18 @@ class _Sets:
         self._levels.append(level)
         self._waiting.add(new._replace(set=number[made][position]), level[position])
         return number
+
+    def _numbers(self, keys: list[int], excess: list[Doubles]) -> Integers:
+        """Returns the set of each group, or a new number: as in Kaldi, costs of members may differ a little."""
+        numbers, count = list[int](), len(self._best)
+        for key, costs in zip(keys, excess, strict=True):
+            alike = self._sets_of_hash.setdefault(key, [])
+            number = next((number for number, known in alike if (np.abs(costs - known) < _SAME).all()), count)
+            if number == count:
+                alike.append((number, costs))
+                count += 1
+            numbers.append(number)
+        return np.array(numbers, np.int64)
 
     def result(self) -> LabelSets:
         return LabelSets(np.concatenate(self._levels), joined([NO_ARCS, *self._arcs]), joined(self._ends))

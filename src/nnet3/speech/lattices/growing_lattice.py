@@ -98,9 +98,11 @@ class GrowingLattice:
         arcs = found.arcs
         to_token = (arcs.label >= _TOKEN) & (arcs.label < _STATE)
         state = self._numbered(found, arcs, to_token)
-        inner = part(arcs, ~to_token & (arcs.label < _STATE))
+        self._reach(found, state)
+        known = self._forward[state[arcs.src]] < np.inf
+        inner = part(arcs, known & ~to_token & (arcs.label < _STATE))
         inner = inner._replace(src=state[inner.src], dst=state[inner.dst])
-        ends = part(arcs, to_token)
+        ends = part(arcs, known & to_token)
         cost_of_token = dict(zip(raw.graph_state[ending].tolist(), raw.final_cost[ending].tolist(), strict=True))
         token = ends.label - _TOKEN
         expected = np.array([cost_of_token[each] for each in token.tolist()])
@@ -138,10 +140,22 @@ class GrowingLattice:
             ids=chained(entering.ids, again.ids[at]),
         )
         self._forward = np.append(self._forward, np.zeros(int(is_new.sum())))
-        numbered = state >= 0
-        self._forward[state[numbered]] = found.forward[numbered]
-        self._forward[0] = 0
         return state
+
+    def _reach(self, found: LabelLattice, state: Integers) -> None:
+        """Finds what the best path to each state of a determinized piece costs: `state` is its number in the lattice.
+
+        It is infinite for an open state that other open states led to, with a word that now leads elsewhere.
+        """
+        self._forward[state[state >= 0]] = np.inf
+        self._forward[0] = 0
+        entering = self._entering
+        cost = entering.graph + entering.acoustic
+        np.minimum.at(self._forward, entering.dst, self._forward[entering.src] + cost)
+        for level in found.arcs_by_source():
+            src, dst, cost = state[found.src[level]], state[found.dst[level]], found.cost[level]
+            inner = (dst >= 0) & (found.label[level] < _STATE)
+            np.minimum.at(self._forward, dst[inner], self._forward[src[inner]] + cost[inner])
 
     def _piece(self, raw: RawLattice, ending: Integers) -> LabelLattice:
         """Returns the piece to determinize: a start, the open states, `raw`, and an end behind arcs with tokens."""

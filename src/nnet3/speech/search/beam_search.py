@@ -114,20 +114,22 @@ class BeamSearch:
         """Removes what is no part of a path within the lattice beam, as far back as the last rows changed anything."""
         self.tokens.prune(self.options.lattice_beam)
 
-    def lattice(self, use_final: bool = True, first: int = 0) -> RawLattice | None:
+    def lattice(self, use_final: bool = True, first: int = 0, *, prune: bool = True) -> RawLattice | None:
         """Returns the lattice of all paths so far within the lattice beam; None without a path.
 
         `use_final`: keep only paths to final states, with final costs, if any token is in a final state.
         `first`: the first row of the lattice, whose start leads to the tokens of row `first`.
+        `prune`: if false, paths stay that no pruning during the search has removed.
         """
-        self.prune()
+        if prune:
+            self.prune()
         tokens = self.tokens
         if not len(tokens.last.state):
             return None
         final = self.graph.final[tokens.last.state].astype(np.float64)
         has_ended = use_final and bool((final < np.inf).any())
         raw = tokens.lattice(first, len(tokens), final if has_ended else np.zeros(len(final)), has_ended)
-        return raw.pruned(self.options.lattice_beam)
+        return raw.pruned(self.options.lattice_beam if prune else np.inf)
 
     def forget(self, row: int, graph: SearchGraph | GrowingGraph) -> None:
         """Forgets the rows before `row`, but not the best paths to row `row`, and goes on in `graph`.

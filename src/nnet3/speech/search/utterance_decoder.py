@@ -44,13 +44,17 @@ class DecodedUtterance:
 
 @dataclass(frozen=True)
 class UtteranceDecoder:
-    """Searches whole utterances. `acoustic_scale`: the factor already in the scores."""
+    """Searches whole utterances. `acoustic_scale`: the factor already in the scores.
+
+    `prune_at_end`: if false, lattices are determinized of all that the search has not removed at its last interval.
+    """
 
     model: TransitionModel
     search: SearchOptions
     lattices: LatticeOptions
     acoustic_scale: float
     allow_partial: bool = False
+    prune_at_end: bool = True
 
     def decode(self, graph: SearchGraph | GrowingGraph, scores: npt.NDArray[np.float32]) -> DecodedUtterance:
         """Searches scores (rows, pdfs), scaled log-likelihoods; returns words and lattice. Raises as `found` does."""
@@ -73,7 +77,7 @@ class UtteranceDecoder:
                 "no path reached a final state of the graph: give a larger --beam, or --allow-partial=true for what "
                 "there is"
             )
-        ended, raw = search.can_end, search.lattice()
+        ended, raw = search.can_end, search.lattice(prune=self.prune_at_end)
         assert raw is not None, "there is a path"
         lattice, notices = self._lattice(raw)
         return DecodedUtterance(path.words, path.transition_ids, path.cost, lattice, ended, [*search.notices, *notices])
