@@ -42,6 +42,7 @@ def files(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
     with matrix_writer("ark:wide.ark") as writer:
         writer.write("utt1", np.ones((5, 4), np.float32))
     Path("cut.ark").write_bytes(Path("feats.ark").read_bytes()[:40])
+    Path("lattices").write_text("utt1\n0 1 2 0.5,1.5,3_4\n1 0.25,0,\n\n")
     return cli
 
 
@@ -201,6 +202,8 @@ def test_a_model_that_is_cut_off_anywhere(files: Cli) -> None:
         ("copy-feats ark:feats.ark ark,scp:zz,zz", "feats.ark"),
         ("compute net.raw ark:feats.ark ark:net.raw", "net.raw"),
         ("feat-to-dim ark:feats.ark net.raw", "net.raw"),
+        ("lattice-scale ark:lattices ark:lattices", "lattices"),
+        ("lattice-union ark:lattices ark:lattices ark:./lattices", "lattices"),
     ],
 )
 def test_no_input_and_nothing_of_another_kind_is_replaced(command: str, kept: str, files: Cli) -> None:

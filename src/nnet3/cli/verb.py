@@ -87,9 +87,9 @@ def _keeping_inputs(values: Iterable[Any]) -> AbstractContextManager[None]:
     """Returns a context in which a file named by two parameters counts as an input and can be written only once."""
     flat = [each for value in values for each in (value if isinstance(value, tuple) else (value,))]
     words = [each for each in flat if isinstance(each, str)]
-    files = [word for word in words if os.path.isfile(word)]
-    named = Counter(path for word in words for path in {os.path.realpath(name) for name in _names_in(word)})
-    twice = [path for path, count in named.items() if count > 1]
+    named = [path for word in words for path in {os.path.realpath(name) for name in _names_in(word)}]
+    files = [path for path in named if os.path.isfile(path)]
+    twice = [path for path, count in Counter(named).items() if count > 1]
     return later.kaldi_io.keeping_inputs(files, twice) if len(files) > 1 or twice else nullcontext()
 
 
