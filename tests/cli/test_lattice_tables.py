@@ -33,7 +33,7 @@ from tests.asr.toy_phones import chain_model
 from tests.cli.check_options import check_options
 from tests.cli.run_command import Cli
 from tests.kaldi_io.graph_bytes import const_bytes
-from tests.lattices.test_word_lattice import QUARTERS, WORDS_OF_ONE_PHONE
+from tests.lattices.words_of_one_phone import QUARTERS, WORDS_OF_ONE_PHONE
 from tests.shared_data import SHARED
 
 ROAD = SHARED / "road"

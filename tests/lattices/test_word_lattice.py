@@ -17,6 +17,7 @@ from tests.asr.slow_search import best_of_words, paths_of, random_graph
 from tests.asr.toy_lattices import strings_of
 from tests.asr.toy_phones import chain_model
 from tests.effort import third
+from tests.lattices.words_of_one_phone import QUARTERS, WORDS_OF_ONE_PHONE
 from tests.seeds import RANDOM
 
 
@@ -137,24 +138,6 @@ def test_by_phones_alone_as_kaldi_does_it() -> None:
     assert sorted(zip(ids, cost.tolist(), strict=True)) == [([2, 6], 1.5), ([2, 8], 1.25), ([4, 2], 7.0)]
 
 
-# A silence that may be left out (phone 1), word 1 (phones 2, 2) or 2 (phone 2), and word 1 as often as wanted.
-WORDS_OF_ONE_PHONE = [
-    *((0, 1, 2, 0, 0.5), (1, 1, 1, 0, 0.125), (1, 2, 0, 0, 0.0), (0, 3, 4, 1, 1.0), (2, 3, 4, 1, 1.0)),
-    *((3, 3, 3, 0, 0.125), (3, 4, 4, 0, 0.25), (4, 4, 3, 0, 0.125), (4, 5, 0, 0, 0.0), (0, 6, 4, 2, 1.5)),
-    *((2, 6, 4, 2, 1.5), (6, 6, 3, 0, 0.125), (6, 5, 0, 0, 0.0), (5, 3, 4, 1, 2.0)),
-]
-QUARTERS = {  # scores of four pdfs, times 4, and the beam
-    "one word": ([[4, 8, 6, 0], [8, -7, -1, 2], [2, 5, 1, -6], [-5, 1, -3, 7], [7, -1, -6, 5], [7, -2, 4, 8]], 2),
-    "two words": ([[3, 5, -8, 5], [2, -4, 8, -8], [1, -2, -6, -8], [-6, 8, -5, 3], [-4, -1, -4, 8], [5, 6, -7, -2]], 3),
-    "behind a word": (
-        [[0, 3, -2, -8], [-4, 6, -1, 1], [6, 4, -2, -4], [2, -1, -6, 8], [-5, -4, 5, -4], [-1, -8, -1, -3]],
-        2,
-    ),
-    "equal costs": (
-        [[5, 1, 4, 6], [5, -2, -3, -5], [7, -8, 6, 8], [6, 7, 2, -1], [8, -7, -4, 0], [-7, -7, -8, -4]],
-        3,
-    ),
-}
 KALDI = {  # arcs (word and weight) and ends
     "one word": "1 2.5,-7.25,|0,0,4_3_4_3_3_3",
     "two words": "1 2.125,-3.5,|2 2.5,-3,2_4_3_3_3_3|0.75,0,2_4_4_3_3_3|0.75,0,",
