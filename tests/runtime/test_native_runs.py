@@ -19,6 +19,7 @@ import nnet3
 from nnet3.base.native.operations import ADDRESSES
 from nnet3.base.native.ranges import ReachableMemory
 from nnet3.decode import UtteranceComputer
+from nnet3.engine.driver.proving import PROVE
 from nnet3.engine.runtime import native_bound_runs, native_runs
 from nnet3.engine.runtime.native_runs import NativeRun, NativeRuns
 from nnet3.engine.runtime.profile import profile
@@ -164,7 +165,7 @@ def test_a_run_that_would_use_other_memory_does_not_begin(monkeypatch: pytest.Mo
 
 def test_another_length_that_would_use_other_memory_does_not_begin(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the last operation began far behind the program's memory."""
-    _, computer = another_length(LSTM)
+    _, computer = another_length(LSTM, monkeypatch)
     bound_to = ViewOperations.bound_to
 
     def bound_wrong(self: ViewOperations, addresses: ViewAddresses) -> Any:
@@ -235,8 +236,12 @@ def test_new_lengths_streams_and_minibatches_of_any_lengths() -> None:
         assert_close(rows, by_pytorch(nnet, features(int(key))))
 
 
-def another_length(xconfig: str) -> tuple[Nnet, UtteranceComputer]:
-    """A network, and a computer that has run some lengths, equal to 0 modulo 6."""
+def another_length(xconfig: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Nnet, UtteranceComputer]:
+    """A network, and a computer that has run some lengths, equal to 0 modulo 6.
+
+    From now on no link is proved: a proof asks native code what these tests count or make wrong.
+    """
+    monkeypatch.setenv(PROVE, "forms")
     nnet = network(xconfig)
     computer = UtteranceComputer(as_native(nnet))
     for frames in (90, 96, 198, 102, 108):
@@ -246,7 +251,7 @@ def another_length(xconfig: str) -> tuple[Nnet, UtteranceComputer]:
 
 def test_all_native_code_moves_to_another_length_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No operations are asked for again, and calls on new tables take the place of those before."""
-    nnet, computer = another_length(AVERAGES_AND_LSTMS)
+    nnet, computer = another_length(AVERAGES_AND_LSTMS, monkeypatch)
     monkeypatch.setattr(native_bound_runs, "operations_of", lambda call: pytest.fail("it was asked for before"))
     for frames in range(114, 180, 24):
         looked_at = ViewOperations.bound_to, NativeRuns.move, NativeRun.move
@@ -259,7 +264,7 @@ def test_all_native_code_moves_to_another_length_at_once(monkeypatch: pytest.Mon
 
 
 def test_native_code_that_cannot_move_at_once_moves_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    nnet, computer = another_length(AVERAGES_AND_LSTMS)
+    nnet, computer = another_length(AVERAGES_AND_LSTMS, monkeypatch)
     monkeypatch.setattr(NativeRuns, "move", lambda *_: False)
     for frames in (114, 144):
         assert count_calls_of(NativeRun.move, computer.compute, features(frames)) > 1
