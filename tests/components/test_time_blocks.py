@@ -7,6 +7,7 @@ import random
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, strategies as st
 
 from nnet3.base.index import NO_TIME, find_rows, unique_rows
@@ -64,7 +65,11 @@ def test_nothing_grows_with_the_length_of_a_forward_pass() -> None:
         found.append({name: array.tolist() for name, array in arrays.items()})
         assert len(of_both["output_padding"]) == length + 1
         assert of_both | found[-1] == of_both
-        assert not len(TimeBlocks.load(arrays, "cpu").output_padding)
+        forward = TimeBlocks.load(arrays, "cpu")
+        with pytest.raises(RequestError, match="precomputed for the forward pass alone"):
+            forward.output_without_padding(torch.ones(len(ordered), 1))
+        with pytest.raises(RequestError, match="precomputed for the forward pass alone"):
+            forward.clear_uncovered(torch.ones(len(inputs), 1))
     assert found[0] == found[1]
 
 

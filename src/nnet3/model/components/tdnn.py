@@ -153,8 +153,7 @@ class TdnnComponent(ReadsTimeOffsets, TwoPreconditioners, OrthonormalComponent):
             to_update._update(indexes.input_without_padding(x), y_deriv, indexes)
 
     def _backward_data(self, y_deriv: Tensor, x_deriv: Tensor, indexes: TimeBlocks) -> None:
-        if len(indexes.uncovered):
-            x_deriv.index_fill_(0, indexes.uncovered, 0.0)
+        indexes.clear_uncovered(x_deriv)
         for number, block in enumerate(indexes.blocks):
             target, weights = block.of_input(x_deriv), self.linear_params[:, self._part(block.offset)]
             add_product(target, block.of_output(y_deriv), weights, None if number < indexes.num_fresh else target)

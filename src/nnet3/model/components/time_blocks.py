@@ -25,7 +25,7 @@ _MOST_PADDING = 64  # rows of padding for each real one, beyond a million
 
 
 M = TypeVar("M", Tensor, np.ndarray)
-_TABLES = ("uncovered", "input_padding", "output_padding")
+_TABLES = ("input_padding", "uncovered", "output_padding")
 
 
 class RowBlock(NamedTuple):
@@ -62,21 +62,22 @@ class TimeBlocks(NamedTuple):
 
     The first `num_fresh` blocks have no input row in common and cover all but the `uncovered` ones, so that an input
     derivative need not be cleared first. An offset that no row can be read at has no block. `uncovered` and
-    `output_padding` are for backward alone. Of `uncovered` rows those of the second half count from the end, as -1.
+    `output_padding` are for backward: None in a program of the forward pass alone. Of `uncovered` rows those of the
+    second half count from the end, as -1.
     """
 
     num_fresh: int
     blocks: tuple[RowBlock, ...]
-    uncovered: Tensor  # input rows, int64
     input_padding: Tensor
-    output_padding: Tensor
+    uncovered: Tensor | None = None  # input rows, int64
+    output_padding: Tensor | None = None
 
     @classmethod
     def load(cls, arrays: Mapping[str, np.ndarray], device: torch.device | str) -> TimeBlocks:
         """The object for the arrays of `time_blocks`."""
-        tables = [arrays.get(name) for name in _TABLES]
-        rows = [_no_rows(device) if each is None or not len(each) else on_device(each, device) for each in tables]
-        return cls(int(arrays["num_fresh"]), tuple(starmap(RowBlock, arrays["blocks"].tolist())), *rows)
+        tables = {name: arrays[name] for name in _TABLES if name in arrays}
+        rows = {name: on_device(each, device) if len(each) else _no_rows(device) for name, each in tables.items()}
+        return cls(int(arrays["num_fresh"]), tuple(starmap(RowBlock, arrays["blocks"].tolist())), **rows)
 
     def input_without_padding(self, x: Tensor) -> Tensor:
         """Returns x with zeros in its padding rows."""
@@ -84,7 +85,20 @@ class TimeBlocks(NamedTuple):
 
     def output_without_padding(self, y_deriv: Tensor) -> Tensor:
         """Returns an output derivative with zeros in its padding rows."""
-        return y_deriv.index_fill(0, self.output_padding, 0.0) if len(self.output_padding) else y_deriv
+        rows = _of_backward(self.output_padding)
+        return y_deriv.index_fill(0, rows, 0.0) if len(rows) else y_deriv
+
+    def clear_uncovered(self, x_deriv: Tensor) -> None:
+        """Sets the rows of an input derivative that no block covers to zero."""
+        rows = _of_backward(self.uncovered)
+        if len(rows):
+            x_deriv.index_fill_(0, rows, 0.0)
+
+
+def _of_backward(rows: Tensor | None) -> Tensor:
+    if rows is None:
+        raise RequestError("rows were precomputed for the forward pass alone: compile with need_model_derivative")
+    return rows
 
 
 @cache
