@@ -217,10 +217,16 @@ def test_splices_behind_splices() -> None:
         (layer("PermuteComponent", ("<Reorder>", np.array([0, 0], np.int32))), "is no permutation"),
         (layer("SumGroupComponent", ("<Sizes>", np.array([2, 0], np.int32))), "a group of no columns"),
         (affine(W, B[:2]), "of 3 rows with 2 biases"),
+        (
+            layer("FixedAffineComponent", ("<LinearParams>", W), ("<BiasParams>", B[:2])),
+            "a fixed transform of 3 rows with 2 biases",
+        ),
         (layer("PnormComponent", ("<InputDim>", 6)), "a PnormComponent without <OutputDim>"),
         (layer("TanhComponent", ("<Scale>", 2.0)), "a TanhComponent without <LinearParams>"),
         (layer("TanhComponent", ("<Dims>", 2)), "expected a field of TanhComponent or </TanhComponent>, got '<Dims>'"),
         (layer("MaxoutComponent", *dims(6, 4)), "from 6 to 4 columns"),
+        (layer("PnormComponent", *dims(6, 4)), "from 6 to 4 columns"),
+        (layer("TanhComponent", ("<Dim>", 6), ("<Dim>", 6)), "expected a field of TanhComponent or </TanhComponent>"),
         (splice(6, []), "of no frames"),
         (splice(6, [0], constant=6), "of 6 columns, 6 of them constant"),
         (layer("ScaleComponent", ("<Dim>", 0), ("<Scale>", 1.0)), "component 1, ScaleComponent, takes 0 columns"),
@@ -235,3 +241,10 @@ def test_what_nnet3_has_nothing_for(parts: list[Part], words: str) -> None:
     for binary in (True, False):
         with pytest.raises(ModelFormatError, match=words):
             convert(reader(written(of_nnet2(parts), binary)))
+
+
+@pytest.mark.parametrize("constant", [-1, 6])
+def test_a_splice_behind_layers_has_columns_of_both_kinds(constant: int) -> None:
+    parts = of_nnet2(nonlinear("TanhComponent", 6), splice(6, [0, 1], constant=constant))
+    with pytest.raises(ModelFormatError, match=f"component 2: a SpliceComponent of 6 columns, {constant} of them"):
+        convert(reader(written(parts)))
