@@ -53,8 +53,8 @@ def patches_of(x: np.ndarray, appended: bool) -> np.ndarray:
     return np.concatenate([patch @ FILTERS.T + PATCH_BIAS for patch in patches], 1)
 
 
-def _convolution(appended: bool) -> list[Part]:
-    sizes: list[Part] = [("<PatchDim>", 3), ("<PatchStep>", 2), ("<PatchStride>", 5)]
+def _convolution(appended: bool, step: int = 2) -> list[Part]:
+    sizes: list[Part] = [("<PatchDim>", 3), ("<PatchStep>", step), ("<PatchStride>", 5)]
     flag: list[Part] = [("<AppendedConv>", True)] if appended else []
     values: list[Part] = [("<FilterParams>", FILTERS), ("<BiasParams>", PATCH_BIAS), ("<IsGradient>", False)]
     return layer("Convolutional1dComponent", ("<LearningRate>", 0.1), *sizes, *flag, *values)
@@ -168,6 +168,12 @@ def test_a_component(name: str, binary: bool) -> None:
     np.testing.assert_allclose(computed(of_nnet2(parts), x, binary), function(x), rtol=1e-5, atol=1e-6)
 
 
+def test_a_layer_behind_patches() -> None:
+    x = normal(5, 10)
+    got = computed(of_nnet2(_convolution(False), nonlinear("TanhComponent", 8)), x)
+    np.testing.assert_allclose(got, np.tanh(patches_of(x, False)), rtol=1e-5, atol=1e-6)
+
+
 def test_every_known_type_has_a_case() -> None:
     assert {name.partition(",")[0] for name in CASES} | {"SpliceComponent", "SpliceMaxComponent"} == set(LAYERS)
 
@@ -227,7 +233,14 @@ def test_splices_behind_splices() -> None:
         (layer("MaxoutComponent", *dims(6, 4)), "from 6 to 4 columns"),
         (layer("PnormComponent", *dims(6, 4)), "from 6 to 4 columns"),
         (layer("TanhComponent", ("<Dim>", 6), ("<Dim>", 6)), "expected a field of TanhComponent or </TanhComponent>"),
+        (layer("MaxpoolingComponent", *dims(6, 6), ("<PoolSize>", 0), ("<PoolStride>", 3)), "of 6 columns, 0 x 3"),
+        (layer("MaxpoolingComponent", *dims(6, 6), ("<PoolSize>", 2), ("<PoolStride>", 0)), "of 6 columns, 2 x 0"),
+        (_convolution(False, step=4), "of patches of 3 of 5 columns, moved on by 4"),
         (splice(6, []), "of no frames"),
+        (
+            layer("SpliceComponent", ("<InputDim>", 6), ("<LeftContext>", 0), ("<RightContext>", -5000)),
+            "of 0 and -5000 frames",
+        ),
         (splice(6, [0], constant=6), "of 6 columns, 6 of them constant"),
         (layer("ScaleComponent", ("<Dim>", 0), ("<Scale>", 1.0)), "component 1, ScaleComponent, takes 0 columns"),
         (layer("ScaleComponent", ("<Dim>", 2**31 - 1), ("<Scale>", 1.0)), "takes 2147483647 columns"),
