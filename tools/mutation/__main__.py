@@ -47,8 +47,6 @@ def main(
     folder.mkdir(parents=True, exist_ok=True)
     tree = Tree(CHECKOUT, folder, shared)
     drawn = sampled(tree, rooms, without, sample, seed)
-    if not drawn:
-        raise SystemExit(f"there is nothing to mutate in {' '.join(rooms)} of src/nnet3")
     map_file = folder / "covering.json"
     covering = Covering.read(map_file) if map_file.is_file() else Covering([], [], {}, {})
     wanted = [path for path in tests if again or not covering.has(path)]
@@ -82,6 +80,9 @@ def sampled(tree: Tree, rooms: Sequence[str], without: Sequence[str], sample: in
         return any(f"{name}/".startswith(f"src/nnet3/{folder.rstrip('/')}/") for folder in folders)
 
     python = [name for name in tree.files if name.endswith(".py")]
+    for room in rooms:
+        if not any(is_in(name, [room]) for name in python):
+            raise SystemExit(f"there is nothing to mutate in src/nnet3/{room}")
     inside = [name for name in python if is_in(name, rooms) and not is_in(name, without)]
     mutants = [mutant for name in inside for mutant in mutants_of(name, tree.read(name))]
     mutants.sort(key=lambda mutant: sha256(f"{seed} {mutant.name}".encode()).digest())
