@@ -149,3 +149,10 @@ def test_wrong_vectors_are_named_and_nothing_is_written(cli: Cli, lines: str, wh
         outcome = cli(*command)
         assert (outcome.status, Path("x").exists()) == (1, False)
         assert why in outcome.err
+
+
+def test_a_speaker_has_vectors_of_one_dimension(cli: Cli) -> None:
+    Path("wrong").write_text("a [ 1 2 ]\nb [ 1 2 3 ]\n")
+    outcome = cli("ivector-mean", "ark:echo s a b |", "ark:wrong", "ark:x")
+    assert (outcome.status, Path("x").exists()) == (1, False)
+    assert "the vectors of speaker 's' have several dimensions" in outcome.err
