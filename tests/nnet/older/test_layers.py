@@ -113,6 +113,7 @@ CASES: dict[str, Case] = {
     "LogSoftmaxComponent": (nonlinear("LogSoftmaxComponent", 6), lambda x: np.log(softmax(x))),
     "PowerComponent": (layer("PowerComponent", *dims(6, 6), ("<Power>", 2.0)), np.square),
     "PnormComponent": (layer("PnormComponent", *dims(6, 2), ("<P>", 2.0)), of_groups(np.linalg.norm, 3)),
+    "PnormComponent, of all": (layer("PnormComponent", *dims(6, 1), ("<P>", 2.0)), of_groups(np.linalg.norm, 6)),
     "MaxoutComponent": (layer("MaxoutComponent", *dims(6, 2)), of_groups(np.max, 3)),
     "MaxpoolingComponent": (
         layer("MaxpoolingComponent", *dims(12, 6), ("<PoolSize>", 2), ("<PoolStride>", 3)),
@@ -166,6 +167,19 @@ def test_a_component(name: str, binary: bool) -> None:
     width = {"MaxpoolingComponent": 12, "Convolutional1dComponent": 10}.get(name.partition(",")[0], 6)
     x = normal(5, width)
     np.testing.assert_allclose(computed(of_nnet2(parts), x, binary), function(x), rtol=1e-5, atol=1e-6)
+
+
+def test_dropout_keeps_its_proportion() -> None:
+    nnet = convert(reader(written(of_nnet2(CASES["DropoutComponent"][0]))))
+    assert "type=GeneralDropoutComponent, dim=6, block-dim=6, dropout-proportion=0.5, time-period=1" in nnet.info()
+
+
+@pytest.mark.parametrize("rate", [0.25, math.inf, -1.0])
+def test_learning_rates_are_kept_if_they_are_any(rate: float) -> None:
+    parts = layer("AffineComponent", ("<LearningRate>", rate), ("<LinearParams>", W), ("<BiasParams>", B))
+    nnet = convert(reader(written(of_nnet2(parts))))
+    assert isinstance(nnet, Nnet)
+    assert nnet.components["affine1"].learning_rate == (0.25 if rate == 0.25 else 0.001)
 
 
 def test_a_layer_behind_patches() -> None:
@@ -224,6 +238,10 @@ def test_splices_behind_splices() -> None:
         (layer("SumGroupComponent", ("<Sizes>", np.array([2, 0], np.int32))), "a group of no columns"),
         (affine(W, B[:2]), "of 3 rows with 2 biases"),
         (
+            layer("BlockAffineComponent", ("<NumBlocks>", 2), ("<LinearParams>", W[:, :3]), ("<BiasParams>", B)),
+            "of 3 rows in 2 blocks",
+        ),
+        (
             layer("FixedAffineComponent", ("<LinearParams>", W), ("<BiasParams>", B[:2])),
             "a fixed transform of 3 rows with 2 biases",
         ),
@@ -236,6 +254,10 @@ def test_splices_behind_splices() -> None:
         (layer("MaxpoolingComponent", *dims(6, 6), ("<PoolSize>", 0), ("<PoolStride>", 3)), "of 6 columns, 0 x 3"),
         (layer("MaxpoolingComponent", *dims(6, 6), ("<PoolSize>", 2), ("<PoolStride>", 0)), "of 6 columns, 2 x 0"),
         (_convolution(False, step=4), "of patches of 3 of 5 columns, moved on by 4"),
+        (
+            layer("DropoutComponent", ("<Dim>", 6), ("<DropoutScale>", 0.0), ("<DropoutProportion>", 1.0)),
+            "a DropoutComponent of a proportion of 1",
+        ),
         (splice(6, []), "of no frames"),
         (
             layer("SpliceComponent", ("<InputDim>", 6), ("<LeftContext>", 0), ("<RightContext>", -5000)),
