@@ -92,6 +92,7 @@ def test_depths(lattices: Cli) -> None:
     assert Path("depths").read_text() == "a 2 2 2 \nb \n"
     assert Path("copied").read_text() == ALL
     assert "Overall density is 2 over 3 frames." in lattices.good("lattice-depth", "ark:lat").err
+    assert lattices("lattice-depth", "ark:/dev/null", "ark,t:-").status == 1
 
 
 def test_phones_in_the_place_of_words(lattices: Cli) -> None:
@@ -107,5 +108,6 @@ def test_phones_in_the_place_of_words(lattices: Cli) -> None:
         expected = [begins[int(each)] for each in ids.split()[1:] if int(each) in begins]
         assert line.split()[1:] == list(map(str, expected))
     out = lattices.good("lattice-to-phone-lattice", "--replace-words=false", MDL, "ark:lat", "ark,t:-").out
-    final = [str(model.phone(each)) for each in (1, 2) if model.is_final(np.array([each]))[0]]
-    assert f"0\t1\t7\t0.5,1,{'_'.join(final)}\n" in out
+    for begin, ids in (("0\t1\t7\t0.5,1", (1, 2)), ("1\t0.5,0.5", (4,))):
+        final = [str(model.phone(each)) for each in ids if model.is_final(np.array([each]))[0]]
+        assert f"{begin},{'_'.join(final)}\n" in out
