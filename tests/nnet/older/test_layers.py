@@ -169,6 +169,12 @@ def test_a_component(name: str, binary: bool) -> None:
     np.testing.assert_allclose(computed(of_nnet2(parts), x, binary), function(x), rtol=1e-5, atol=1e-6)
 
 
+def test_layers_have_a_million_columns_at_most() -> None:
+    nnet = convert(reader(written(of_nnet2(layer("ScaleComponent", ("<Dim>", 1_000_000), ("<Scale>", 1.0))))))
+    assert isinstance(nnet, Nnet)
+    assert nnet.input_dims == {"input": 1_000_000}
+
+
 def test_dropout_keeps_its_proportion() -> None:
     nnet = convert(reader(written(of_nnet2(CASES["DropoutComponent"][0]))))
     assert "type=GeneralDropoutComponent, dim=6, block-dim=6, dropout-proportion=0.5, time-period=1" in nnet.info()
@@ -265,7 +271,7 @@ def test_splices_behind_splices() -> None:
         ),
         (splice(6, [0], constant=6), "of 6 columns, 6 of them constant"),
         (layer("ScaleComponent", ("<Dim>", 0), ("<Scale>", 1.0)), "component 1, ScaleComponent, takes 0 columns"),
-        (layer("ScaleComponent", ("<Dim>", 2**31 - 1), ("<Scale>", 1.0)), "takes 2147483647 columns"),
+        (layer("ScaleComponent", ("<Dim>", 1_000_001), ("<Scale>", 1.0)), "takes 1000001 columns"),
         (
             layer("DctComponent", ("<Dim>", 90_000), ("<DctDim>", 90_000), ("<Reorder>", False)),
             "a DctComponent of 90000 columns, 90000 of 90000",
