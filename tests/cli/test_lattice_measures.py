@@ -45,7 +45,8 @@ def _paths(acoustic_scale: float) -> list[tuple[list[int], float]]:
 
 @pytest.mark.parametrize("scale", [1.0, 0.5])
 def test_posteriors_of_transition_ids(lattices: Cli, scale: float) -> None:
-    lattices.good("lattice-to-post", f"--acoustic-scale={scale}", "ark:lat", "ark:post", "ark,t:likes")
+    outcome = lattices.good("lattice-to-post", f"--acoustic-scale={scale}", "ark:lat", "ark:post", "ark,t:likes")
+    assert " over 3 frames, acoustic " in outcome.err
     expected = [defaultdict[int, float](float) for _ in range(3)]
     for ids, prob in _paths(scale):
         for frame, each in zip(expected, ids, strict=True):

@@ -119,6 +119,9 @@ def test_words_with_the_least_risk(cli: Cli) -> None:
     assert Path("times").read_text().splitlines()[1] == "b 0 0 ; 0 3 ; 3 3 "
     cli.good("lattice-mbr-decode", "--one-best-times=true", "ark:lat", "ark:words", "", "", "ark:times")
     assert Path("times").read_bytes().startswith(b"a \0B\4\2\0\0\0\4" + np.float32(0).tobytes())
+    Path("silence").write_text("a \n0\t1\t0\t0,0,1\n1\t0,0,\n\n")
+    outcome = cli.good("lattice-mbr-decode", "ark:silence", "ark:words")
+    assert "Average Bayes Risk per sentence is 0 and per word, 0" in outcome.err
 
 
 def test_given_words_keep_their_places(cli: Cli) -> None:
