@@ -109,6 +109,9 @@ def test_words_and_numbers_alone(lattices: Cli) -> None:
     assert "\t1\t0\t6\t5\t1,1\n" not in ids
     turned = lattices.good("lattice-reverse", "ark:lat", "ark,t:-").out
     assert turned.endswith("v \n0\t2\t0\t0\n1\n2\t1\t6\t5\t1,1\n\n")
+    Path("turned").write_text(turned)
+    again = lattices.good("lattice-reverse", "ark:turned", "ark,t:-").out
+    assert again.endswith("v \n0\t2\t0\t0\n1\n2\t3\t6\t5\t1,1\n3\t1\t0\t0\n\n")
 
 
 def test_fsts_of_words(lattices: Cli) -> None:

@@ -45,7 +45,8 @@ def _paths(acoustic_scale: float) -> list[tuple[list[int], float]]:
 
 @pytest.mark.parametrize("scale", [1.0, 0.5])
 def test_posteriors_of_transition_ids(lattices: Cli, scale: float) -> None:
-    lattices.good("lattice-to-post", f"--acoustic-scale={scale}", "ark:lat", "ark:post", "ark,t:likes")
+    outcome = lattices.good("lattice-to-post", f"--acoustic-scale={scale}", "ark:lat", "ark:post", "ark,t:likes")
+    assert " over 3 frames, acoustic " in outcome.err
     expected = [defaultdict[int, float](float) for _ in range(3)]
     for ids, prob in _paths(scale):
         for frame, each in zip(expected, ids, strict=True):
@@ -92,6 +93,7 @@ def test_depths(lattices: Cli) -> None:
     assert Path("depths").read_text() == "a 2 2 2 \nb \n"
     assert Path("copied").read_text() == ALL
     assert "Overall density is 2 over 3 frames." in lattices.good("lattice-depth", "ark:lat").err
+    assert lattices("lattice-depth", "ark:/dev/null", "ark,t:-").status == 1
 
 
 def test_phones_in_the_place_of_words(lattices: Cli) -> None:
@@ -107,5 +109,6 @@ def test_phones_in_the_place_of_words(lattices: Cli) -> None:
         expected = [begins[int(each)] for each in ids.split()[1:] if int(each) in begins]
         assert line.split()[1:] == list(map(str, expected))
     out = lattices.good("lattice-to-phone-lattice", "--replace-words=false", MDL, "ark:lat", "ark,t:-").out
-    final = [str(model.phone(each)) for each in (1, 2) if model.is_final(np.array([each]))[0]]
-    assert f"0\t1\t7\t0.5,1,{'_'.join(final)}\n" in out
+    for begin, ids in (("0\t1\t7\t0.5,1", (1, 2)), ("1\t0.5,0.5", (4,))):
+        final = [str(model.phone(each)) for each in ids if model.is_final(np.array([each]))[0]]
+        assert f"{begin},{'_'.join(final)}\n" in out

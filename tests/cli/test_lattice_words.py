@@ -108,7 +108,8 @@ SURE = 1 / (1 + np.exp(-1))
 def test_words_with_the_least_risk(cli: Cli) -> None:
     Path("lat").write_text(TWO)
     tables = ("ark,t:words", "ark,t:risks", "ark,t:sausages", "ark,t:times")
-    cli.good("lattice-mbr-decode", "ark:lat", *tables)
+    outcome = cli.good("lattice-mbr-decode", "ark:lat", *tables)
+    assert "Average Bayes Risk per sentence is 0.134471 and per word, 0.0896471" in outcome.err
     assert Path("words").read_text() == "a 7 9 \nb 7 \n"
     risks = dict(line.split() for line in Path("risks").read_text().splitlines())
     assert {key: float(risk) for key, risk in risks.items()} == pytest.approx({"a": 1 - SURE, "b": 0.0}, abs=1e-6)
@@ -118,6 +119,9 @@ def test_words_with_the_least_risk(cli: Cli) -> None:
     assert Path("times").read_text().splitlines()[1] == "b 0 0 ; 0 3 ; 3 3 "
     cli.good("lattice-mbr-decode", "--one-best-times=true", "ark:lat", "ark:words", "", "", "ark:times")
     assert Path("times").read_bytes().startswith(b"a \0B\4\2\0\0\0\4" + np.float32(0).tobytes())
+    Path("silence").write_text("a \n0\t1\t0\t0,0,1\n1\t0,0,\n\n")
+    outcome = cli.good("lattice-mbr-decode", "ark:silence", "ark:words")
+    assert "Average Bayes Risk per sentence is 0 and per word, 0" in outcome.err
 
 
 def test_given_words_keep_their_places(cli: Cli) -> None:

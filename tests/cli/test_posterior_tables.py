@@ -101,6 +101,9 @@ def test_weights_of_silence(posts: Cli) -> None:
     assert without.out == f"u [ {b} 0.5 ] [ ] [ {b} 1 ] [ ] \n"
     whole = posts.good("weight-silence-post", "--distribute=true", "0.5", str(quiet), MDL, "ark:in", "ark,t:-")
     assert whole.out == f"u [ {a} 0.375 {b} 0.375 ] [ {a} 0.5 ] [ {b} 1 ] [ ] \n"
+    Path("less").write_text(f"u [ {a} -0.5 {b} 1 ]\n")
+    outcome = posts("weight-silence-post", "--distribute=true", "0.5", str(quiet), MDL, "ark:less", "ark,t:-")
+    assert (outcome.status, "weights below 0 cannot be distributed" in outcome.err) == (1, True)
     unchanged = posts.good("weight-silence-post", "0", "", MDL, "ark:in", "ark,t:-")
     assert "there are no silence phones" in unchanged.err
     assert posts("weight-silence-post", "0", "a:b", MDL, "ark:in", "ark,t:-").status == 1

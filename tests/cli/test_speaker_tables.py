@@ -115,6 +115,8 @@ def test_lda_pca_and_plda(cli: Cli) -> None:
     np.testing.assert_allclose(whitened.mean(axis=0), np.zeros(DIM), atol=1e-5)
     cli.good("est-pca", "ark:echo 'a [ 1 2\n 3 4\n 0 1 ]' |", "of_rows.mat")
     assert load_matrix("of_rows.mat").shape == (2, 2)
+    outcome = cli.good("est-pca", "--dim=1", "ark:echo 'a [ 2 0\n -2 0\n 0 1\n 0 -1 ]' |", "x.mat")
+    assert "Sum of PCA eigenvalues is 2.5, sum of kept eigenvalues is 2\n" in outcome.err
     assert "--dim=4 is more than the 3" in cli("est-pca", "--read-vectors=true", "--dim=4", "ark:vectors.ark", "x").err
 
     outcome = cli.good("ivector-compute-plda", "ark:spk2utt", "ark,s,cs:vectors.ark", "plda")
@@ -149,3 +151,10 @@ def test_wrong_vectors_are_named_and_nothing_is_written(cli: Cli, lines: str, wh
         outcome = cli(*command)
         assert (outcome.status, Path("x").exists()) == (1, False)
         assert why in outcome.err
+
+
+def test_a_speaker_has_vectors_of_one_dimension(cli: Cli) -> None:
+    Path("wrong").write_text("a [ 1 2 ]\nb [ 1 2 3 ]\n")
+    outcome = cli("ivector-mean", "ark:echo s a b |", "ark:wrong", "ark:x")
+    assert (outcome.status, Path("x").exists()) == (1, False)
+    assert "the vectors of speaker 's' have several dimensions" in outcome.err

@@ -63,6 +63,10 @@ def test_sums_of_matrices(tables: Cli) -> None:
     assert np.allclose(_read("out.ark")["a"], 3.5 * A)
     tables.good("matrix-sum", "--average=true", "ark:m.ark", "ark:m.ark", "ark:out.ark")
     assert np.allclose(_read("out.ark")["b"], B)
+    Path("b.ark").write_text("b [ 1 2 3 ]\n")
+    outcome = tables.good("matrix-sum", "ark:m.ark", "ark:b.ark", "ark:out.ark")
+    assert "'a' left out: not all tables have a matrix of this size for it" in outcome.err
+    assert tables("matrix-sum", "ark:m.ark", "ark:/dev/null", "ark:out.ark").status == 1
     tables.good("matrix-sum", "a.mat", "a.mat", "a.mat", "out.mat")
     assert tables.good("copy-matrix", "--binary=false", "out.mat", "-").out.split() == [
         "[",
@@ -99,8 +103,10 @@ def test_columns_and_transforms(tables: Cli) -> None:
 
 def test_some_features(tables: Cli) -> None:
     Path("keys").write_text("b rest\n\n")
+    Path("none").touch()
     for options, expected in (
         (["--n=1"], ["a"]), ([], ["a", "b"]), (["--include=keys"], ["b"]), (["--exclude=keys"], ["a"]),
+        (["--n=1", "--exclude=none"], ["a", "b"]),
     ):  # fmt: skip
         tables.good("subset-feats", *options, "ark:m.ark", "ark:out.ark")
         assert list(_read("out.ark")) == expected

@@ -32,6 +32,7 @@ def test_voice_activity_selects_frames(features: Cli) -> None:
     outcome = features.good("compute-vad", "--config=vad.conf", "ark:feats.ark", "ark:vad.ark")
     assert "utterance 'none' left out: it has no frames" in outcome.err
     assert "processed 1 utterances successfully; 1 were left out, and 1 were completely unvoiced" in outcome.err
+    assert "warning: utterance 'quiet' has no frame with a voice" in outcome.err
     assert "Proportion of voiced frames was 0.363636 over 11 frames" in outcome.err
     voiced = {key: vector.tolist() for key, vector in open_vector_table("ark:vad.ark")}
     assert voiced == {"a": [1.0] * 4 + [0.0] * 4, "quiet": [0.0] * 3}
@@ -128,13 +129,14 @@ def test_segments_of_features(cli: Cli) -> None:
     with matrix_writer("ark:in.ark") as writer:
         writer.write("u", rows)
     Path("segments").write_text(
-        "a u 0.05 0.25\nb u 0.1 0.15\nc u 0.3 0.6\nd other 0 1\ne u 0.2 0.2\nf u 0 0.5\ng u x 1\n"
+        "a u 0.05 0.25\nb u 0.1 0.15\nc u 0.3 0.6\nd other 0 1\ne u 0.2 0.2\nf u 0 0.5\ng u x 1\nh u 0.1 -1\n"
     )
     outcome = cli.good("extract-feature-segments", "ark:in.ark", "segments", "ark:out.ark")
     found = dict(open_matrix_table("ark:out.ark"))
     assert set(found) == {"a"}
     assert found["a"].tolist() == rows[5:23].tolist()  # the last two frames reach over the end
-    assert outcome.err.count("left out") == 6
+    assert outcome.err.count("left out") == 7
+    assert "segment 'h' left out: it ends before it begins: 'h u 0.1 -1'" in outcome.err
     cli.good("extract-feature-segments", "--snip-edges=false", "--min-segment-length=0.04", "--max-overshoot=0.12",
              "ark:in.ark", "segments", "ark:out.ark")  # fmt: skip
     found = dict(open_matrix_table("ark:out.ark"))

@@ -69,6 +69,26 @@ _AT_END = [
 ]
 
 
+#: With `recompute_frame` 20 instead: the first frames are searched again.
+_REDONE = [[0.568142, 187.421], [0.992111, 187.421], [0.994818, 186.489], *_FIRST[3:]]
+#: With windows round the middles of frames: the first ones begin before the recording. And with preemphasis.
+_BEFORE = [[0.0, 134.1814], [-0.536981, 134.1814], [-0.444064, 134.1814], [-0.438003, 134.1814]]
+_ROUND_MIDDLES = [
+    [0.000000, 128.2915],
+    [-0.173120, 128.2915],
+    [-0.061419, 128.2915],
+    [-0.180425, 128.2915],
+    [-0.376403, 128.2915],
+    [0.169215, 128.2915],
+    [0.063979, 128.2915],
+    [0.406019, 128.9329],
+    [0.885799, 142.4574],
+    [0.939242, 167.9442],
+    [0.989568, 186.4887],
+    [0.988501, 186.4887],
+]
+
+
 _ONLINE: dict[str, Any] = {
     "frames_per_chunk": 5,
     "simulate_first_pass_online": True,
@@ -82,10 +102,14 @@ def test_pitches_are_kaldis() -> None:
     nearer = np.round(voice() * (np.arange(8000) / 8000) ** 3).astype(np.float32)
     _check(tracked(nearer, PitchOptions(**_ONLINE)), _FIRST)
     _check(tracked(nearer, PitchOptions(frames_per_chunk=5)), _AT_END)
+    _check(tracked(nearer, PitchOptions(frames_per_chunk=5, recompute_frame=20)), _REDONE)
+    _check(tracked(nearer, PitchOptions(frames_per_chunk=5, snip_edges=False))[:16], _BEFORE)
+    middles = PitchOptions(frames_per_chunk=5, snip_edges=False, preemphasis_coefficient=0.9)
+    _check(tracked(nearer, middles)[:48], _ROUND_MIDDLES)
 
 
 def _check(found: Rows, expected: list[list[float]]) -> None:
-    assert found.shape == (48, 2)
+    assert found.shape == (4 * len(expected), 2)
     assert np.allclose(found[::4], expected, rtol=1e-5, atol=1e-6)
 
 
@@ -172,6 +196,13 @@ def test_frames_that_are_forgotten_leave_the_rest_as_it_is() -> None:
         forgetful.accept(piece, last)
         forgetful.forget(max(forgetful.num_ready - 20, 0) if last else 0)
     assert np.array_equal(forgetful.found(30), whole.found(30))
+
+
+def test_pitches_are_in_their_range_whatever_is_heard() -> None:
+    noise = np.random.default_rng(0).normal(0, 1000, 16000).astype(np.float32)
+    for lowest, highest in ((50, 400), (80, 300)):
+        pitches = tracked(noise, PitchOptions(min_f0=lowest, max_f0=highest))[:, 1]
+        assert lowest <= pitches.min() < pitches.max() <= highest + 1e-3
 
 
 def test_silence_has_no_period_and_too_little_audio_no_frame() -> None:

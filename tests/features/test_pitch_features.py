@@ -78,6 +78,12 @@ def test_features_are_those_of_the_slow_version(options: PitchFeatureOptions) ->
     assert np.abs(found - _slow(pitches, options)).max() < 1e-5
 
 
+def test_correlations_beyond_one_are_taken_for_one() -> None:
+    features = PitchFeatures(PitchFeatureOptions())
+    beyond, one = (features.of(np.array([[c, 100], [-c, 110]], np.float32), np.arange(2)) for c in (1.5, 1))
+    assert np.array_equal(beyond, one)
+
+
 @pytest.mark.parametrize("forgets", [False, True])
 def test_frames_come_when_those_behind_them_are_there(forgets: bool) -> None:
     samples = np.tile(voice(), 3)

@@ -53,6 +53,8 @@ def test_floored_variances_are_counted() -> None:
     changed, floored = normalised_by_window(rows, SlidingCmvnOptions(3, center=True, norm_vars=True))
     assert floored == 3
     np.testing.assert_array_equal(changed[:, 0], np.zeros(3))
+    alone, floored = normalised_by_window(rows[:1], SlidingCmvnOptions(norm_vars=True))
+    assert (alone.tolist(), floored) == ([[0, 0]], 0)
 
 
 def test_many_loud_frames_keep_their_digits() -> None:

@@ -68,8 +68,10 @@ def _cost(fst: Fst, words: tuple[int, ...]) -> float:
     return cost + float(fst.final[state])
 
 
-def test_what_sentences_cost() -> None:
-    model = parse_arpa(TEXT, "lm.arpa")
+@pytest.mark.parametrize(("without", "states"), [("", 5), ("-0.4 a b -0.15\n", 4)])
+def test_what_sentences_cost(without: str, states: int) -> None:
+    """States: nothing, <s>, b, <s> a, and a if an n-gram goes on from there; c goes on as nothing does."""
+    model = parse_arpa(TEXT.replace(without, ""), "lm.arpa")
     assert model.words == ["<s>", "</s>", "a", "b", "c"]
     fst = arpa_fst(model, LABELS, BACK_OFF)
     for length in range(4):
@@ -81,7 +83,7 @@ def test_what_sentences_cost() -> None:
                 history = (*history, word)
             assert _cost(fst, tuple(LABELS[word] for word in words)) == pytest.approx(-log10 * math.log(10), rel=1e-5)
     assert set(fst.olabel[fst.ilabel == BACK_OFF]) == {0}
-    assert fst.num_states == 5  # nothing, <s>, a, b, <s> a: c goes on as nothing does
+    assert fst.num_states == states
 
 
 def test_ends_of_sentences_as_words() -> None:

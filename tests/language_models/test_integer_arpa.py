@@ -61,6 +61,7 @@ def test_numbers_and_words(caplog: pytest.LogCaptureFixture) -> None:
         ("-0.2 1 3", "-0.2 1 3 0", "line 17, column 1: expected 3 fields of a 2-gram, got 4"),
         ("-0.7 2\r", "-0.7", "line 11, column 1: expected 2 or 3 fields of a 1-gram, got 1"),
         ("-0.2 1 3", "-0.2 0 3", "line 17, column 1: expected 2 words that are integers above 0, got '-0.2 0 3'"),
+        ("-0.5\t3", "-0.5\t0", "line 13, column 1: expected 1 words that are integers above 0, got '-0.5\t0\t-0.2'"),
         ("-0.2 1 3", "-0.2 1 3.0", "words that are integers above 0, got '-0.2 1 3.0'"),
         ("-0.2 1 3", "-0.2 1 2147483648", "words that are integers above 0"),
         ("-0.2 1 3", "-0.2 <s> 3", "line 17, column 6: '<s>' is not a number"),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nnet3.speech.lattices.bayes_risk import HeardWord, _parts, least_risk_words, without_overlaps
+from nnet3.speech.lattices.bayes_risk import HeardWord, _parts, least_risk_words, sausages, without_overlaps
 from nnet3.speech.lattices.timed_lattice import TimedLattice
 from tests.asr.slow_bayes_risk import Arc, least_risk
 from tests.effort import EFFORT
@@ -90,3 +90,12 @@ def test_of_words_that_are_as_probable_in_single_precision_the_larger_label_is_t
     none, to_end = np.zeros(3, np.int64), np.full(3, 1)
     lattice = TimedLattice(np.arange(2), none, to_end, np.array([4, 9, 7]), np.array([0, 1e-9, 0.5]))
     assert [word.label for word in least_risk_words(lattice)] == [9]
+
+
+def test_where_no_word_is_a_gap_has_no_length() -> None:
+    """All arcs of the lattice have words, so what is between words begins where it ends."""
+    for _ in range(20):
+        lattice = random_lattice(9)
+        bins = sausages(replace(lattice, label=lattice.label + 1))
+        assert bins.share[:, 0].any()
+        np.testing.assert_allclose(bins.begin[:, 0], bins.end[:, 0], atol=1e-9)

@@ -83,6 +83,7 @@ def test_a_narrow_beam_leaves_the_best_path_and_what_is_near_it() -> None:
             _advance(search, 3)
             search.prune()
             lattice.add(search.tokens.piece(lattice.first_row, search.num_rows - 1))
+            assert np.isfinite(lattice._forward[lattice._open]).all()  # each open state is reached
         whole, found = _whole(search), _grown(lattice, search)
         best = min(cost for cost, _ in whole.values())
         inside = {words for words, (cost, _) in whole.items() if cost < best + 2.99}

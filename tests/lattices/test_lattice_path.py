@@ -37,6 +37,21 @@ def test_a_path_as_a_lattice_is_that_path() -> None:
         assert (again.graph_cost, again.acoustic_cost) == pytest.approx((path.graph_cost, path.acoustic_cost), abs=1e-4)
 
 
+def test_one_of_several_paths_lies_between_arcs_of_nothing() -> None:
+    """The last one has the costs of the end."""
+    for path in best_paths(random_word_lattice().plain(), 4):
+        several = path.as_one_of_several()
+        assert several.is_plain
+        [[(cost, ids)]] = paths_of(several).values()
+        assert cost == pytest.approx(path.cost, abs=1e-4)
+        assert ids == tuple(path.transition_ids.tolist())
+        graph, acoustic = several.fst.cost, several.acoustic_cost
+        assert several.fst.ilabel[[0, -1]].tolist() == several.transition_ids.lengths[[0, -1]].tolist() == [0, 0]
+        assert graph[0] == acoustic[0] == several.fst.final[-1] == several.final_acoustic_cost[-1] == 0
+        ends = path.lattice.fst.final[path.end], path.lattice.final_acoustic_cost[path.end]
+        assert (graph[-1], acoustic[-1]) == ends
+
+
 def test_a_penalty_of_words_chooses_fewer_of_them() -> None:
     strings = Strings(np.arange(4), np.array([5, 6, 7], np.int32))
     none = Strings(np.zeros(4, np.int64), strings.values[:0])

@@ -11,7 +11,7 @@ import pytest
 from nnet3.base.kaldi_io.lattice import Strings, no_strings
 from nnet3.speech.lattices.bayes_risk import least_risk_words
 from nnet3.speech.lattices.label_lattice import LabelLattice
-from nnet3.speech.lattices.timed_lattice import TimedLattice, timed_lattice
+from nnet3.speech.lattices.timed_lattice import OtherLabels, TimedLattice, timed_lattice, word_aligned
 from nnet3.speech.lattices.word_times import WordBoundaries
 from tests.asr.golden_lattices import arrays, boundaries, lattice
 from tests.asr.toy_lattices import strings_of
@@ -108,3 +108,24 @@ def test_words_that_are_cut_at_the_end(kinds: WordBoundaries) -> None:
         *(np.array([0.5]), np.array([0.25]), silence),
     )
     assert timed_paths(timed_lattice(nothing, kinds)) == {((0, 0, 3),): [0.75]}
+
+
+def test_of_one_word_in_the_same_rows_the_best_is_left(kinds: WordBoundaries) -> None:
+    """Without transition-ids, which tell the two apart."""
+    model = chain_model()
+    alone, two, last = (ids_of_phones(model, *phones) for phones in ([(4, 2)], [(2, 1), (3, 1)], [(4, 1)]))
+    said = _lattice([(0, 1, 7, 2.0, alone), (0, 1, 7, 1.0, two), (1, 2, 8, 0.0, last)], [])
+    assert timed_paths(timed_lattice(said, kinds)) == {((7, 0, 2), (8, 2, 3)): [1.0]}
+    aligned, _ = word_aligned(said, kinds, OtherLabels())
+    assert aligned.label.tolist() == [7, 7, 8]
+
+
+@pytest.mark.parametrize(
+    ("phones", "is_whole"),
+    [([(2, 1), (3, 2)], True), ([(4, 2)], True), ([(2, 1), (5, 1)], False), ([(5, 1), (3, 1)], False)],
+)
+def test_a_last_word_is_whole_with_its_first_and_its_last_phone(
+    kinds: WordBoundaries, phones: list[tuple[int, int]], is_whole: bool
+) -> None:
+    said = _lattice([(0, 1, 7, 1.0, ids_of_phones(chain_model(), *phones))], [])
+    assert word_aligned(said, kinds, OtherLabels())[1] == is_whole

@@ -93,3 +93,13 @@ def test_the_log_says_how_much_has_changed() -> None:
     lines = embedding.lines()
     assert lines[0] == "Processed a total of 0 minibatches.max-change was enforced 0 % of the time."
     assert lines[2] == "Relative change in embedding matrix is 0.5"
+
+
+def test_the_log_says_how_often_steps_were_shortened() -> None:
+    embedding = EmbeddingInTraining(_matrix(), EmbeddingOptions(**PLAIN.values() | {"max_param_change": 0.25}))
+    for deriv in (1, 1e-3):
+        target = embedding.target(minibatch(np.random.default_rng(1), sampled=False))
+        assert target.embedding_deriv is not None
+        target.embedding_deriv += deriv
+        embedding.step(target)
+    assert embedding.lines()[0] == "Processed a total of 2 minibatches.max-change was enforced 50 % of the time."

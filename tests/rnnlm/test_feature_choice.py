@@ -69,6 +69,12 @@ def test_pieces_count_as_often_as_they_occur() -> None:
     assert lookup.of("<brk>", None) == {number["special", "<brk>"]: 1.0}
 
 
+def test_pieces_of_one_kind_are_found_by_their_lengths() -> None:
+    for kind, text in (("initial", "an"), ("final", "na"), ("match", "nn")):
+        features = parse_features(f"0\t{kind}\t{text}\t0.5\n", "features.txt")
+        assert WordFeatures(features).of("anna", None) == {0: 0.5}
+
+
 def test_unseen_words_have_features_of_their_pieces(tmp_path: Path) -> None:
     features = choose_features(WORDS, PROBS, FeatureChoiceOptions(include_unigram_feature=False))
     lines = list(word_feature_lines(["<eps>", "<s>", "banana"], features, None))

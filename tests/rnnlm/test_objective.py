@@ -58,6 +58,16 @@ def test_parts_are_those_of_the_definition(sampled: bool) -> None:
     assert (target.exact == 0) == sampled
 
 
+@pytest.mark.parametrize("scale", [1.0, 8.0])
+def test_exact_denominators_are_of_scores_cut_at_80(scale: float) -> None:
+    target, y = _case(3, sampled=False, scale=scale)
+    _evaluate(target, y)
+    scores = (y @ target.embedding.t())[:, 1:].numpy()
+    sums = np.exp(scores.clip(-80, 80)).sum(axis=1)
+    assert target.exact == pytest.approx(-target.example.output_weights @ np.log(sums))
+    assert (np.abs(scores).max() > 81) == (scale > 1)
+
+
 @pytest.mark.parametrize("sampled", [False, True])
 def test_derivatives_are_differences(sampled: bool) -> None:
     target, y = _case(2, sampled=sampled)

@@ -11,7 +11,7 @@ from nnet3.base.options.rnnlm import SamplingLmOptions
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Reader, Writer
 from nnet3.training.rnnlm.sampling_lm import SamplingLm
-from nnet3.training.rnnlm.sampling_lm_arpa import probability
+from nnet3.training.rnnlm.sampling_lm_arpa import from_arpa, probability
 from nnet3.training.rnnlm.sampling_lm_estimate import estimate_sampling_lm
 from nnet3.training.rnnlm.sentences import parse_sentences
 from tests.rescoring_data import needs_rescoring
@@ -39,6 +39,15 @@ def test_kaldis_files_are_written_as_they_are_read(case: Path, name: str, binary
     assert _written(lm, binary=binary) == (case / name).read_bytes()
 
 
+def test_histories_may_have_no_words() -> None:
+    labels = {"<s>": 1, "</s>": 2, "a": 3}
+    ngrams = {("</s>",): -0.5, ("a",): -0.2, ("a", "a"): -0.1}
+    lm = from_arpa(ngrams, {("a",): -0.5, ("<s>",): -0.3}, labels, "lm.arpa")
+    assert np.diff(lm.states[0].offsets).tolist() == [1, 0]
+    again = Reader(_written(lm, binary=True), "lm").whole(SamplingLm.read)
+    assert _written(again, binary=True) == _written(lm, binary=True)
+
+
 def test_truncated_files_are_refused() -> None:
     data = _written(_model(), binary=True)
     for end in range(0, len(data) - 1, 5):
@@ -52,7 +61,7 @@ def test_truncated_files_are_refused() -> None:
         ("<Order> 3", "<Order> 0", "cannot have order 0"),
         ("<VocabSize> 7", "<VocabSize> 8", "and 8 words"),
         ("<StatesOfOrder> 2", "<StatesOfOrder> 3", "the states of order 2 are damaged"),
-        ("[ 3 ]", "[ 9 ]", "the states of order 2 are damaged"),
+        ("[ 3 ]", "[ 7 ]", "the states of order 2 are damaged"),
         ("[ 3 ]", "[ 3 4 ]", "expected histories of 1 words, got one of 2"),
         ("[ 3 ]", "[ 4 ]", "the states of order 2 are damaged"),
     ],

@@ -33,7 +33,7 @@ def test_models_of_arpa_files_have_their_probabilities(caplog: pytest.LogCapture
     log10 |= {("<s>", "a", "b"): -0.05}
     back_off = {("<s>",): -0.3, ("a",): -0.6, ("<s>", "a"): -0.2}
     lm = from_arpa(log10, back_off, labels, "lm.arpa")
-    assert lm.order == 3
+    assert (lm.order, len(lm.unigrams)) == (3, 5)
     for ngram, value in log10.items():
         *history, word = (labels[each] for each in ngram)
         assert probability(lm, tuple(history), word) == pytest.approx(10**value)

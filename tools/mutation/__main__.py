@@ -1,10 +1,11 @@
-"""Put small bugs into one room, one at a time, and say which no test notices.
+"""Put small bugs into rooms, one at a time, and say which no test notices.
 
     python -m tools.mutation engine/lowering --sample 50 --seed 1
 
-The room is a folder of src/nnet3 or one file in it. Everything happens in a copy of the working tree in `--folder`.
-Which tests execute which lines is measured once (`--measure` does it again); results are kept, so that a run that was
-interrupted goes on, and only survivors are tried again. Exit status 1 if there are survivors.
+A room is a folder of src/nnet3 or one file in it; the sample is of all rooms together. Everything happens in a copy of
+the working tree in `--folder`. Which tests execute which lines is measured once for each of `--tests` (`--measure` does
+it again); results are kept, so that a run that was interrupted goes on, and only survivors are tried again. Exit status
+1 if there are survivors.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 @click.command(help=__doc__)
-@click.argument("room")
+@click.argument("rooms", nargs=-1, required=True)
 @click.option("--without", multiple=True, help="a folder or file of src/nnet3 to leave alone")
 @click.option("--sample", default=50, show_default=True, help="how many mutants, 0 for all")
 @click.option("--seed", default=0, show_default=True, help="of the sample")
@@ -39,20 +40,21 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 @click.option("--folder", default=CHECKOUT / "mutate-out", type=click.Path(path_type=Path))
 @click.option("--shared", default=CHECKOUT.parent / "shared", type=click.Path(path_type=Path))
 def main(
-    room: str, without: tuple[str, ...], sample: int, seed: int, budget: float, tests: tuple[str, ...],
+    rooms: tuple[str, ...], without: tuple[str, ...], sample: int, seed: int, budget: float, tests: tuple[str, ...],
     again: bool, retry: bool, folder: Path, shared: Path,
 ) -> None:  # fmt: skip
+    folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    tree = Tree(CHECKOUT, folder.resolve(), shared)
-    drawn = sampled(tree, room, without, sample, seed)
-    if not drawn:
-        raise SystemExit(f"there is nothing to mutate in src/nnet3/{room}")
+    tree = Tree(CHECKOUT, folder, shared)
+    drawn = sampled(tree, rooms, without, sample, seed)
     map_file = folder / "covering.json"
-    if again or not map_file.is_file():
-        click.echo(f"measuring which lines {' '.join(tests)} execute")
-        measure(tree, [*tests], map_file)
+    covering = Covering.read(map_file) if map_file.is_file() else Covering([], [], {}, {})
+    wanted = [path for path in tests if again or not covering.has(path)]
+    if wanted:
+        click.echo(f"measuring which lines {' '.join(wanted)} execute")
+        covering = measure(tree, wanted, map_file)
     results, equivalents = Results(folder / "results.json"), read_equivalents()
-    trial, counts, survivors = Trial(tree, Covering.read(map_file), budget), Counter[str](), list[Mutant]()
+    trial, counts, survivors = Trial(tree, covering, budget), Counter[str](), list[Mutant]()
     for number, mutant in enumerate(drawn, 1):
         state = results.state(mutant)
         if is_equivalent(mutant, equivalents):
@@ -68,17 +70,20 @@ def main(
     report(counts, survivors)
 
 
-def sampled(tree: Tree, room: str, without: Sequence[str], sample: int, seed: int) -> list[Mutant]:
-    """Mutants of a room's files: the first `sample` of all in an order that the seed and their names decide.
+def sampled(tree: Tree, rooms: Sequence[str], without: Sequence[str], sample: int, seed: int) -> list[Mutant]:
+    """Mutants of the files of rooms: the first `sample` of all in an order that the seed and their names decide.
 
     So nearly the same ones are drawn again when a few lines have changed.
     """
 
-    def is_in(name: str, folder: str) -> bool:
-        return f"{name}/".startswith(f"src/nnet3/{folder.rstrip('/')}/")
+    def is_in(name: str, folders: Sequence[str]) -> bool:
+        return any(f"{name}/".startswith(f"src/nnet3/{folder.rstrip('/')}/") for folder in folders)
 
-    inside = [name for name in tree.files if name.endswith(".py") and is_in(name, room)]
-    inside = [name for name in inside if not any(is_in(name, other) for other in without)]
+    python = [name for name in tree.files if name.endswith(".py")]
+    for room in rooms:
+        if not any(is_in(name, [room]) for name in python):
+            raise SystemExit(f"there is nothing to mutate in src/nnet3/{room}")
+    inside = [name for name in python if is_in(name, rooms) and not is_in(name, without)]
     mutants = [mutant for name in inside for mutant in mutants_of(name, tree.read(name))]
     mutants.sort(key=lambda mutant: sha256(f"{seed} {mutant.name}".encode()).digest())
     return [*itertools.islice((mutant for mutant in mutants if mutant.compiles), sample or None)]

@@ -44,6 +44,23 @@ class Covering:
                 return [self.tests[test] for test in sorted(found, key=lambda test: self.seconds[test])]
         return []
 
+    def has(self, path: str) -> bool:
+        """Tells whether tests of a file or folder are measured."""
+        return any(_is_in(test, path) for test in self.tests)
+
+    def with_older(self, older: Covering, measured: list[str]) -> Covering:
+        """Returns this covering of paths with all other tests of an older one; lines are numbered as they are now."""
+        left = [k for k, test in enumerate(older.tests) if not any(_is_in(test, path) for path in measured)]
+        number = {test: len(self.tests) + k for k, test in enumerate(left)}
+        texts = {**older.texts, **self.texts}
+        lines = {path: {line: [*found] for line, found in each.items()} for path, each in self.lines.items()}
+        for path, each in older.lines.items():
+            own = lines.setdefault(path, {})
+            for now, before in moved_lines(older.texts[path], texts[path]).items():
+                own[now] = own.get(now, []) + [number[test] for test in each.get(before, ()) if test in number]
+        tests = self.tests + [older.tests[test] for test in left]
+        return Covering(tests, self.seconds + [older.seconds[test] for test in left], lines, texts)
+
     def time_of(self, test: str) -> float:
         return self._time[test]
 
@@ -59,6 +76,10 @@ class Covering:
         return cls(
             tests, seconds, {p: {int(n): found for n, found in each.items()} for p, each in lines.items()}, texts
         )
+
+
+def _is_in(test: str, path: str) -> bool:
+    return f"{test.split('::')[0]}/".startswith(f"{path.rstrip('/')}/")
 
 
 class _Recorder:
@@ -116,11 +137,16 @@ class _Measurement:
 
 
 def measure(tree: Tree, tests: list[str], result: Path) -> Covering:
-    """Run tests (files and folders) with coverage; those that fail are left out."""
+    """Runs tests (files and folders) with coverage; failed ones are left out, measured ones in `result` stay there."""
+    older = Covering.read(result) if result.is_file() else None
     measurement: Any = _Measurement(tree, result)
     output = tree.folder / "measure.txt"
     result.unlink(missing_ok=True)
     run_tests(tree.root, tree.environment, tests, [measurement], output, MOST_SECONDS, measurement.prepare)
     if not result.is_file():
         raise SystemExit(f"the tests could not be measured, see {output}")
-    return Covering.read(result)
+    covering = Covering.read(result)
+    if older:
+        covering = covering.with_older(older, tests)
+        covering.write(result)
+    return covering

@@ -52,7 +52,7 @@ def write_posteriors(
     Raises Nnet3Error as `compute_tables` does, and for a matrix of another number of columns.
     """
     nnet, scoring = load_scored(model, settings.device, settings.precision, ScoreOptions(acoustic_scale))
-    denominator = load_denominator(den_fst, nnet, leaky_hmm_coefficient, insist=True)
+    denominator = load_denominator(den_fst, nnet, leaky_hmm_coefficient)
     matrix = open_file(transform).whole(Reader.matrix) if transform else None
     pdfs = denominator.graph.num_pdfs
     if matrix is not None and matrix.shape[1] != pdfs:
@@ -111,7 +111,7 @@ def add_posteriors(
 ) -> None:
     """Writes chain examples with a network's output (`raw`) or posteriors (`den`) as a further input."""
     nnet = load_network_to(given_device(), model)
-    denominator = load_denominator(den_fst, nnet, leaky_hmm_coefficient, insist=True)
+    denominator = load_denominator(den_fst, nnet, leaky_hmm_coefficient)
     outputs = ExampleOutputs(nnet, batchnorm_test_mode=batchnorm_test_mode, dropout_test_mode=dropout_test_mode)
 
     def added(key: str, example: ChainExample) -> ChainExample:

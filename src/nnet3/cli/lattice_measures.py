@@ -26,13 +26,13 @@ from nnet3.speech.lattices.lattice_posteriors import arc_posteriors, depths, fra
 
 def write_depths(lattices: str, output: str) -> int:
     """Writes how many arcs cross a frame on average. Returns 1, an exit status, if all lattices are left out."""
-    crossings = frames = done = 0
+    crossings = frames = 0
     with real_writer(output or NO_TABLE) as writer:
-        for done, (key, found) in enumerate(each_lattice(lattices, depths), 1):  # noqa: B007
+        for key, found in each_lattice(lattices, depths):
             writer.write(key, found.mean() if len(found) else 1.0)
             crossings, frames = crossings + int(found.sum()), frames + len(found)
     say(f"Overall density is {crossings / max(frames, 1):g} over {frames} frames.")
-    return int(not done)
+    return int(not writer.count)
 
 
 def write_depths_by_frame(lattices: str, output: str, copied: str) -> int:

@@ -271,17 +271,17 @@ def diarize_recordings(
     model: str, recordings: Sequence[str], output: str, number: int, options: DiarizationOptions
 ) -> int:
     """Writes the turns of speakers in files of audio. Returns 1, an exit status, if a recording was left out."""
-    loaded, lines, failed = SpeakerModel(model), list[str](), 0
+    loaded, lines, status = SpeakerModel(model), list[str](), 0
     for recording in recordings:
         try:
             turns = diarize(recording, loaded, num_speakers=number or None, options=options)
         except Nnet3Error as error:
             say(f"warning: {recording} left out: {error}")
-            failed += 1
+            status = 1
             continue
         lines += rttm_lines(_stem(recording), turns)
     write_lines(output, lines)
-    return int(failed > 0)
+    return status
 
 
 def _stem(recording: str) -> str:

@@ -89,9 +89,9 @@ def write_speaker_means(spk2utt: str, source: str, output: str, counts: str) -> 
 
 def write_mean(source: str, output: str, binary: bool) -> None:
     """Writes the mean of all vectors of a table to a file, as float64."""
-    total, count = np.zeros(0), 0
+    total, count = np.zeros(1), 0
     for _, vector in vectors_of(source):
-        total, count = vector.astype(np.float64) + (total if count else 0.0), count + 1
+        total, count = total + vector, count + 1
     if not count:
         raise Nnet3Error(f"{source}: there are no vectors")
     save(output, binary, lambda writer: writer.vector(total / count, double=True))

@@ -122,7 +122,9 @@ def test_modules_that_are_not_ready() -> None:
         Nnet.from_torch(nn.LazyLinear(3))
     with pytest.raises(ArgumentError, match="needs at least one module"):
         Nnet.from_torch([nn.Sequential()])
-    hooked = nn.Linear(2, 2)
-    hooked.register_forward_hook(lambda module, args, output: output + 1)
-    with pytest.raises(ArgumentError, match="has hooks"):
-        Nnet.from_torch(hooked)
+    behind, before = nn.Linear(2, 2), nn.Linear(2, 2)
+    behind.register_forward_hook(lambda module, args, output: output + 1)
+    before.register_forward_pre_hook(lambda module, args: (args[0] + 1,))
+    for hooked in (behind, before):
+        with pytest.raises(ArgumentError, match="has hooks"):
+            Nnet.from_torch(hooked)

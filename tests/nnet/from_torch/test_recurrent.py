@@ -21,6 +21,12 @@ def test_layers_directions_and_biases(kind: type[nn.RNNBase]) -> None:
         assert largest_difference(settled(module), 6) < 1e-9
 
 
+def test_dropout_is_between_layers() -> None:
+    for dropout, expected in ((0.0, []), (0.2, ["gru0.layer1.dropout", "gru0.layer2.dropout"])):
+        nnet = Nnet.from_torch([nn.GRU(4, 3, 3, dropout=dropout)])
+        assert [name for name in nnet.components if name.endswith("dropout")] == expected
+
+
 @pytest.mark.filterwarnings("ignore:LSTM with projections")
 def test_projections() -> None:
     torch.manual_seed(1)

@@ -53,8 +53,8 @@ def patches_of(x: np.ndarray, appended: bool) -> np.ndarray:
     return np.concatenate([patch @ FILTERS.T + PATCH_BIAS for patch in patches], 1)
 
 
-def _convolution(appended: bool) -> list[Part]:
-    sizes: list[Part] = [("<PatchDim>", 3), ("<PatchStep>", 2), ("<PatchStride>", 5)]
+def _convolution(appended: bool, step: int = 2) -> list[Part]:
+    sizes: list[Part] = [("<PatchDim>", 3), ("<PatchStep>", step), ("<PatchStride>", 5)]
     flag: list[Part] = [("<AppendedConv>", True)] if appended else []
     values: list[Part] = [("<FilterParams>", FILTERS), ("<BiasParams>", PATCH_BIAS), ("<IsGradient>", False)]
     return layer("Convolutional1dComponent", ("<LearningRate>", 0.1), *sizes, *flag, *values)
@@ -113,6 +113,7 @@ CASES: dict[str, Case] = {
     "LogSoftmaxComponent": (nonlinear("LogSoftmaxComponent", 6), lambda x: np.log(softmax(x))),
     "PowerComponent": (layer("PowerComponent", *dims(6, 6), ("<Power>", 2.0)), np.square),
     "PnormComponent": (layer("PnormComponent", *dims(6, 2), ("<P>", 2.0)), of_groups(np.linalg.norm, 3)),
+    "PnormComponent, of all": (layer("PnormComponent", *dims(6, 1), ("<P>", 2.0)), of_groups(np.linalg.norm, 6)),
     "MaxoutComponent": (layer("MaxoutComponent", *dims(6, 2)), of_groups(np.max, 3)),
     "MaxpoolingComponent": (
         layer("MaxpoolingComponent", *dims(12, 6), ("<PoolSize>", 2), ("<PoolStride>", 3)),
@@ -168,6 +169,31 @@ def test_a_component(name: str, binary: bool) -> None:
     np.testing.assert_allclose(computed(of_nnet2(parts), x, binary), function(x), rtol=1e-5, atol=1e-6)
 
 
+def test_layers_have_a_million_columns_at_most() -> None:
+    nnet = convert(reader(written(of_nnet2(layer("ScaleComponent", ("<Dim>", 1_000_000), ("<Scale>", 1.0))))))
+    assert isinstance(nnet, Nnet)
+    assert nnet.input_dims == {"input": 1_000_000}
+
+
+def test_dropout_keeps_its_proportion() -> None:
+    nnet = convert(reader(written(of_nnet2(CASES["DropoutComponent"][0]))))
+    assert "type=GeneralDropoutComponent, dim=6, block-dim=6, dropout-proportion=0.5, time-period=1" in nnet.info()
+
+
+@pytest.mark.parametrize("rate", [0.25, math.inf, -1.0])
+def test_learning_rates_are_kept_if_they_are_any(rate: float) -> None:
+    parts = layer("AffineComponent", ("<LearningRate>", rate), ("<LinearParams>", W), ("<BiasParams>", B))
+    nnet = convert(reader(written(of_nnet2(parts))))
+    assert isinstance(nnet, Nnet)
+    assert nnet.components["affine1"].learning_rate == (0.25 if rate == 0.25 else 0.001)
+
+
+def test_a_layer_behind_patches() -> None:
+    x = normal(5, 10)
+    got = computed(of_nnet2(_convolution(False), nonlinear("TanhComponent", 8)), x)
+    np.testing.assert_allclose(got, np.tanh(patches_of(x, False)), rtol=1e-5, atol=1e-6)
+
+
 def test_every_known_type_has_a_case() -> None:
     assert {name.partition(",")[0] for name in CASES} | {"SpliceComponent", "SpliceMaxComponent"} == set(LAYERS)
 
@@ -217,14 +243,35 @@ def test_splices_behind_splices() -> None:
         (layer("PermuteComponent", ("<Reorder>", np.array([0, 0], np.int32))), "is no permutation"),
         (layer("SumGroupComponent", ("<Sizes>", np.array([2, 0], np.int32))), "a group of no columns"),
         (affine(W, B[:2]), "of 3 rows with 2 biases"),
+        (
+            layer("BlockAffineComponent", ("<NumBlocks>", 2), ("<LinearParams>", W[:, :3]), ("<BiasParams>", B)),
+            "of 3 rows in 2 blocks",
+        ),
+        (
+            layer("FixedAffineComponent", ("<LinearParams>", W), ("<BiasParams>", B[:2])),
+            "a fixed transform of 3 rows with 2 biases",
+        ),
         (layer("PnormComponent", ("<InputDim>", 6)), "a PnormComponent without <OutputDim>"),
         (layer("TanhComponent", ("<Scale>", 2.0)), "a TanhComponent without <LinearParams>"),
         (layer("TanhComponent", ("<Dims>", 2)), "expected a field of TanhComponent or </TanhComponent>, got '<Dims>'"),
         (layer("MaxoutComponent", *dims(6, 4)), "from 6 to 4 columns"),
+        (layer("PnormComponent", *dims(6, 4)), "from 6 to 4 columns"),
+        (layer("TanhComponent", ("<Dim>", 6), ("<Dim>", 6)), "expected a field of TanhComponent or </TanhComponent>"),
+        (layer("MaxpoolingComponent", *dims(6, 6), ("<PoolSize>", 0), ("<PoolStride>", 3)), "of 6 columns, 0 x 3"),
+        (layer("MaxpoolingComponent", *dims(6, 6), ("<PoolSize>", 2), ("<PoolStride>", 0)), "of 6 columns, 2 x 0"),
+        (_convolution(False, step=4), "of patches of 3 of 5 columns, moved on by 4"),
+        (
+            layer("DropoutComponent", ("<Dim>", 6), ("<DropoutScale>", 0.0), ("<DropoutProportion>", 1.0)),
+            "a DropoutComponent of a proportion of 1",
+        ),
         (splice(6, []), "of no frames"),
+        (
+            layer("SpliceComponent", ("<InputDim>", 6), ("<LeftContext>", 0), ("<RightContext>", -5000)),
+            "of 0 and -5000 frames",
+        ),
         (splice(6, [0], constant=6), "of 6 columns, 6 of them constant"),
         (layer("ScaleComponent", ("<Dim>", 0), ("<Scale>", 1.0)), "component 1, ScaleComponent, takes 0 columns"),
-        (layer("ScaleComponent", ("<Dim>", 2**31 - 1), ("<Scale>", 1.0)), "takes 2147483647 columns"),
+        (layer("ScaleComponent", ("<Dim>", 1_000_001), ("<Scale>", 1.0)), "takes 1000001 columns"),
         (
             layer("DctComponent", ("<Dim>", 90_000), ("<DctDim>", 90_000), ("<Reorder>", False)),
             "a DctComponent of 90000 columns, 90000 of 90000",
@@ -235,3 +282,10 @@ def test_what_nnet3_has_nothing_for(parts: list[Part], words: str) -> None:
     for binary in (True, False):
         with pytest.raises(ModelFormatError, match=words):
             convert(reader(written(of_nnet2(parts), binary)))
+
+
+@pytest.mark.parametrize("constant", [-1, 6])
+def test_a_splice_behind_layers_has_columns_of_both_kinds(constant: int) -> None:
+    parts = of_nnet2(nonlinear("TanhComponent", 6), splice(6, [0, 1], constant=constant))
+    with pytest.raises(ModelFormatError, match=f"component 2: a SpliceComponent of 6 columns, {constant} of them"):
+        convert(reader(written(parts)))

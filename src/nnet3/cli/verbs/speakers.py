@@ -99,7 +99,7 @@ def diarize(model: str, recordings: tuple[str, ...], output: str, count: int, op
 
     nnet3 diarize --num-speakers=2 model call.wav
     """
-    return later.speaker_scores.diarize_recordings(model, recordings, output or "-", count, options)
+    return later.speaker_scores.diarize_recordings(model, recordings, output, count, options)
 
 
 @verb()

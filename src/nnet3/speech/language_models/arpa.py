@@ -125,7 +125,8 @@ def _ngram(line: str, order: int, source: str, place: str) -> tuple[Ngram, list[
 
 
 def arpa_fst(model: ArpaModel, labels: Mapping[str, int], back_off_label: int = 0) -> Fst:
-    """Returns the FST of sentences: states are histories, arcs of `back_off_label` on the input lead to shorter ones.
+    """Returns the FST of sentences: states are histories of n-grams, arcs of `back_off_label` on the input lead to
+    shorter ones.
 
     N-grams with words that have no label are left out. Raises ModelFormatError if nothing is left that ends.
     """
@@ -133,9 +134,6 @@ def arpa_fst(model: ArpaModel, labels: Mapping[str, int], back_off_label: int = 
     histories = dict.fromkeys([(), *(ngram[:-1] for ngram in log10)])
     if (model.begin,) in model.log10:
         histories[model.begin,] = None
-    for history in list(histories):  # what they back off to
-        for length in range(len(history)):
-            histories[history[len(history) - length :]] = None
     number = {history: state for state, history in enumerate(histories)}
     final = np.full(len(number), np.inf)
     arcs = []

@@ -198,8 +198,7 @@ class GrowingLattice:
             *(none.astype(np.int64), position[self._open], _STATE + self._open),
             *(self._forward[self._open], none, no_strings(len(none))),
         )
-        inner = max(int(steps.src.max(initial=first - 1)), int(position[self._open].max(initial=first - 1))) + 1 - first
-        return joined([start, steps]), inner
+        return joined([start, steps]), max(int(steps.src.max(initial=0)) + 1 - first, len(self._open))
 
     def lattice(self, final: npt.NDArray[np.float32] | None) -> LabelLattice | None:
         """Returns the lattice so far; None if no path is left. final: (states of the search's graph,), their costs of

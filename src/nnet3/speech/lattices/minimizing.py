@@ -48,10 +48,8 @@ def _with_early_ids(lattice: LabelLattice) -> LabelLattice:
 
     alone = 1 + np.flatnonzero((ends & (np.diff(lattice.offsets) == 0))[1:])  # the start keeps its ids
     hand_on(alone, lattice.final_ids[alone])
-    for arcs in reversed(list(lattice.arcs_by_source())):
+    for arcs in reversed(list(lattice.arcs_by_source())[1:]):
         states = np.unique(lattice.src[arcs])
-        if states[0] == 0:
-            break
         ending = states[ends[states]]
         which = np.arange(arcs.start, arcs.stop)
         strings = Strings.joined([with_common(lattice.ids[which], lattice.dst[arcs]), lattice.final_ids[ending]])

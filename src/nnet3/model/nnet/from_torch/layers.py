@@ -54,8 +54,6 @@ def conv1d(stack: Stack, name: str, module: nn.Conv1d) -> None:
 def _dense(module: nn.Conv1d) -> Tensor:
     """Returns the weights (outputs, inputs, kernel); between groups they are 0."""
     weight = module.weight.detach()
-    if module.groups == 1:
-        return weight
     blocks = weight.unflatten(0, (module.groups, -1)).unbind(0)
     return torch.stack([torch.block_diag(*(block[:, :, j] for block in blocks)) for j in range(weight.shape[2])], 2)
 

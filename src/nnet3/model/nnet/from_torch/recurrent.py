@@ -118,7 +118,7 @@ def _gru(stack: Stack, name: str, cells: _Cells, lag: int) -> str:
     affine = _of_input_and_last(stack, f"{name}.rz_affine", cells.weight[rz], cells.bias[rz], last)
     gates = stack.plain(f"{name}.rz", "SigmoidComponent", 2 * dim, affine)
     r, z = (stack.columns(f"{name}.{gate}", gates, first, dim) for gate, first in (("r", 0), ("z", dim)))
-    of_n = slice(2 * dim, 3 * dim)
+    of_n = slice(2 * dim, None)
     own, of_last = (None if bias is None else bias[of_n] for bias in (cells.bias_ih, cells.bias_hh))
     from_input = stack.affine(f"{name}.n_affine", cells.weight_ih[of_n], own, stack.here)
     from_last = stack.affine(f"{name}.n_back", cells.weight_hh[of_n], of_last, last)

@@ -52,7 +52,7 @@ def _is_nnet2(reader: Reader) -> bool:
     return found
 
 
-def network_of_layers(layers: Sequence[OlderLayer], *, log_softmax: bool = True) -> Nnet:
+def network_of_layers(layers: Sequence[OlderLayer], *, log_softmax: bool) -> Nnet:
     """Returns the network of layers, one after the other. Raises NetworkError for layers that do not fit."""
     for number, layer in enumerate(layers, 1):
         if not 0 < layer.input_dim <= _MOST_COLUMNS:
