@@ -226,7 +226,7 @@ class WordHistories:
     # ---- the network ----
 
     def _compute(self) -> None:
-        """Runs the network for all histories not computed yet, in rounds: first histories with computed parents."""
+        """Computes all histories not computed yet."""
         done, end = self._num_computed, len(self)
         if done == end:
             return
@@ -235,7 +235,13 @@ class WordHistories:
             grown[:done] = self._outputs[:done]
             self._outputs, self._output_rows = grown, grown.cpu().numpy()  # the same memory, if that is the processor's
         may_step = self._may_step and end - done <= _MOST_STEPS
-        waiting = np.array([each for each in range(done, end) if not (may_step and self._step(each))], np.int64)
+        left = [each for each in range(done, end) if not (may_step and self._step(each))]
+        if left:
+            self._compute_together(np.array(left))
+        self._num_computed = end
+
+    def _compute_together(self, waiting: Integers) -> None:
+        """Runs the network for histories, those whose parents are computed at once."""
         while len(waiting):
             parents = self._rows.take(waiting)[:, _PARENT]
             ready = (parents < 0) | (self._rows.take(parents)[:, _STATE] != _NOT_YET)
@@ -243,7 +249,6 @@ class WordHistories:
             waiting = waiting[~ready]
         if self._outputs.device.type != "cpu":
             self._output_rows = self._outputs.cpu().numpy()
-        self._num_computed = end
 
     def _step(self, history: int) -> bool:
         """Computes one history by native code; returns False where that is impossible."""
