@@ -205,7 +205,7 @@ class WordHistories:
         """Returns the log-probability of a word after a history, at little cost if the history is computed."""
         if self._num_computed <= history:
             self._compute()
-        if not 1 <= word < len(self._embedding):
+        if not 1 <= word < len(self._embedding_rows):
             self._check_words(np.array([word]))
         value = float(self._output_rows[history] @ self._embedding_rows[word])
         if not self._options.normalize_probs:
@@ -215,12 +215,13 @@ class WordHistories:
         return float(np.float32(value) - np.float32(self._totals[history]))
 
     def _logs_of_sums(self, numbers: Integers) -> Tensor:
-        """Returns log sum exp of the scores of all words from 1 on after histories, (n,); all known ones are kept."""
-        if self._num_totals < len(self):
-            parts = self._outputs[self._num_totals : len(self)].split(max(_ROWS_AT_ONCE // len(self._embedding), 1))
+        """Returns log sum exp of the scores of all words from 1 on after computed histories, (n,); all are kept."""
+        done = self._num_computed
+        if self._num_totals < done:
+            parts = self._outputs[self._num_totals : done].split(max(_ROWS_AT_ONCE // len(self._embedding), 1))
             more = [torch.logsumexp(part @ self._embedding[1:].t(), 1) for part in parts]
             self._totals = torch.cat([self._totals[: self._num_totals], *more])
-            self._num_totals = len(self)
+            self._num_totals = done
         return self._totals[torch.from_numpy(numbers).to(self._totals.device)]
 
     # ---- the network ----

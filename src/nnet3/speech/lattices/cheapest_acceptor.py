@@ -23,6 +23,8 @@ class CheapestAcceptor(WordAcceptor):
 
     def __init__(self, words: WordFst):
         self._words, fst = words, words.fst
+        arrays = fst.offsets, fst.ilabel, fst.dst, fst.cost
+        self._offsets, self._labels, self._dst, self._cost = map(memoryview, arrays)  # whose numbers come sooner
         start = self._closure({fst.start: 0.0} if fst.num_states else {})
         self._states, self._number_of_key = [start], {_key(start): 0}
         self._arc_of = cache(self._made_arc)
@@ -69,11 +71,10 @@ class CheapestAcceptor(WordAcceptor):
 
     def _follow(self, member: int, label: int, cost: float, reached: _Members) -> list[int]:
         """Enters the destinations of a member's arcs with a label; returns those with a lower cost than before."""
-        fst, cheaper = self._words.fst, list[int]()
-        end = int(fst.offsets[member + 1])
-        arc = bisect_left(fst.ilabel, label, int(fst.offsets[member]), end)
-        while arc < end and fst.ilabel[arc] == label:
-            dst, total = int(fst.dst[arc]), cost + float(fst.cost[arc])
+        cheaper, end = list[int](), self._offsets[member + 1]
+        arc = bisect_left(self._labels, label, self._offsets[member], end)
+        while arc < end and self._labels[arc] == label:
+            dst, total = self._dst[arc], cost + self._cost[arc]
             if total < reached.get(dst, np.inf):
                 reached[dst] = total
                 cheaper.append(dst)

@@ -64,7 +64,7 @@ class _Ahead(NamedTuple):
         return cls(best, offsets, [way for each in ways for _, way in each], excess)
 
 
-@dataclass
+@dataclass(slots=True)
 class _State:
     """A pair of states: the lattice's and the acceptor's, and what is known of paths through it.
 
