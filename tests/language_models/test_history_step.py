@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import torch
@@ -34,6 +37,14 @@ def test_as_many_at_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.testing.assert_close(one_by_one.outputs(numbers), expected, rtol=0, atol=2e-5)
     more = [table.log_probs(table.extend(numbers, np.full(31, 5))) for table in (one_by_one, together)]
     torch.testing.assert_close(*more, rtol=0, atol=1e-4)
+
+
+def test_a_copy_has_steps_of_its_own() -> None:
+    rnnlm = small_rnnlm("lstm")
+    rnnlm.histories().log_prob(0, 4)
+    for copy in (pickle.loads(pickle.dumps(rnnlm)), deepcopy(rnnlm)):
+        assert copy.histories().log_prob(0, 4) == rnnlm.histories().log_prob(0, 4)
+        assert copy._programs.step(0) is not rnnlm._programs.step(0)
 
 
 def test_a_network_whose_rows_influence_each_other_is_not_stepped() -> None:

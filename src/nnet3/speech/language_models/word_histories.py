@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +55,9 @@ class HistoryPrograms:
             return NnetComputer(computation, self._kernels, device=self._device, check_finite=False)
 
         return self._computers.get_or_make((chunk_index, width), make).compute(inputs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_steps": {}}  # which are made of memory of this process
 
     def step(self, chunk_index: int) -> HistoryStep | None:
         """Returns the step of a chunk for one history in float32; None where native code does not make all of it."""

@@ -23,8 +23,8 @@ class CheapestAcceptor(WordAcceptor):
 
     def __init__(self, words: WordFst):
         self._words, fst = words, words.fst
-        arrays = fst.offsets, fst.ilabel, fst.dst, fst.cost
-        self._offsets, self._labels, self._dst, self._cost = map(memoryview, arrays)  # whose numbers come sooner
+        self._offsets, self._labels = memoryview(fst.offsets), memoryview(fst.ilabel)  # whose numbers come sooner
+        self._dst, self._cost = memoryview(fst.dst), memoryview(fst.cost)
         start = self._closure({fst.start: 0.0} if fst.num_states else {})
         self._states, self._number_of_key = [start], {_key(start): 0}
         self._arc_of = cache(self._made_arc)
