@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from functools import cache
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from nnet3.speech.arrays.aliases import Integers, Singles
 from nnet3.speech.language_models.word_acceptor import WordAcceptor, WordArcs, arcs_of_pairs
@@ -23,8 +25,8 @@ class CheapestAcceptor(WordAcceptor):
 
     def __init__(self, words: WordFst):
         self._words, fst = words, words.fst
-        self._offsets, self._labels = memoryview(fst.offsets), memoryview(fst.ilabel)  # whose numbers come sooner
-        self._dst, self._cost = memoryview(fst.dst), memoryview(fst.cost)
+        self._offsets, self._labels = _numbers(fst.offsets), _numbers(fst.ilabel)
+        self._dst, self._cost = _numbers(fst.dst), _numbers(fst.cost)
         start = self._closure({fst.start: 0.0} if fst.num_states else {})
         self._states, self._number_of_key = [start], {_key(start): 0}
         self._arc_of = cache(self._made_arc)
@@ -80,6 +82,11 @@ class CheapestAcceptor(WordAcceptor):
                 cheaper.append(dst)
             arc += 1
         return cheaper
+
+
+def _numbers(array: npt.NDArray[Any]) -> memoryview:
+    """Returns a view of an array that gives numbers of Python, sooner than the array gives its own."""
+    return np.require(array, requirements=["ALIGNED"]).data
 
 
 def _key(members: _Members) -> tuple[tuple[int, int], ...]:
