@@ -53,6 +53,17 @@ def test_normalised_probabilities_sum_to_one() -> None:
     assert table.log_prob(1, 7) == pytest.approx(float(all_words[0, 7]), abs=1e-5)
 
 
+def test_histories_not_computed_yet_have_no_sums() -> None:
+    plain = small_rnnlm("lstm")
+    plain.options = type(plain.options)(1, 2, 3, normalize_probs=True)
+    table, asked_at_once = plain.histories(), plain.histories()
+    table.outputs([0])
+    for each in (table, asked_at_once):
+        each.extend([0, 0], [4, 5])
+    table.log_prob(0, 4)
+    assert table.log_prob(2, 7) == pytest.approx(float(asked_at_once.log_probs([2], [7])[0]), abs=1e-5)
+
+
 @pytest.mark.parametrize(
     ("histories", "words", "message"),
     [

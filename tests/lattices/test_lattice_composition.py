@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from nnet3.base.kaldi_io.lattice import Lattice, no_strings
 from nnet3.base.kaldi_io.lattice_states import with_states
 from nnet3.errors import ModelFormatError
 from nnet3.speech.language_models.word_acceptor import NO_ARC
+from nnet3.speech.lattices import lattice_composition
 from nnet3.speech.lattices.cheapest_acceptor import CheapestAcceptor
 from nnet3.speech.lattices.lattice_composition import WordFst, composed, composed_with_fst
 from nnet3.speech.lattices.rescoring import best_of_words, rescored, rescored_by_fst
@@ -41,7 +43,9 @@ def _assert_equal(made: Lattice, wanted: dict[Words, list[tuple[tuple[int, ...],
 def test_all_paths_get_the_costs_of_a_model(seed: int) -> None:
     lattice = random_lattice(np.random.default_rng(seed))
     costs = {words: Sums().cost(words) for words in paths(lattice)}
-    _assert_equal(composed(lattice, Sums()), _with_costs(lattice, costs))
+    for few in (1, 100):  # by arrays of pairs, or pair by pair
+        with patch.object(lattice_composition, "_FEW", few):
+            _assert_equal(composed(lattice, Sums()), _with_costs(lattice, costs))
     scaled = rescored(lattice, Sums(), -0.5)
     best = paths(lattice.with_costs(graph=(-2.0, 0.0)))
     assert set(paths(scaled)) == {words for words in costs if costs[words] < np.inf}
@@ -57,6 +61,16 @@ def _random_grammar(rng: np.random.Generator) -> Fst:
     src, dst = rng.integers(0, 3, (2, 14))
     label = np.where(src < dst, rng.integers(0, 5, 14), rng.integers(1, 5, 14))
     return Fst.from_arcs(0, [np.inf, 0.5, rng.normal()], src, dst, label, rng.normal(size=14))
+
+
+def _unaligned(fst: Fst) -> Fst:
+    """Returns the FST with arrays that begin at odd addresses, as arrays of a file may."""
+
+    def moved(array: np.ndarray) -> np.ndarray:
+        return np.frombuffer(b"\0" + array.tobytes(), array.dtype, offset=1)
+
+    columns = (fst.offsets, fst.ilabel, fst.olabel, fst.cost, fst.dst)
+    return Fst(fst.start, fst.final, *map(moved, columns))
 
 
 def _cheapest(fst: Fst, words: Words) -> float:
@@ -104,6 +118,7 @@ def test_the_cheapest_way_of_an_acceptor(seed: int) -> None:
                 break
             state, total = found[0], total + found[1]
     assert len(acceptor) > 0
+    assert CheapestAcceptor(WordFst(_unaligned(fst))).arc(0, 3) == CheapestAcceptor(WordFst(fst)).arc(0, 3)
     assert acceptor.arcs(np.zeros(0, np.int64), np.zeros(0, np.int64)).dst.tolist() == []
 
 

@@ -16,6 +16,7 @@ from nnet3.speech.arrays.aliases import Integers, Singles
 from nnet3.speech.language_models.word_acceptor import WordAcceptor, WordArcs
 from nnet3.speech.lattices.lattice_composition import composed
 from nnet3.speech.lattices.lattice_path import best_paths
+from nnet3.speech.lattices.lattice_states import sorted_upwards
 from nnet3.speech.lattices.pruned_composition import _END, _Ahead, composed_pruned
 from tests.asr.golden_rescoring import Words, paths
 from tests.asr.random_lattices import Sums, random_lattice
@@ -50,7 +51,7 @@ class _Dear(Sums):
 
 
 def test_ways_on_have_their_excess_and_the_best_comes_first() -> None:
-    lattice = random_lattice(np.random.default_rng(5), states=12, arcs=90)
+    lattice = sorted_upwards(random_lattice(np.random.default_rng(5), states=12, arcs=90))
     fst, final = lattice.fst, np.full(lattice.fst.num_states, np.inf)
     ends = fst.final < np.inf
     final[ends] = fst.final[ends] + lattice.final_acoustic_cost[ends]

@@ -10,6 +10,7 @@ import torch
 
 from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.kernel import KernelInfo
 from nnet3.engine.runtime import NnetComputer
 from nnet3.errors import ExecutionError
 from tests.runtime.naive_interpreter import NaiveInterpreter
@@ -121,6 +122,21 @@ def test_get_output_gives_the_bound_tensor() -> None:
     place = torch.zeros(2, 3)
     computer = NnetComputer(scale_program(), net(scale=Scale(2.0)), net(scale=Scale()), outside={"output": place})
     assert forward(computer) is place
+
+
+def test_a_state_comes_from_one_place_and_goes_to_another() -> None:
+    program = Program()
+    kernel = program.kernel(KernelInfo("scale"))
+    state, after = program.input("state", 2, 3), program.matrix(2, 3)
+    program.add(cmd.Propagate(kernel, "scale", (state,), after)).output("state", after)
+    places = {"state": torch.ones(2, 3), "state.after": torch.zeros(2, 3)}
+    computer = NnetComputer(program.computation, net(scale=Scale(2.0)), outside=places)
+    for expected in (2.0, 4.0):
+        computer.run()
+        assert computer.get_output("state") is places["state.after"]
+        np.testing.assert_array_equal(places["state.after"], np.full((2, 3), expected))
+        computer.reset()
+        places["state"].copy_(places["state.after"])
 
 
 W = torch.zeros(2, 3)

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from nnet3.base.index import entries_of_rows
 from nnet3.base.kaldi_io.fst import Fst
 
+_FEW = 3000  # arcs, for which arrays take longer than lists
 Flags = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.integer]
 
@@ -42,6 +43,8 @@ def _backward(fst: Fst) -> tuple[Integers, Integers]:
 
 def _spread(offsets: Integers, targets: Integers, marked: Flags) -> Flags:
     """Returns the states reachable from marked states, (states,)."""
+    if len(targets) < _FEW:
+        return _spread_singly(offsets, targets, marked)
     marked = marked.copy()
     front = np.flatnonzero(marked)
     while len(front):
@@ -49,6 +52,19 @@ def _spread(offsets: Integers, targets: Integers, marked: Flags) -> Flags:
         front = np.unique(found[~marked[found]])
         marked[front] = True
     return marked
+
+
+def _spread_singly(offsets: Integers, targets: Integers, marked: Flags) -> Flags:
+    """Returns what `_spread` does, state by state."""
+    first, target, found = offsets.tolist(), targets.tolist(), marked.tolist()
+    waiting = np.flatnonzero(marked).tolist()
+    while waiting:
+        state = waiting.pop()
+        for each in target[first[state] : first[state + 1]]:
+            if not found[each]:
+                found[each] = True
+                waiting.append(each)
+    return np.array(found, bool)
 
 
 def goes_up(fst: Fst) -> bool:

@@ -43,13 +43,18 @@ def connected(lattice: Lattice) -> Lattice:
     return lattice if kept.all() else with_states(lattice, np.flatnonzero(kept))
 
 
-def topologically_sorted(lattice: Lattice) -> Lattice:
-    """Numbers the states in OpenFst's topological order. Raises ModelFormatError for a lattice with a cycle."""
-    fst = lattice.fst
+def states_upwards(fst: Fst) -> Integers:
+    """Returns the states in OpenFst's topological order, (states,). Raises ModelFormatError for a cycle."""
     order = topological_order(fst)
     rank = np.argsort(order)
     if (rank[fst.src] >= rank[fst.dst]).any():
-        raise ModelFormatError("a lattice has a cycle")
+        raise ModelFormatError("the lattice has a cycle")
+    return order
+
+
+def topologically_sorted(lattice: Lattice) -> Lattice:
+    """Numbers the states in OpenFst's topological order. Raises ModelFormatError for a lattice with a cycle."""
+    order = states_upwards(lattice.fst)
     return lattice if np.array_equal(order, np.arange(len(order))) else with_states(lattice, order)
 
 

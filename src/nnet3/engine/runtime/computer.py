@@ -86,8 +86,9 @@ class NnetComputer:
         printed to `debug_file` (default: stderr), and the first NaN or infinity stops the run.
 
         `outside` binds memory by name: the computation's outside matrices (parameters, gradients), and
-        if wanted inputs and outputs ("NAME"), derivatives ("NAME.deriv"), which are then read and written in
-        place: nothing has to be accepted for them, and `get_output` gives the bound tensor itself.
+        if wanted inputs and outputs ("NAME"), derivatives ("NAME.deriv"), the next state of a stream ("NAME.after"),
+        which are then read and written in place: nothing has to be accepted for them, and `get_output` gives the bound
+        tensor itself.
 
         Raises ExecutionError if the computation updates and there is nothing to update, if a component is missing, if
         the computation was compiled for another network, and for another dtype than the network's, outside memory that
@@ -275,6 +276,9 @@ class NnetComputer:
                 check_one_dtype(self._nnets[0], self.dtype)
             raise
         self._state.accepted.clear()
+        if self.outside:
+            bound = ((port.name, self.outside.get(name)) for name, port in segment.bound_results().items())
+            self._state.provided.update((name, memory) for name, memory in bound if memory is not None)
         self._next_segment += 1
         if self._segment is None:
             self._release()

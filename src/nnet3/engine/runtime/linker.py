@@ -72,7 +72,7 @@ class Linker:
         self.iterations, self._steps = ONCE, (0, 0)
         self._run_forward: dict[int, Callable[..., Any]] = {}
         self._accepts = {port.name: port.bound_name for segment in plan.segments for port in segment.accepts}
-        self._provides = {port.name: port.bound_name for segment in plan.segments for port in segment.provides}
+        self._provides = {port.name: name for each in plan.segments for name, port in each.bound_results().items()}
         for name in plan.opcodes:
             if name not in binders:
                 raise ExecutionError(
@@ -202,14 +202,16 @@ class Linker:
     def accept(self, view: int, name: str) -> Iterable[BoundCall]:
         bound = self.outside.get(self._accepts[name])
         if bound is not None:
-            return self.each(lambda dest: dest.copy_(bound), self.view(view))
+            return self.each(Tensor.copy_, self.view(view), self.always(bound))
         accepted = self.accepted
         return self.each(lambda dest: dest.copy_(accepted[name]), self.view(view))
 
     def provide(self, view: int, name: str) -> Iterable[BoundCall]:
         bound, provided = self.outside.get(self._provides[name]), self.provided
+        if bound is not None:
+            return self.each(Tensor.copy_, self.always(bound), self.view(view))
 
         def provide(source: Tensor) -> None:
-            provided[name] = source.clone() if bound is None else bound.copy_(source)
+            provided[name] = source.clone()
 
         return self.each(provide, self.view(view))

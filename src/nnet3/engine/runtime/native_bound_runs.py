@@ -89,12 +89,13 @@ class NativeBoundRuns:
         """The memory open to native code: the program's memory, outside memory, parameters of kernels."""
         if self._memory is None:
             linker = self._linker
-            bound = {each.name: linker.outside[each.name] for each in self.plan.outside}
-            written = [bound[each.name] for each in self.plan.outside if each.writable]
+            names = {each.name for each in self.plan.outside if each.writable}
+            names |= {name for segment in self.plan.segments for name in segment.bound_results()}
+            written = [each for name, each in linker.outside.items() if name in names]
             parameters = [
                 each for kernel in self._with_state for each in kernel.replay_state() or () if isinstance(each, Tensor)
             ]
-            self._memory = ReachableMemory([linker.arena.storage, *written], [*bound.values(), *parameters])
+            self._memory = ReachableMemory([linker.arena.storage, *written], [*linker.outside.values(), *parameters])
         return self._memory
 
     def forget(self) -> None:

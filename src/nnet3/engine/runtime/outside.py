@@ -26,7 +26,7 @@ def check_outside(plan: Plan, outside: Mapping[str, Any], device: torch.device) 
     """
     needed = {memory.name: memory for memory in plan.outside}
     ports = {port.bound_name: port for segment in plan.segments for port in segment.accepts}
-    results = {port.bound_name: port for segment in plan.segments for port in segment.provides}
+    results = {name: port for segment in plan.segments for name, port in segment.bound_results().items()}
     for name in needed:
         if name not in outside:
             raise ExecutionError(

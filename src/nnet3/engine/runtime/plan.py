@@ -11,7 +11,7 @@ import numpy as np
 
 from nnet3.errors import ExecutionError
 
-PLAN_VERSION = 6
+PLAN_VERSION = 7
 
 
 class Port(NamedTuple):
@@ -65,6 +65,14 @@ class SegmentPlan(NamedTuple):
     end_call: int
     accepts: tuple[Port, ...]
     provides: tuple[Port, ...]
+
+    def bound_results(self) -> dict[str, Port]:
+        """Returns the provided matrices by the name for binding them, that of the port.
+
+        A stream takes its state under the name under which it gives the next state, which is "NAME.after" here.
+        """
+        taken = {port.bound_name for port in self.accepts}
+        return {port.bound_name + ".after" * (port.bound_name in taken): port for port in self.provides}
 
 
 @dataclass(frozen=True, eq=False)

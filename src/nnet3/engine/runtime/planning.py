@@ -98,7 +98,8 @@ def _segments(computation: NnetComputation, dtypes: Sequence[str], owners: np.nd
 
     `dtypes`: the dtypes of the matrices, `owners`: the commands of all calls.
     """
-    derivs = {io.name for io in computation.outputs}, {io.name for io in computation.inputs}
+    outputs, inputs = ({io.name for io in side} for side in (computation.outputs, computation.inputs))
+    derivs = outputs - inputs, inputs - outputs  # a stream gives its state under the name under which it takes it
     segments = []
     start, accepts, provides = 0, dict[str, Port](), dict[str, Port]()
 

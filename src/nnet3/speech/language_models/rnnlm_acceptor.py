@@ -45,7 +45,7 @@ class RnnlmAcceptor(WordAcceptor):
         cost = -self._histories.log_prob(state, word)
         number = self._numbers.of(self._key(state, self._kept_of[state], word))
         if number == len(self._kept_of):
-            self._histories.extend([state], [word])
+            self._histories.extend_one(state, word)
             self._kept_of.append(self._keep((*self._kept_words[self._kept_of[state]], word)))
         return number, cost
 

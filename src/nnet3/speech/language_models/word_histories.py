@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from nnet3.base.index import IndexTable
 from nnet3.base.options.rnnlm import RnnlmOptions
 from nnet3.engine.ir.objects import Recent
 from nnet3.engine.runtime import NnetComputer
 from nnet3.errors import ArgumentError, shown
 from nnet3.inference.running import NetworkKernels
-from nnet3.inference.stream_program import StreamChunk, StreamProgram, few_widths
-from nnet3.model.nnet import device_of
+from nnet3.inference.stream_program import StreamProgram, few_widths
+from nnet3.model.nnet import Nnet, device_of
 from nnet3.speech.arrays.aliases import Integers
 from nnet3.speech.arrays.row_buffer import RowBuffer
+from nnet3.speech.language_models.history_step import HistoryStep, size_of_state, state_parts
 
 _AT_ONCE = 256  # histories
+_MOST_STEPS = 16  # histories that are computed one by one
+_PARENT, _WORD, _LENGTH, _STATE, _NUM_COLUMNS = range(5)  # of histories; the state is one of those of its chunk
+_NOT_YET = -1  # in the place of a state
 _ROWS_AT_ONCE = 1 << 24  # elements of scores of all words
 
 
@@ -39,7 +45,7 @@ class HistoryPrograms:
         if mixed:
             self.widest = 1
         self._kernels, self._device = NetworkKernels.of(program.nnet), device_of(program.nnet)
-        self._computers = Recent[NnetComputer](64)
+        self._computers, self._steps = Recent[NnetComputer](64), dict[int, HistoryStep | None]()
 
     def run(self, chunk_index: int, width: int, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Returns the outputs of a chunk for `width` histories, by the name of the output."""
@@ -50,37 +56,49 @@ class HistoryPrograms:
 
         return self._computers.get_or_make((chunk_index, width), make).compute(inputs)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_steps": {}}  # which are made of memory of this process
+
+    def step(self, chunk_index: int) -> HistoryStep | None:
+        """Returns the step of a chunk for one history in float32; None where native code does not make all of it."""
+        if chunk_index not in self._steps:
+            step = HistoryStep(self.program, chunk_index)
+            self._steps[chunk_index] = step if step.is_native else None
+        return self._steps[chunk_index]
+
 
 class _States:
-    """States of the network before a chunk: for each node a growing tensor (histories, rows, dim)."""
+    """States of the network before a chunk: rows (histories, numbers of a state)."""
 
-    def __init__(self, chunk: StreamChunk) -> None:
-        self.chunk = chunk
-        self.count = 0
-        self._values: dict[str, Tensor] = {}
+    def __init__(self, tables: Mapping[str, IndexTable], nnet: Nnet, embedding: Tensor) -> None:
+        self._parts = state_parts(tables, nnet)
+        self._values = embedding.new_empty(16, size_of_state(self._parts))
+        self.rows, self.count = self._values.cpu().numpy(), 0  # the same memory, if that is the processor's
+
+    def add(self, count: int) -> int:
+        """Makes room for `count` more states; returns the number of the first."""
+        first, self.count = self.count, self.count + count
+        if self.count > len(self._values):
+            grown = self._values.new_empty(max(self.count, 2 * first), self._values.shape[1])
+            grown[:first] = self._values[:first]
+            self._values, self.rows = grown, grown.cpu().numpy()
+        return first
 
     def append(self, state: Mapping[str, Tensor], count: int) -> int:
         """Adds the states of `count` histories, (rows * width, dim) of each node; returns the number of the first."""
-        first = self.count
-        self.count += count
-        for name, value in state.items():
-            rows = len(self.chunk.before[name])
-            is_one = value.shape[0] == rows
-            columns = value[None] if is_one else value.unflatten(0, (rows, -1))[:, :count].transpose(0, 1)
-            known = self._values.get(name)
-            if known is None or known.shape[0] < self.count:
-                grown = columns.new_empty(max(self.count, 2 * first, 16), *columns.shape[1:])
-                if known is not None:
-                    grown[:first] = known[:first]
-                self._values[name] = grown
-            self._values[name][first : self.count] = columns
+        first = self.add(count)
+        for name, part in self._parts.items():
+            columns = state[name].unflatten(0, (part.rows, -1))[:, :count].transpose(0, 1).flatten(1)
+            self._values[first : self.count, part.columns] = columns
         return first
 
     def take(self, numbers: Integers) -> dict[str, Tensor]:
         """Returns states of histories side by side, for a program: (rows * width, dim) by node."""
-        if len(numbers) == 1:
-            return {name: value[int(numbers[0])] for name, value in self._values.items()}
-        return {name: value[numbers].transpose(0, 1).flatten(0, 1) for name, value in self._values.items()}
+        some = self._values[torch.from_numpy(numbers).to(self._values.device)]
+        return {
+            name: some[:, part.columns].unflatten(1, (part.rows, part.dim)).transpose(0, 1).flatten(0, 1)
+            for name, part in self._parts.items()
+        }
 
 
 class WordHistories:
@@ -92,17 +110,18 @@ class WordHistories:
 
     def __init__(self, programs: HistoryPrograms, embedding: Tensor, options: RnnlmOptions) -> None:
         self._programs, self._embedding, self._options = programs, embedding, options
-        self._parent, self._word, self._length = RowBuffer(1, np.int64), RowBuffer(1, np.int64), RowBuffer(1, np.int64)
-        self._column = np.zeros(0, np.int64)  # of its state, among those of its chunk
+        self._rows, self._num_computed = RowBuffer(_NUM_COLUMNS, np.int64), 0
         self._outputs = embedding.new_empty(0, embedding.shape[1])
-        self._output_rows, self._embedding_rows = np.zeros((0, 0), np.float32), embedding.cpu().numpy()  # for one pair
+        self._output_rows, self._embedding_rows = self._outputs.cpu().numpy(), embedding.cpu().numpy()  # for one pair
         self._totals = embedding.new_empty(0)  # logarithms of the sums over all words
         self._num_totals = 0
-        self._states = [_States(chunk) for chunk in programs.program.chunks]
+        program = programs.program
+        self._states = [_States(chunk.before, program.nnet, embedding) for chunk in program.chunks]
+        self._may_step = embedding.device.type == "cpu" and embedding.dtype == torch.float32
         self._add(np.array([-1]), np.array([options.bos_symbol]), np.array([0]))
 
     def __len__(self) -> int:
-        return len(self._word)
+        return len(self._rows)
 
     # ---- histories ----
 
@@ -115,7 +134,12 @@ class WordHistories:
         if parents.shape != more.shape:
             raise ArgumentError(f"as many histories as words are needed, got {len(parents)} and {len(more)}")
         self._check_words(more)
-        return self._add(parents, more, self._length.take(parents)[:, 0] + 1)
+        return self._add(parents, more, self._rows.take(parents)[:, _LENGTH] + 1)
+
+    def extend_one(self, history: int, word: int) -> int:
+        """Returns the number of one new history, as `extend` does, for a known history and word."""
+        self._rows.append(np.array([[history, word, self._rows.row(history)[_LENGTH] + 1, _NOT_YET]]))
+        return len(self) - 1
 
     def follow(self, sentences: Sequence[Sequence[int]]) -> tuple[list[int], Integers]:
         """Returns the histories before each word and before each end, and the history of each whole sentence.
@@ -138,8 +162,7 @@ class WordHistories:
 
     def _add(self, parents: Integers, words: Integers, lengths: Integers) -> Integers:
         first = len(self)
-        for buffer, values in ((self._parent, parents), (self._word, words), (self._length, lengths)):
-            buffer.append(values[:, None])
+        self._rows.append(np.stack([parents, words, lengths, np.full(len(words), _NOT_YET)], axis=1))
         return np.arange(first, len(self))
 
     def _numbers(self, histories: npt.ArrayLike) -> Integers:
@@ -184,9 +207,9 @@ class WordHistories:
 
     def log_prob(self, history: int, word: int) -> float:
         """Returns the log-probability of a word after a history, at little cost if the history is computed."""
-        if len(self._column) <= history:
+        if self._num_computed <= history:
             self._compute()
-        if not 1 <= word < len(self._embedding):
+        if not 1 <= word < len(self._embedding_rows):
             self._check_words(np.array([word]))
         value = float(self._output_rows[history] @ self._embedding_rows[word])
         if not self._options.normalize_probs:
@@ -196,41 +219,58 @@ class WordHistories:
         return float(np.float32(value) - np.float32(self._totals[history]))
 
     def _logs_of_sums(self, numbers: Integers) -> Tensor:
-        """Returns log sum exp of the scores of all words from 1 on after histories, (n,); all known ones are kept."""
-        if self._num_totals < len(self):
-            parts = self._outputs[self._num_totals : len(self)].split(max(_ROWS_AT_ONCE // len(self._embedding), 1))
+        """Returns log sum exp of the scores of all words from 1 on after computed histories, (n,); all are kept."""
+        done = self._num_computed
+        if self._num_totals < done:
+            parts = self._outputs[self._num_totals : done].split(max(_ROWS_AT_ONCE // len(self._embedding), 1))
             more = [torch.logsumexp(part @ self._embedding[1:].t(), 1) for part in parts]
             self._totals = torch.cat([self._totals[: self._num_totals], *more])
-            self._num_totals = len(self)
+            self._num_totals = done
         return self._totals[torch.from_numpy(numbers).to(self._totals.device)]
 
     # ---- the network ----
 
     def _compute(self) -> None:
-        """Runs the network for all histories not computed yet, in rounds: first histories with computed parents."""
-        done, end = len(self._column), len(self)
+        """Computes all histories not computed yet."""
+        done, end = self._num_computed, len(self)
         if done == end:
             return
-        self._column = np.append(self._column, np.full(end - done, -1))
         if len(self._outputs) < end:
             grown = self._outputs.new_empty(max(end, 2 * len(self._outputs)), self._outputs.shape[1])
             grown[:done] = self._outputs[:done]
-            self._outputs = grown
-        waiting = np.arange(done, end)
+            self._outputs, self._output_rows = grown, grown.cpu().numpy()  # the same memory, if that is the processor's
+        may_step = self._may_step and end - done <= _MOST_STEPS
+        left = [each for each in range(done, end) if not (may_step and self._step(each))]
+        if left:
+            self._compute_together(np.array(left))
+        self._num_computed = end
+
+    def _compute_together(self, waiting: Integers) -> None:
+        """Runs the network for histories, those whose parents are computed at once."""
         while len(waiting):
-            parents = self._parent.take(waiting)[:, 0]
-            ready = (parents < 0) | (self._column[parents] >= 0)
+            parents = self._rows.take(waiting)[:, _PARENT]
+            ready = (parents < 0) | (self._rows.take(parents)[:, _STATE] != _NOT_YET)
             self._run_all(waiting[ready])
             waiting = waiting[~ready]
-        self._output_rows = self._outputs.cpu().numpy()  # the same memory, if that is the processor's
+        if self._outputs.device.type != "cpu":
+            self._output_rows = self._outputs.cpu().numpy()
+
+    def _step(self, history: int) -> bool:
+        """Computes one history by native code; returns False where that is impossible."""
+        own, program = self._rows.row(history), self._programs.program
+        parent, word, length, _ = own.tolist()
+        index, behind = program.chunk_index(length), program.chunk_index(length + 1)
+        step, column = self._programs.step(index), self._rows.row(parent)[_STATE] if length else 0
+        if step is None or column == _NOT_YET:
+            return False
+        own[_STATE] = self._states[behind].add(1)
+        before, after = self._states[index].rows[column], self._states[behind].rows[own[_STATE]]
+        step(before, self._embedding_rows[word], self._output_rows[history], after)
+        return True
 
     def _run_all(self, histories: Integers) -> None:
         """Runs the network for histories with computed parents, histories of one chunk together."""
-        chunk_index_of = self._programs.program.chunk_index
-        lengths = self._length.take(histories)[:, 0]
-        if len(histories) == 1:  # most runs of a search that goes the best way first
-            self._run(chunk_index_of(int(lengths[0])), histories)
-            return
+        chunk_index_of, lengths = self._programs.program.chunk_index, self._rows.take(histories)[:, _LENGTH]
         chunk_indexes = np.array([chunk_index_of(length) for length in range(int(lengths.max()) + 1)])[lengths]
         for chunk_index in np.unique(chunk_indexes).tolist():
             group = histories[chunk_indexes == chunk_index]
@@ -244,16 +284,17 @@ class WordHistories:
         padded = np.append(histories, np.repeat(histories[:1], more)) if more else histories
         chunk, inputs = program.chunks[chunk_index], {}
         if chunk.before:
-            inputs = self._states[chunk_index].take(self._column[self._parent.take(padded)[:, 0]])
-        new = self._embedding[self._word.take(padded)[:, 0]]
+            inputs = self._states[chunk_index].take(self._rows.take(self._rows.take(padded)[:, _PARENT])[:, _STATE])
+        new = self._embedding[self._rows.take(padded)[:, _WORD]]
         inputs["input"] = torch.cat([inputs["input"], new]) if "input" in inputs else new
         after = self._programs.run(chunk_index, width, inputs)
         outputs = after.pop("output")
         after |= {name: chunk.kept_of(name, inputs[name], width) for name in chunk.kept}
         self._outputs[histories] = outputs[: len(histories)]
-        states = self._states[program.chunk_index(int(self._length.take(histories[:1])[0, 0]) + 1)]
-        first = states.append(after, len(histories))
-        self._column[histories] = np.arange(first, first + len(histories))
+        length = int(self._rows.row(int(histories[0]))[_LENGTH])
+        first = self._states[program.chunk_index(length + 1)].append(after, len(histories))
+        for number, history in enumerate(histories.tolist(), first):
+            self._rows.row(history)[_STATE] = number
 
 
 def _word_numbers(sentence: Sequence[int]) -> Integers:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from functools import cache
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from nnet3.speech.arrays.aliases import Integers, Singles
 from nnet3.speech.language_models.word_acceptor import WordAcceptor, WordArcs, arcs_of_pairs
@@ -23,6 +25,8 @@ class CheapestAcceptor(WordAcceptor):
 
     def __init__(self, words: WordFst):
         self._words, fst = words, words.fst
+        self._offsets, self._labels = _numbers(fst.offsets), _numbers(fst.ilabel)
+        self._dst, self._cost = _numbers(fst.dst), _numbers(fst.cost)
         start = self._closure({fst.start: 0.0} if fst.num_states else {})
         self._states, self._number_of_key = [start], {_key(start): 0}
         self._arc_of = cache(self._made_arc)
@@ -69,16 +73,20 @@ class CheapestAcceptor(WordAcceptor):
 
     def _follow(self, member: int, label: int, cost: float, reached: _Members) -> list[int]:
         """Enters the destinations of a member's arcs with a label; returns those with a lower cost than before."""
-        fst, cheaper = self._words.fst, list[int]()
-        end = int(fst.offsets[member + 1])
-        arc = bisect_left(fst.ilabel, label, int(fst.offsets[member]), end)
-        while arc < end and fst.ilabel[arc] == label:
-            dst, total = int(fst.dst[arc]), cost + float(fst.cost[arc])
+        cheaper, end = list[int](), self._offsets[member + 1]
+        arc = bisect_left(self._labels, label, self._offsets[member], end)
+        while arc < end and self._labels[arc] == label:
+            dst, total = self._dst[arc], cost + self._cost[arc]
             if total < reached.get(dst, np.inf):
                 reached[dst] = total
                 cheaper.append(dst)
             arc += 1
         return cheaper
+
+
+def _numbers(array: npt.NDArray[Any]) -> memoryview:
+    """Returns a view of an array that gives numbers of Python, sooner than the array gives its own."""
+    return np.require(array, requirements=["ALIGNED"]).data
 
 
 def _key(members: _Members) -> tuple[tuple[int, int], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from nnet3.speech.language_models.word_acceptor import NO_ARC, StateNumbers, Wor
 from nnet3.speech.lattices.lattice_states import check_acyclic, with_arcs
 
 _NO_WORD = 0
+_FEW = 100  # pairs, for which arrays take longer than lists
 _STEP = -1  # in the place of an arc of the lattice, where only the model moves
 
 
@@ -31,8 +33,11 @@ class _Arcs(NamedTuple):
     cost: Singles
 
 
+_KINDS = *4 * (np.int64,), np.float32  # of the columns of `_Arcs`
+
+
 class _Pairs:
-    """Numbers of pairs of a state of the lattice and a state of the model."""
+    """Numbers of pairs of a state of the lattice and a state of an FST."""
 
     def __init__(self) -> None:
         self._numbers = StateNumbers()
@@ -56,25 +61,46 @@ def composed(lattice: Lattice, acceptor: WordAcceptor) -> Lattice:
     visited breadth first, arcs in order: the order decides which history survives in a model that merges histories
     (facts: rescoring.md, 2.1, 2.4).
     """
-    fst, pairs, parts, first = lattice.fst, _Pairs(), list[_Arcs](), 0
+    fst, first = lattice.fst, 0
     if fst.start == NO_STATE:
         return lattice
     check_acyclic(lattice)
-    pairs.of(np.array([fst.start]), np.zeros(1, np.int64))
-    while first < len(pairs.states):
-        new = np.arange(first, len(pairs.states))
-        first = len(pairs.states)
-        arc, position = arcs_leaving(fst.offsets, pairs.states[new])
-        history, word = pairs.histories[new[position]], fst.ilabel[arc].astype(np.int64)
-        cost, spoken = np.zeros(len(arc), np.float32), np.flatnonzero(word != _NO_WORD)
-        history[spoken], cost[spoken] = acceptor.arcs(history[spoken], word[spoken])
-        known = history != NO_ARC
-        arc, src, cost = arc[known], new[position[known]], cost[known]
-        parts.append(_Arcs(src, pairs.of(fst.dst[arc], history[known]), word[known], arc, cost))
-    ends = np.flatnonzero(fst.final[pairs.states] < np.inf)
-    final = np.full(len(pairs.states), np.inf, np.float32)
-    final[ends] = fst.final[pairs.states[ends]] + acceptor.final_costs(pairs.histories[ends])
-    return _lattice(lattice, pairs, joined(parts), final)
+    offsets, dst, labels = fst.offsets.tolist(), fst.dst.tolist(), fst.ilabel.tolist()
+    pairs, rows = [(fst.start, 0)], list[tuple[int, int, int, int, float]]()
+    number = {pairs[0]: 0}
+    while first < len(pairs):
+        leaving = [
+            (src, history, arc)
+            for src, (state, history) in enumerate(pairs[first:], first)
+            for arc in range(offsets[state], offsets[state + 1])
+        ]
+        first = len(pairs)
+        spoken = iter(_model_arcs(acceptor, [(each[1], labels[each[2]]) for each in leaving if labels[each[2]]]))
+        for src, history, arc in leaving:
+            behind, cost = next(spoken) if labels[arc] else (history, 0.0)
+            if behind == NO_ARC:
+                continue
+            pair = dst[arc], behind
+            target = number.setdefault(pair, len(pairs))
+            if target == len(pairs):
+                pairs.append(pair)
+            rows.append((src, target, labels[arc], arc, cost))
+    states, histories = np.array(pairs, np.int64).T
+    ends = np.flatnonzero(fst.final[states] < np.inf)
+    final = np.full(len(states), np.inf, np.float32)
+    final[ends] = fst.final[states[ends]] + acceptor.final_costs(histories[ends])
+    columns = zip(*rows, strict=True) if rows else [()] * len(_KINDS)
+    made = _Arcs(*(np.array(column, kind) for column, kind in zip(columns, _KINDS, strict=True)))
+    return _lattice(lattice, states, made, final)
+
+
+def _model_arcs(acceptor: WordAcceptor, pairs: list[tuple[int, int]]) -> Iterable[tuple[int, float]]:
+    """Returns the next state and the cost for each pair of a state and a word, in order; NO_ARC without an arc."""
+    if len(pairs) < _FEW:
+        return [acceptor.arc(*pair) or (NO_ARC, np.inf) for pair in pairs]
+    states, words = np.array(pairs, np.int64).T
+    dst, cost = acceptor.arcs(states, words)
+    return zip(dst.tolist(), cost.tolist(), strict=True)
 
 
 class WordFst:
@@ -141,14 +167,14 @@ def composed_with_fst(lattice: Lattice, words: WordFst) -> Lattice:
         label = np.concatenate([0 * silent, fst.olabel[found], fst.olabel[step]])
         parts.append(_Arcs(src, dst, label, used, cost))
     final = own.final[pairs.states] + fst.final[pairs.histories]
-    return _lattice(lattice, pairs, joined(parts), final)
+    return _lattice(lattice, pairs.states, joined(parts), final)
 
 
-def _lattice(lattice: Lattice, pairs: _Pairs, arcs: _Arcs, final: Singles) -> Lattice:
-    """Makes the lattice of the composition, of states on complete paths alone."""
+def _lattice(lattice: Lattice, states: Integers, arcs: _Arcs, final: Singles) -> Lattice:
+    """Makes the lattice of the composition, of pairs with these states, on complete paths alone."""
     arcs = part(arcs, np.argsort(arcs.src, kind="stable"))
     graph = np.append(lattice.fst.cost, np.float32(0))[arcs.arc] + arcs.cost  # that of steps is the last one
     fst = Fst.from_arcs(0, final, arcs.src, arcs.dst, arcs.label, graph)
-    made = with_arcs(lattice, fst, arcs.arc, pairs.states)
+    made = with_arcs(lattice, fst, arcs.arc, states)
     is_whole = (final < np.inf) | (np.diff(made.fst.offsets) > 0)  # without cycles, then, all paths come to an end
     return made if is_whole.all() else connected(made)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from nnet3.base.kaldi_io.fst import Fst
-from nnet3.base.kaldi_io.fst_reach import arcs_on_cycles, goes_up, topological_order
+from nnet3.base.kaldi_io.fst_reach import goes_up
 from nnet3.base.kaldi_io.lattice import Lattice, Strings, no_strings
-from nnet3.base.kaldi_io.lattice_states import with_states
-from nnet3.errors import ModelFormatError
+from nnet3.base.kaldi_io.lattice_states import states_upwards, topologically_sorted
 from nnet3.speech.arrays.aliases import Integers
 from nnet3.speech.lattices.label_lattice import LabelLattice
 from nnet3.speech.lattices.levels import longest_paths
@@ -32,8 +31,8 @@ def with_arcs(lattice: Lattice, fst: Fst, arcs: Integers, states: Integers) -> L
 
 def check_acyclic(lattice: Lattice) -> None:
     """Raises ModelFormatError for a lattice with a cycle."""
-    if arcs_on_cycles(lattice.fst).any():
-        raise ModelFormatError("the lattice has a cycle")
+    if not goes_up(lattice.fst):
+        states_upwards(lattice.fst)
 
 
 def sorted_upwards(lattice: Lattice) -> Lattice:
@@ -41,10 +40,7 @@ def sorted_upwards(lattice: Lattice) -> Lattice:
 
     Raises ModelFormatError for a cycle.
     """
-    if goes_up(lattice.fst):
-        return lattice
-    check_acyclic(lattice)
-    return with_states(lattice, topological_order(lattice.fst))
+    return lattice if goes_up(lattice.fst) else topologically_sorted(lattice)
 
 
 def is_deterministic(lattice: Lattice) -> bool:

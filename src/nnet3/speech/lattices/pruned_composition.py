@@ -5,18 +5,18 @@ from __future__ import annotations
 import heapq
 import math
 from dataclasses import dataclass, field
+from itertools import accumulate, compress
 from typing import NamedTuple
 
 import numpy as np
 
-from nnet3.base.kaldi_io.fst import Fst
+from nnet3.base.kaldi_io.fst import NO_STATE, Fst
 from nnet3.base.kaldi_io.lattice import Lattice
 from nnet3.base.kaldi_io.lattice_states import connected
 from nnet3.base.options.rescoring import ComposeOptions
-from nnet3.speech.arrays.aliases import Doubles, Integers
+from nnet3.speech.arrays.aliases import Doubles
 from nnet3.speech.language_models.word_acceptor import WordAcceptor
 from nnet3.speech.lattices.lattice_states import sorted_upwards, with_arcs
-from nnet3.speech.lattices.levels import longest_paths
 
 _END = -1  # in the place of an arc
 _NONE = -1
@@ -33,11 +33,11 @@ def composed_pruned(lattice: Lattice, acceptor: WordAcceptor, options: ComposeOp
     lattice = sorted_upwards(connected(lattice))
     if not lattice.fst.num_states:
         return lattice
-    return sorted_upwards(connected(_Search(lattice, acceptor, options).result()))
+    return sorted_upwards(_Search(lattice, acceptor, options).result())
 
 
 class _Ahead(NamedTuple):
-    """Ways on from the states of a lattice, the best first.
+    """Ways on from the states of a lattice whose arcs lead upwards, the best first.
 
     best: (states,), the cost of the best path to an end. Ways offsets[s] to offsets[s + 1] - 1 leave state s: `arc`, or
     _END; `excess`, by how much the best path with this way is worse than the best path. Costs are rounded to float32.
@@ -51,24 +51,20 @@ class _Ahead(NamedTuple):
     @classmethod
     def of(cls, lattice: Lattice, cost: Doubles, final_cost: Doubles) -> _Ahead:
         fst = lattice.fst
-        depth = longest_paths(fst.num_states, fst.src, fst.dst)
-        best = final_cost.astype(np.float32).astype(np.float64)
-        value = np.zeros(fst.num_arcs)
-        by_depth = np.argsort(depth[fst.src], kind="stable")
-        for arcs in np.split(by_depth, np.flatnonzero(np.diff(depth[fst.src][by_depth])) + 1)[::-1]:
-            value[arcs] = (best[fst.dst[arcs]] + cost[arcs]).astype(np.float32)
-            np.minimum.at(best, fst.src[arcs], value[arcs])
-        ends = np.flatnonzero(final_cost < np.inf)
-        state = np.append(fst.src, ends)
-        way = np.append(np.arange(fst.num_arcs), np.full(len(ends), _END))
-        value = np.append(value, final_cost[ends].astype(np.float32))
-        order = np.lexsort((way, value, state))
-        excess = (value - best[state]).astype(np.float32)[order]
-        offsets = np.searchsorted(state[order], np.arange(fst.num_states + 1))
-        return cls(best.tolist(), offsets.tolist(), way[order].tolist(), excess.tolist())
+        first_arc, dst, costs, ends = (each.tolist() for each in (fst.offsets, fst.dst, cost, final_cost))
+        best, ways = [_INF] * fst.num_states, [list[tuple[float, int]]()] * fst.num_states
+        for state in range(fst.num_states - 1, -1, -1):
+            arcs = range(first_arc[state], first_arc[state + 1])
+            found = [(_single(best[dst[arc]] + costs[arc]), arc) for arc in arcs]
+            found += [(_single(ends[state]), _END)] if ends[state] < _INF else []
+            ways[state] = sorted(found)
+            best[state] = ways[state][0][0] if found else _INF
+        offsets = [0, *accumulate(map(len, ways))]
+        excess = [_single(value - own) for own, each in zip(best, ways, strict=True) for value, _ in each]
+        return cls(best, offsets, [way for each in ways for _, way in each], excess)
 
 
-@dataclass
+@dataclass(slots=True)
 class _State:
     """A pair of states: the lattice's and the acceptor's, and what is known of paths through it.
 
@@ -178,10 +174,13 @@ class _Search:
         state.arcs.append((target, graph + self._acoustic[arc], graph, arc))
         self._num_arcs += 1
 
+    def _order(self) -> list[int]:
+        """Returns the states in an order in which arcs go upwards."""
+        return sorted(range(len(self._states)), key=lambda number: (self._states[number].state, number))
+
     def _estimate(self) -> None:
         """Computes all that is known of paths from the arcs made, and fills the queue anew."""
-        states = self._states
-        order = sorted(range(len(states)), key=lambda number: (states[number].state, number))
+        states, order = self._states, self._order()
         for state in states[1:]:
             state.forward, state.before = _INF, _NONE
         for number in order:
@@ -209,14 +208,19 @@ class _Search:
         heapq.heapify(self._queue)
 
     def result(self) -> Lattice:
-        """Returns the lattice of all states and arcs made."""
-        own = np.array([state.state for state in self._states], np.int64)
-        src: Integers = np.repeat(np.arange(len(own)), [len(state.arcs) for state in self._states])
-        rows = [arc for state in self._states for arc in state.arcs]
-        dst, arcs = (np.array([row[column] for row in rows], np.int64) for column in (0, 3))
-        final = np.array([state.final for state in self._states], np.float32)
-        graph = np.array([row[2] for row in rows], np.float32)
-        fst = Fst.from_arcs(0, final, src, dst, self._lattice.fst.ilabel[arcs], graph)
+        """Returns the lattice of all states and arcs on complete paths, maybe none."""
+        states = self._states
+        is_kept = [False] * len(states)
+        for each in reversed(self._order()):
+            is_kept[each] = states[each].final < _INF or any(is_kept[arc[0]] for arc in states[each].arcs)
+        number = {each: position for position, each in enumerate(compress(range(len(states)), is_kept))}
+        kept = [states[each] for each in number]
+        leaving = ((src, *arc) for src, state in enumerate(kept) for arc in state.arcs)
+        rows = [(src, number[dst], graph, arc) for src, dst, _, graph, arc in leaving if is_kept[dst]]
+        src, dst, graph, arcs = map(np.array, zip(*rows, strict=True)) if rows else np.zeros((4, 0), np.int64)
+        own = np.array([state.state for state in kept], np.int64)
+        final = np.array([state.final for state in kept], np.float32)
+        fst = Fst.from_arcs(0 if kept else NO_STATE, final, src, dst, self._lattice.fst.ilabel[arcs], graph)
         return with_arcs(self._lattice, fst, arcs, own)
 
 
