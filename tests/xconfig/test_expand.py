@@ -68,6 +68,7 @@ def test_nodes_of_a_model_come_first() -> None:
         ("input name=a dim=3\nrelu-layer name=b self-repair-scale=2", "must be within [0, 1], got 2.0"),
         ("input name=a dim=3\nrelu-layer name=b target-rms=1_0", "must be a number, got '1_0'"),
         ("input name=a dim=3\nrelu-layer name=b add-log-stddev=yes", "must be true or false, got 'yes'"),
+        ("input name=a dim=3\nrelu-layer name=b add-log-stddev=TRUE", "must be true or false, got 'TRUE'"),
         ("input name=a dim=3\nrelu-layer name=b ng-affine-options=foo", "must be key=value pairs in double quotes"),
         ("input name=a dim=3\nrelu-layer name=b max_change=3", "did you mean 'max-change'?"),
     ],

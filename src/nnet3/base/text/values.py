@@ -178,7 +178,7 @@ class Boolean(Value):
     by_first_letter: bool = True
 
     def read(self, text: str) -> bool:
-        if text[:1] not in _BOOLEANS or (not self.by_first_letter and text.lower() not in ("true", "false")):
+        if text[:1] not in _BOOLEANS or (not self.by_first_letter and text not in ("true", "True", "false", "False")):
             raise ValueError(self.kind)
         return _BOOLEANS[text[:1]]
 
