@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnet3.training.examples.queues import Queues, Structure, number_of_ios, number_of_rows
+from nnet3.training.examples.queues import ExampleStructure, Queues, number_of_ios, number_of_rows
 
 
 def _row_sums(indexes: np.ndarray) -> int:
@@ -33,7 +33,7 @@ def test_hash_numbers() -> None:
 def test_order_of_queues() -> None:
     """New buckets, and new structures of a bucket, come first; growing to more buckets turns the order round."""
     queues: Queues[int] = Queues()
-    structures = [Structure(number, number) for number in (5, 18, 7, 31, 20)]  # modulo 13: 5, 5, 7, 5, 7
+    structures = [ExampleStructure(number, number) for number in (5, 18, 7, 31, 20)]  # modulo 13: 5, 5, 7, 5, 7
     for structure in structures:
         queues.of(structure).append(structure.number)
     assert list(queues) == [[20], [7], [31], [18], [5]]
@@ -44,8 +44,8 @@ def test_order_of_queues() -> None:
     queues.of(structures[2]).append(1)
     assert list(queues) == [[1], [31], [18], [5, 0]]
     for number in (100, 101, 102, 103, 104, 106, 107, 108, 110):
-        queues.of(Structure(number, number)).append(number)
+        queues.of(ExampleStructure(number, number)).append(number)
     before = [each[0] for each in queues]
     assert len(before) == 13
-    queues.of(Structure(200, 200)).append(200)  # 29 buckets, in which no two of these meet
+    queues.of(ExampleStructure(200, 200)).append(200)  # 29 buckets, in which no two of these meet
     assert [each[0] for each in queues] == [200, *reversed(before)]

@@ -14,7 +14,7 @@ _BUCKETS = (1, 13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043,
 _ALL_UP_TO, _BETWEEN = 15, 10  # rows that are hashed: the first ones, then every tenth
 
 
-class Structure(NamedTuple):
+class ExampleStructure(NamedTuple):
     """A value equal for examples that may be merged, and Kaldi's hash number of it."""
 
     number: int
@@ -46,11 +46,11 @@ class Queues(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._lists: dict[Structure, list[T]] = {}
+        self._lists: dict[ExampleStructure, list[T]] = {}
         self._growth = 0
-        self._buckets: dict[int, list[Structure]] = {}  # the newest ones are last
+        self._buckets: dict[int, list[ExampleStructure]] = {}  # the newest ones are last
 
-    def of(self, structure: Structure) -> list[T]:
+    def of(self, structure: ExampleStructure) -> list[T]:
         """Returns the list of a structure, perhaps a new one."""
         if structure not in self._lists:
             if len(self._lists) == _BUCKETS[self._growth] or not self._growth:
@@ -59,7 +59,7 @@ class Queues(Generic[T]):
             self._lists[structure] = []
         return self._lists[structure]
 
-    def remove(self, structure: Structure) -> None:
+    def remove(self, structure: ExampleStructure) -> None:
         """Forgets the list of a structure."""
         del self._lists[structure]
         bucket = structure.number % _BUCKETS[self._growth]
@@ -70,10 +70,10 @@ class Queues(Generic[T]):
     def __iter__(self) -> Iterator[list[T]]:
         return (self._lists[structure] for structure in self._in_order())
 
-    def _in_order(self) -> list[Structure]:
+    def _in_order(self) -> list[ExampleStructure]:
         return [structure for bucket in reversed(self._buckets.values()) for structure in reversed(bucket)]
 
-    def _insert(self, structure: Structure) -> None:
+    def _insert(self, structure: ExampleStructure) -> None:
         self._buckets.setdefault(structure.number % _BUCKETS[self._growth], []).append(structure)
 
     def _grow(self) -> None:
