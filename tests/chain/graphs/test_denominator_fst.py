@@ -47,6 +47,28 @@ def test_golden_graphs_are_made_again(case: Path) -> None:
     assert np.linalg.norm(ours[1] - theirs[1]) < 1e-5 * np.linalg.norm(theirs[1])
 
 
+def test_a_graph_of_loops_and_states_without_emissions() -> None:
+    """State for state what chain-make-den-fst made of HMMs with transitions back, and with a silent first state."""
+    pytest.importorskip("kaldifst")
+    hmms = small_hmms()
+    phone_lm = estimate_phone_lm([[1, 2], [3, 4, 1], [2, 2], [4, 3]], PhoneLmOptions(2, 1, 0))
+    made = make_denominator_fst(hmms.tree, hmms.model, phone_lm)
+    assert made.start == 12
+    assert made.offsets.tolist() == [0, 8, 16, 23, 31, 39, 47, 49, 57, 67, 75, 77, 79, 86]
+    assert made.dst[:49].tolist() == [
+        *(3, 0, 1, 5, 2, 6, 11, 0, 1, 4, 2, 3, 6, 10, 0, 1, 3, 1, 4, 2, 6, 10, 0, 1, 4, 2, 6, 10, 0, 3, 7),
+        *(4, 3, 1, 5, 2, 6, 11, 0, 2, 0, 5, 3, 1, 5, 6, 11, 2, 6),
+    ]
+    assert made.ilabel[49:].tolist() == [
+        *(10, 6, 12, 10, 6, 4, 3, 1, 9, 6, 12, 6, 4, 10, 6, 2, 10, 6, 8, 10, 6, 12, 2, 10, 6, 4, 9, 7, 8, 7),
+        *(10, 6, 12, 10, 6, 4, 1),
+    ]
+    leaving = [2.3757, 0.918, 2.9535, 2.9226, 3.5802, 4.3381, 3.3718, 1.9727]
+    np.testing.assert_allclose(made.cost[:8], leaving, rtol=0, atol=1e-4)
+    ends = [1.6856, 1.8767, 1.1816, 1.6927, 1.6856, 1.6829, np.inf, 1.6927, 1.8693, 1.7557, np.inf, np.inf, 1.1816]
+    np.testing.assert_allclose(made.final, ends, rtol=0, atol=1e-4)
+
+
 def test_phones_that_are_not_in_the_model() -> None:
     pytest.importorskip("kaldifst")
     unknown = Fst.from_arcs(0, [0.0], [0], [0], [999], [0.5])

@@ -30,9 +30,16 @@ class _Arc(NamedTuple):
 
 @dataclass(frozen=True)
 class _Hmm:
-    """The arcs of each state but the last one; `begins_with_arc`: the only arc of the first state begins it."""
+    """The arcs and the cost of ending of each state; `begins_with_arc`: the only arc of the first state begins it."""
 
     arcs: list[list[_Arc]]
+    final: list[np.float32]
+
+    @classmethod
+    def of(cls, fst: Fst) -> _Hmm:
+        """Returns an HMM without the epsilons that states without emissions leave by."""
+        fst = _LocalEpsilons(fst).removed() if fst.has_epsilons else fst
+        return cls(_arcs_of_states(fst), list(fst.final))
 
     @property
     def begins_with_arc(self) -> bool:
@@ -68,11 +75,9 @@ def _hmms_of_windows(windows: np.ndarray, hmms: PhoneHmms) -> list[tuple[int, _H
         _, first, number = np.unique(key, axis=0, return_index=True, return_inverse=True)
         models = []
         for row in first.tolist():
-            arcs: list[list[_Arc]] = [[] for _ in range(found.num_states - 1)]
-            columns = (found.transition_id[row].tolist(), found.cost[row].astype(np.float32), found.dst.tolist())
-            for src, *arc in zip(found.src.tolist(), *columns, strict=True):
-                arcs[src].append(_Arc(*arc))
-            models.append((count, _Hmm(arcs)))
+            final = np.append(np.full(found.num_states - 1, np.inf), 0)
+            fst = Fst.from_arcs(0, final, found.src, found.dst, found.transition_id[row], found.cost[row])
+            models.append((count, _Hmm.of(fst)))
             count += 1
         for row, of_model in zip(rows.tolist(), number.reshape(-1).tolist(), strict=True):
             made[row] = models[of_model]
@@ -97,10 +102,9 @@ def _composed(windows: Fst, hmms: list[tuple[int, _Hmm]]) -> Fst:
 
     def leaving(model: int, at: int, place: int) -> Iterator[_Arc]:
         if model != _LOOP:
-            if at == len(models[model].arcs):
-                yield _Arc(0, np.float32(0), state(_LOOP, 0, place))
-            else:
-                yield from (_Arc(arc.label, arc.cost, state(model, arc.dst, place)) for arc in models[model].arcs[at])
+            yield from (_Arc(arc.label, arc.cost, state(model, arc.dst, place)) for arc in models[model].arcs[at])
+            if models[model].final[at] < np.inf:
+                yield _Arc(0, models[model].final[at], state(_LOOP, 0, place))
             return
         for arc in range(windows.offsets[place], windows.offsets[place + 1]):
             label, cost, dst = int(windows.ilabel[arc]), windows.cost[arc], int(windows.dst[arc])
@@ -124,6 +128,11 @@ def _fst_of(start: int, final: list[np.float32], arcs: list[list[_Arc]]) -> Fst:
     src = np.repeat(np.arange(len(arcs)), [len(each) for each in arcs])
     label, cost, dst = zip(*(arc for each in arcs for arc in each), strict=True) if len(src) else ((), (), ())
     return Fst.from_arcs(start, np.array(final, np.float32), src, dst, label, np.array(cost, np.float32))
+
+
+def _arcs_of_states(fst: Fst) -> list[list[_Arc]]:
+    arcs = [_Arc(*column) for column in zip(fst.ilabel.tolist(), fst.cost, fst.dst.tolist(), strict=True)]
+    return [arcs[first:last] for first, last in pairwise(fst.offsets.tolist())]
 
 
 def _with_self_loops(fst: Fst, tables: TransitionTables) -> Fst:
@@ -167,11 +176,8 @@ class _LocalEpsilons:
     """
 
     def __init__(self, fst: Fst):
-        columns = zip(fst.ilabel.tolist(), fst.cost, fst.dst.tolist(), strict=True)
-        arcs = [_Arc(*column) for column in columns]
-        bounds = fst.offsets.tolist()
         self._start, self._final = fst.start, list(fst.final)
-        self._arcs = [arcs[first:last] for first, last in pairwise(bounds)]
+        self._arcs = _arcs_of_states(fst)
         self._nowhere = fst.num_states
         self._into = np.bincount(np.append(fst.dst, fst.start), minlength=fst.num_states + 1).tolist()
         self._out = (np.diff(fst.offsets) + np.isfinite(fst.final)).tolist()
