@@ -10,7 +10,7 @@ import pytest
 
 from nnet3.chain import CHAIN_EXAMPLES, ChainExample
 from nnet3.examples import ExampleReader
-from nnet3.kaldi_io import matrix_writer, open_matrix_table, vector_writer
+from nnet3.kaldi_io import CompressionMethod, TableWriter, compress, matrix_writer, open_matrix_table, vector_writer
 from tests.cli.run_command import Cli
 from tests.shared_data import GOLDEN, needs_shared
 
@@ -145,3 +145,11 @@ def test_end_to_end_examples_are_whole_utterances(cli: Cli) -> None:
         f"warning: extra is left out: ark:{folder / 'graphs.ark'} has no training graph of it",
         "2 examples of 3 utterances; 1 could not be used, of 0 no chunk could be made",
     ]
+    key = next(iter(features))
+    with TableWriter("ark:feats.ark", lambda writer, matrix: writer.compressed_matrix(matrix)) as packed:
+        packed.write(key, compress(features[key], CompressionMethod.ONE_BYTE_AUTO))
+    cli.good("chain-e2e-get-egs", *options, "--compress=false", *files, "ark:egs")
+    (example,) = _examples("egs").values()
+    assert isinstance(example.inputs[0].matrix, np.ndarray), (
+        "as Kaldi has it: features that were compressed are decoded"
+    )

@@ -48,6 +48,19 @@ def test_walks_are_cut_where_a_phone_ends(model: TransitionModel, seed: int, loo
     assert np.diff(hmm_state_visits(np.array(ids), model), append=len(ids)).tolist() == visits
 
 
+def test_self_loops_that_tell_nothing_are_cut_off_as_by_kaldi() -> None:
+    """Frames and phones that ali-to-phones wrote."""
+    model = one_state_phones()
+    ids = model.transition_ids
+    loop, forward = (
+        {int(model.phone(each)): int(each) for each in ids[model.is_self_loop(ids) == kind]} for kind in (True, False)
+    )
+    alignment = [forward[1]] + [loop[2] if each == "L" else forward[2] for each in "FLLLLFFLFFFLFF"]
+    first, phones = phone_segments(alignment, model, "transition-ids")
+    assert phones.tolist() == [1] + [2] * 8
+    assert np.diff(first, append=len(alignment)).tolist() == [1, 1, 5, 1, 2, 1, 1, 2, 1]
+
+
 def test_phones_and_pdfs_are_cut_into_runs() -> None:
     for alignment, kind in (([1, 1, 2, 1, 1, 3], "phones"), ([0, 0, 2, 0, 0, 1], "pdfs")):
         first, phones = phone_segments(alignment, one_state_phones((0, 2, 1)), kind)

@@ -219,6 +219,18 @@ def test_transition_states_of_a_tree() -> None:
     assert model.num_pdfs == 8
 
 
+def test_a_leaf_out_of_reach_has_states_in_plain_topologies_alone() -> None:
+    """As nnet3-am-init of Kaldi has it; a topology is plain if no state has a pdf-class for its self-loop alone."""
+    plain, chain = (TopologyEntry((TopologyState(0, kind, ((0, 0.5), (1, 0.5))), TopologyState())) for kind in (0, 1))
+    asked_twice = Branch(0, (Branch(0, (Leaf(0), Leaf(1)), frozenset({1})), Leaf(2)), frozenset({1}))
+    other = Branch(-1, (Leaf(3), Leaf(4)))
+    tree = ContextDependency(2, 1, Branch(1, (Leaf(None), asked_twice, other)))
+    for entry, states in ((plain, [[2, 0, 3, 3]]), (chain, [[2, 0, 3, 4]])):
+        model = make_transition_model(tree, HmmTopology((plain, entry), np.array([-1, 0, 1], np.int32)))
+        pdfs = (0, 1, 2) if entry is plain else (0, 2)
+        assert model.tuples.tolist() == [[1, 0, pdf, pdf] for pdf in pdfs] + states
+
+
 def test_a_phone_without_a_pdf() -> None:
     topology = read_topology(Reader.open(golden_cases("chain")[0] / "topo"))
     with pytest.raises(ModelFormatError, match="the tree has no pdf for phone 3, pdf-classes"):

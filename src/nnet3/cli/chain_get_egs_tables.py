@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from nnet3.base.kaldi_io.fst_file import load_fst, random_access_fsts
-from nnet3.base.kaldi_io.general import GeneralMatrix
+from nnet3.base.kaldi_io.general import GeneralMatrix, dense
 from nnet3.base.kaldi_io.table_values import open_general_matrix_table, random_access_matrices, random_access_vectors
 from nnet3.base.kaldi_io.tables import RandomAccessTable
 from nnet3.base.options.examples import ChainMakingOptions
@@ -69,7 +69,7 @@ def make_end_to_end(
     utterance = _utterances(online_ivectors)
 
     def made(key: str, matrix: GeneralMatrix) -> list[tuple[str, ChainExample]]:
-        whole = utterance(key, matrix)
+        whole = utterance(key, dense(matrix))  # Kaldi decodes these, and compresses them again
         graph = supervision_of_graph(entry_of(table, key, "training graph"), transitions.pdf_of_id)
         return [(key, maker.make_end_to_end(whole, graph, transitions.num_pdfs))]
 

@@ -76,7 +76,7 @@ class CompressedMatrix:
         return header + self.quantiles.tobytes() + self.codes.tobytes(order="F")
 
     def decode(self) -> np.ndarray:
-        """Returns the matrix, (rows, columns) float32, rounded as by a Kaldi built with fused multiply-add."""
+        """Returns the matrix, (rows, columns) float32, rounded as by a Kaldi built without fused multiply-add."""
         with np.errstate(over="ignore", invalid="ignore"):  # damaged data may reach beyond float32
             return self._decode()
 
@@ -84,9 +84,9 @@ class CompressedMatrix:
         rows, columns = self.shape
         decoded = np.empty((rows, columns), np.float32)
         if self.quantiles is None:
-            step = np.float64(np.float32(self.range * (1.0 / np.iinfo(self.codes.dtype).max)))
+            step = np.float32(self.range * (1.0 / np.iinfo(self.codes.dtype).max))
             for part in _parts(rows, columns):
-                decoded[part] = self.codes[part] * step + self.min_value
+                decoded[part] = self.codes[part].astype(np.float32) * step + np.float32(self.min_value)
             return decoded
         points = _quantile_values(self.quantiles, self.min_value, self.range)
         for part in _parts(columns, rows):
@@ -101,8 +101,8 @@ class CompressedMatrix:
 
 def _quantile_values(quantiles: np.ndarray, low: float, extent: float) -> np.ndarray:
     """Returns the quantiles as values, of the same shape, float32."""
-    step = np.float64(np.float32(extent) * _PER_UINT16)
-    return (quantiles * step + low).astype(np.float32)
+    step = np.float32(extent) * _PER_UINT16
+    return quantiles.astype(np.float32) * step + np.float32(low)
 
 
 def _parts(count: int, width: int) -> list[slice]:

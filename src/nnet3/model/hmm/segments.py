@@ -55,10 +55,11 @@ def _ended(ids: np.ndarray, model: TransitionModel) -> np.ndarray:
 def _loops_follow(loops: np.ndarray, states: np.ndarray) -> bool:
     """Returns True if self-loops stand behind the transition out of their state, False if before it.
 
-    In Kaldi's graphs ("reordered") self-loops stand behind: the first self-loop next to another state tells.
+    In Kaldi's graphs ("reordered") self-loops stand behind: the first self-loop next to another state tells, or without
+    one the last frame. As in Kaldi, self-loops that could stand either way stand before.
     """
     telling = np.flatnonzero((states[1:] != states[:-1]) & (loops[1:] | loops[:-1]))
-    return bool(loops[telling[0]] if len(telling) else not loops[0])
+    return bool(loops[telling[0]] if len(telling) else loops[-1] and not loops[0])
 
 
 def _phone_of_pdf(pdfs: np.ndarray, model: TransitionModel) -> np.ndarray:

@@ -235,7 +235,7 @@ def make_transition_model(tree: ContextDependency, topology: HmmTopology) -> Tra
             if not state.is_emitting:
                 continue
             if classes not in found:
-                found[classes] = _pairs_of_classes(tree, phone, classes, phones)
+                found[classes] = _pairs_of_classes(tree, phone, classes, phones, topology.is_hmm)
             tuples |= {(phone, number, *pair) for pair in found[classes]}
     ordered = np.array(sorted(tuples), np.int32)
     log_probs = [0.0]
@@ -246,10 +246,11 @@ def make_transition_model(tree: ContextDependency, topology: HmmTopology) -> Tra
 
 
 def _pairs_of_classes(
-    tree: ContextDependency, phone: int, classes: tuple[int, int], phones: list[int]
+    tree: ContextDependency, phone: int, classes: tuple[int, int], phones: list[int], is_hmm: bool
 ) -> set[tuple[int, int]]:
+    """Returns pairs of pdfs; without `is_hmm` for contexts alone, so that no leaf out of reach has a part in them."""
     forward, self_loop = classes
-    if forward == self_loop:
+    if is_hmm:
         pairs = {(pdf, pdf) for pdf in tree.pdfs({tree.central_position: phone}, forward)}
     else:
         pairs = tree.pdf_pairs(phone, forward, self_loop, phones)

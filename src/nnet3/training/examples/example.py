@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Literal, TypeVar
 
@@ -15,6 +15,7 @@ from nnet3.base.kaldi_io.table_writer import TableWriter
 from nnet3.base.kaldi_io.tables import TableReader
 from nnet3.base.kaldi_io.writer import Writer
 from nnet3.errors import ArgumentError, TrainingError
+from nnet3.training.examples.queues import ExampleStructure, number_of_ios
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +80,7 @@ class ExampleKind(Generic[E]):
     token: str  # what an example begins with in a file, such as <Nnet3Eg>
     read: Callable[[Reader], E]
     write: Callable[[Writer, E], None]
-    structure: Callable[[E], Hashable]
+    structure: Callable[[E], ExampleStructure]
     describe: Callable[[E], str]
     size: Callable[[E], int]
     merge: Callable[[Sequence[E], bool], E]
@@ -160,9 +161,15 @@ def write_example(writer: Writer, example: Example) -> None:
     writer.token("</Nnet3Eg>")
 
 
-def structure(example: Example) -> tuple[object, ...]:
+def structure(example: Example) -> ExampleStructure:
     """Returns a value equal for mergeable examples: equal ios in equal order."""
-    return tuple(io.structure for io in example.ios)
+    return structure_of_ios(example.ios)
+
+
+def structure_of_ios(ios: Sequence[NnetIo]) -> ExampleStructure:
+    """Returns a value equal for equal ios in equal order."""
+    number = number_of_ios((io.name, io.indexes, io.matrix.shape) for io in ios)
+    return ExampleStructure(number, tuple(io.structure for io in ios))
 
 
 def describe(example: Example) -> str:

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from nnet3.errors import ArgumentError, Nnet3Error, TrainingError
 from nnet3.training.examples.example import ExampleKind
+from nnet3.training.examples.queues import Queues
 
 _EXPECTED = (
     "a rule of minibatch sizes is a list of sizes and ranges such as 64,128 or 1:64, or several by the size of the "
@@ -157,25 +158,25 @@ class Grouper(Generic[E]):
         """`statistics` are added to."""
         self.statistics = MergingStatistics() if statistics is None else statistics
         self._kind, self.sizes = kind, sizes
-        self._queues: dict[Hashable, list[tuple[str, E]]] = {}
+        self._queues: Queues[tuple[str, E]] = Queues()
         self._number = 0
 
     def add(self, key: str, example: E) -> ExampleGroup[E] | None:
         """Returns the group completed by the example, or None."""
         self.statistics.num_examples += 1
         structure = self._kind.structure(example)
-        queue = self._queues.setdefault(structure, [])
+        queue = self._queues.of(structure)
         queue.append((key, example))
         size = self._kind.size(example)
         if len(queue) < self.sizes.largest(size):
             return None
-        del self._queues[structure]
+        self._queues.remove(structure)
         return self._group(queue, size)
 
     def finish(self) -> Iterator[ExampleGroup[E]]:
-        """Yields the rest, structures in the order of oldest examples; discards examples without a fitting rule."""
-        queues, self._queues = self._queues, {}
-        for queue in queues.values():
+        """Yields the rest, structures in Kaldi's order; discards examples without a fitting rule."""
+        queues, self._queues = self._queues, Queues()
+        for queue in queues:
             size = self._kind.size(queue[0][1])
             while count := self.sizes.largest_within(size, len(queue)):
                 yield self._group(queue[:count], size)

@@ -9,7 +9,16 @@ from typing import Generic, TypeVar
 from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.writer import Writer
 from nnet3.errors import ModelFormatError, TrainingError
-from nnet3.training.examples.example import ExampleKind, NnetIo, describe_rows, merge_ios, read_io, write_io
+from nnet3.training.examples.example import (
+    ExampleKind,
+    NnetIo,
+    describe_rows,
+    merge_ios,
+    read_io,
+    structure_of_ios,
+    write_io,
+)
+from nnet3.training.examples.queues import ExampleStructure, number_of_rows
 from nnet3.training.examples.sequence_target import S, T, TargetFormat, merge_targets, weighted
 
 _MOST_IOS = 1_000_000
@@ -30,10 +39,13 @@ class SequenceExample(Generic[T]):
 E = TypeVar("E", bound=SequenceExample)  # type: ignore[type-arg]
 
 
-def structure(example: SequenceExample[T]) -> tuple[object, ...]:
+def structure(example: SequenceExample[T]) -> ExampleStructure:
     """Returns a value that is equal for examples that may be merged: equal inputs, and outputs of equal indexes."""
+    number, inputs = structure_of_ios(example.inputs)
+    for target in example.outputs:
+        number = number * 17957 + number_of_rows(target.name, target.indexes)
     outputs = tuple((target.name, target.indexes.tobytes()) for target in example.outputs)
-    return tuple(io.structure for io in example.inputs), outputs
+    return ExampleStructure(number % 2**64, (inputs, outputs))
 
 
 def describe(example: SequenceExample[T]) -> str:

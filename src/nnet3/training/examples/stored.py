@@ -16,15 +16,16 @@ from nnet3.base.kaldi_io.archive import Extent, read_entry
 from nnet3.base.kaldi_io.reader import Reader
 from nnet3.errors import ModelFormatError, TrainingError
 from nnet3.training.examples.example import ExampleKind
+from nnet3.training.examples.queues import ExampleStructure
 
 E = TypeVar("E")
 _MOST_OPEN = 16  # files
 
 
 class Grouping(NamedTuple):
-    """What grouping asks of an example: see ExampleKind. `structure` is a digest."""
+    """What grouping asks of an example: see ExampleKind. The value of `structure` is a digest."""
 
-    structure: bytes
+    structure: ExampleStructure
     size: int
     description: str
 
@@ -43,16 +44,18 @@ class Groupings:
     def __init__(self, kind: ExampleKind[Any] | None) -> None:
         self._kind = kind
         self._numbers: dict[bytes, int] = {}
-        self.all: list[Grouping] = [] if kind else [Grouping(b"", 0, "")]
+        self.all: list[Grouping] = [] if kind else [Grouping(ExampleStructure(0, b""), 0, "")]
 
     def number(self, example: Any) -> int:
         """Returns the number of the example's grouping, perhaps a new one."""
         if self._kind is None:
             return 0
-        digest = blake2b(repr(self._kind.structure(example)).encode(), digest_size=16).digest()
+        structure = self._kind.structure(example)
+        digest = blake2b(repr(structure).encode(), digest_size=16).digest()
         number = self._numbers.setdefault(digest, len(self.all))
         if number == len(self.all):
-            self.all.append(Grouping(digest, self._kind.size(example), self._kind.describe(example)))
+            stored = ExampleStructure(structure.number, digest)
+            self.all.append(Grouping(stored, self._kind.size(example), self._kind.describe(example)))
         return number
 
 

@@ -8,9 +8,9 @@ from nnet3.base.kaldi_io.fst import Fst
 from nnet3.errors import TrainingError
 from nnet3.model.hmm.transition_model import TransitionModel
 from nnet3.model.hmm.tree import ContextDependency
-from nnet3.training.chain.graphs.expansion import transition_ids_of_phones
-from nnet3.training.chain.graphs.fst_changes import trimmed, with_labels, with_states
-from nnet3.training.chain.graphs.openfst import DELTA, OpenFst, need_openfst, without_epsilons
+from nnet3.training.chain.graphs.fst_changes import with_states
+from nnet3.training.chain.graphs.openfst import DELTA, OpenFst, need_openfst
+from nnet3.training.chain.graphs.pdf_graph import pdfs_of_phones
 from nnet3.training.chain.graphs.phone_hmms import PhoneHmms
 
 _ROUNDS = 3
@@ -30,9 +30,7 @@ def make_denominator_fst(tree: ContextDependency, model: TransitionModel, phone_
     if phone_lm.num_states == 0:
         raise TrainingError("the phone language model is empty")
     hmms = PhoneHmms(tree, model)
-    graph = transition_ids_of_phones(phone_lm, hmms, scale=1.0)
-    graph = without_epsilons(with_labels(graph, hmms.transitions.pdf_of_id[graph.ilabel] + 1))
-    graph = trimmed(graph)
+    graph = pdfs_of_phones(phone_lm, hmms)
     if graph.num_states == 0:
         raise TrainingError("no path through the phone language model ends")
     return _numbered_by_degree(_small(graph))
@@ -44,7 +42,7 @@ def _small(graph: Fst) -> Fst:
         for _ in range(2):
             backwards = pushed(OpenFst.of(graph).reversed().fst())
             graph = OpenFst.of(backwards).minimized_as_it_is(_QUANTUM).fst()
-    return pushed(trimmed(without_epsilons(graph)))
+    return pushed(OpenFst.of(graph).without_epsilons().fst())
 
 
 def _numbered_by_degree(graph: Fst) -> Fst:
@@ -82,12 +80,15 @@ def _dominant_vector(fst: Fst, probability: np.ndarray, final: np.ndarray) -> np
     """Returns v, (states,), with P v = lambda v, where P holds the probabilities from state to state."""
     states = fst.num_states
     vector = np.full(states, 1 / np.sqrt(states))
+
+    def product() -> np.ndarray:
+        return np.bincount(fst.src, probability * vector[fst.dst], states) + final * vector[fst.start]
+
     for turn in range(_MOST_ROUNDS):
-        product = np.bincount(fst.src, probability * vector[fst.dst], states) + final * vector[fst.start]
-        if turn % _ROUNDS_BETWEEN_TESTS == 0:
-            totals = product / vector
+        if turn % _ROUNDS_BETWEEN_TESTS == 1 and turn > 1:
+            totals = product() / vector
             if np.log(totals.max() / totals.min()) <= _TOLERANCE:
                 break
-        vector = product + _SHARE_OF_IDENTITY * vector
+        vector = product() + _SHARE_OF_IDENTITY * vector
         vector /= np.linalg.norm(vector)
     return vector
