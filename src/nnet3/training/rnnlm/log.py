@@ -42,7 +42,8 @@ class RnnlmLog(TrainingLog):
         """Says the averages of the last interval and over all minibatches, and how often steps were shortened."""
         for name, count in self._shortened.items():
             share = 100.0 * count / self._minibatches
-            self.say(f"For {name}, per-component max-change was enforced {share:g}% of the time.")
+            if count:
+                self.say(f"For {name}, per-component max-change was enforced {share:g}% of the time.")
         if self._shortened_as_a_whole:
             share = 100.0 * self._shortened_as_a_whole / self._minibatches
             self.say(f"The global max-change was enforced {share:g}% of the time.")
