@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from nnet3.base.options.rnnlm import EmbeddingOptions
 from nnet3.errors import TrainingError
 from nnet3.model.components.natural_gradient import OnlineNaturalGradient
 from nnet3.training.rnnlm.example import RnnlmExample
+from nnet3.training.rnnlm.log import steps_per_minibatch
 from nnet3.training.rnnlm.objective import RnnlmTarget
 from nnet3.training.rnnlm.word_features import as_tensor
 
@@ -30,13 +32,19 @@ class EmbeddingInTraining:
     """A word embedding (words, dim), or with `features` (words, features) a feature embedding (features, dim).
 
     `options` None: the embedding is not trained. With sampling, a minibatch concerns active words alone, read or
-    sampled; a target names words by position among the active words.
+    sampled; a target names words by position among the active words. `say` takes a line for each shortened step.
     """
 
-    def __init__(self, matrix: Tensor, options: EmbeddingOptions | None, features: SparseMatrix | None = None) -> None:
+    def __init__(
+        self,
+        matrix: Tensor,
+        options: EmbeddingOptions | None,
+        features: SparseMatrix | None = None,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
         if features is not None and features.cols != len(matrix):
             raise TrainingError(f"the word features have {features.cols} columns, the embedding {len(matrix)} rows")
-        self.matrix, self.options = matrix, options
+        self.matrix, self.options, self._say = matrix, options, say
         self.features = None if features is None else as_tensor(features, matrix)
         self.num_words = len(matrix) if features is None else features.rows
         self.initial = matrix.clone() if options is not None else matrix
@@ -115,8 +123,13 @@ class EmbeddingInTraining:
         shorter = limit / length if limit > 0 and length > limit else 1.0
         if not math.isfinite(length):
             return EmbeddingUpdate(1.0, length)
-        self.num_updates += 1
+        self.num_updates += (rows is None) + forward if back or forward else 1  # Kaldi's count of minibatches
         self.num_shortened += shorter < 1.0
+        if shorter < 1.0:
+            self._say(
+                f"Applying max-change with scale {shorter:g} since param-change={length:g} > "
+                f" --embedding.max-param-change={limit:g}"
+            )
         self._add(deriv, rows, scale * shorter * (-alpha if back else 1 + alpha if forward else 1.0))
         return EmbeddingUpdate(shorter, length)
 
@@ -142,7 +155,8 @@ class EmbeddingInTraining:
 
     def lines(self) -> list[str]:
         """Returns the lines of Kaldi's log about all steps."""
-        share = 100 * self.num_shortened / max(self.num_updates, 1)
+        steps = self.num_updates * steps_per_minibatch(self.options or EmbeddingOptions())
+        share = 100 * self.num_shortened / max(steps, 1)
         norms = [float(matrix.double().norm()) for matrix in (self.matrix - self.initial, self.initial, self.matrix)]
         return [
             f"Processed a total of {self.num_updates} minibatches.max-change was enforced {share:g} % of the time.",

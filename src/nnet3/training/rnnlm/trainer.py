@@ -19,7 +19,7 @@ from nnet3.training.examples.c_random import CRandom
 from nnet3.training.rnnlm.compiler_draws import CompilerDraws
 from nnet3.training.rnnlm.embedding_in_training import EmbeddingInTraining
 from nnet3.training.rnnlm.example import RnnlmExample
-from nnet3.training.rnnlm.log import EXACT, RnnlmLog
+from nnet3.training.rnnlm.log import EXACT, RnnlmLog, steps_per_minibatch
 from nnet3.training.rnnlm.objective import RnnlmObjective, RnnlmTarget
 from nnet3.training.train.minibatch import Minibatch, NetworkInput
 from nnet3.training.train.nnet_in_training import NnetInTraining
@@ -196,11 +196,13 @@ class RnnlmTrainer(MinibatchTrainer[RnnlmExample]):
     ) -> None:
         trainer_options = (options or RnnlmStepOptions()).trainer_options()
         check_dims(nnet, embedding)
-        both = EmbeddingInTraining(embedding, embedding_options, features)
+        both = EmbeddingInTraining(embedding, embedding_options, features, say=say)
         objective = RnnlmObjective(objective_options or RnnlmObjectiveOptions())
         super().__init__(RnnlmInTraining(nnet, both, trainer_options, objective), trainer_options, say=say)
         self.backstitch_phase -= 1  # minibatches count from 1 here
-        self.log = RnnlmLog(trainer_options.print_interval, say)
+        log = RnnlmLog(trainer_options.print_interval, say)
+        log.steps_per_minibatch = steps_per_minibatch(trainer_options)
+        self.log = log
 
     def _backstitch_steps(
         self, minibatch: RnnlmExample, number: int, num_sequences: int, before: Restorable
