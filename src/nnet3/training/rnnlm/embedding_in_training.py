@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,25 +25,30 @@ class EmbeddingUpdate:
 
     factor: float
     length: float  # of the whole step
+    limit: float  # max-change
+
+    @property
+    def line(self) -> str:
+        """Kaldi's line about a shortened step, or nothing."""
+        if self.factor >= 1.0:
+            return ""
+        return (
+            f"Applying max-change with scale {self.factor:g} since param-change={self.length:g} > "
+            f" --embedding.max-param-change={self.limit:g}"
+        )
 
 
 class EmbeddingInTraining:
     """A word embedding (words, dim), or with `features` (words, features) a feature embedding (features, dim).
 
     `options` None: the embedding is not trained. With sampling, a minibatch concerns active words alone, read or
-    sampled; a target names words by position among the active words. `say` takes a line for each shortened step.
+    sampled; a target names words by position among the active words.
     """
 
-    def __init__(
-        self,
-        matrix: Tensor,
-        options: EmbeddingOptions | None,
-        features: SparseMatrix | None = None,
-        say: Callable[[str], None] = lambda _: None,
-    ) -> None:
+    def __init__(self, matrix: Tensor, options: EmbeddingOptions | None, features: SparseMatrix | None = None) -> None:
         if features is not None and features.cols != len(matrix):
             raise TrainingError(f"the word features have {features.cols} columns, the embedding {len(matrix)} rows")
-        self.matrix, self.options, self._say = matrix, options, say
+        self.matrix, self.options = matrix, options
         self.features = None if features is None else as_tensor(features, matrix)
         self.num_words = len(matrix) if features is None else features.rows
         self.initial = matrix.clone() if options is not None else matrix
@@ -122,16 +126,11 @@ class EmbeddingInTraining:
         limit = options.max_param_change
         shorter = limit / length if limit > 0 and length > limit else 1.0
         if not math.isfinite(length):
-            return EmbeddingUpdate(1.0, length)
+            return EmbeddingUpdate(1.0, length, limit)
         self.num_updates += (rows is None) + forward if back or forward else 1  # Kaldi's count of minibatches
         self.num_shortened += shorter < 1.0
-        if shorter < 1.0:
-            self._say(
-                f"Applying max-change with scale {shorter:g} since param-change={length:g} > "
-                f" --embedding.max-param-change={limit:g}"
-            )
         self._add(deriv, rows, scale * shorter * (-alpha if back else 1 + alpha if forward else 1.0))
-        return EmbeddingUpdate(shorter, length)
+        return EmbeddingUpdate(shorter, length, limit)
 
     def _of_matrix(self, by_words: Tensor) -> Tensor:
         """Turns the derivative by word embeddings into the derivative by the matrix, or by its active rows."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -129,6 +130,7 @@ class RnnlmInTraining(Trainable[RnnlmExample]):
             taken = self.embedding.step(self._target, back=scale < 0, forward=limit > 1)  # of backstitch
             if not math.isfinite(taken.length):
                 raise UnusableError("the derivative by the embedding is not finite")
+            update = replace(update, line_behind=taken.line)
         return update
 
     def scale_delta(self, scale: float) -> None:
@@ -196,7 +198,7 @@ class RnnlmTrainer(MinibatchTrainer[RnnlmExample]):
     ) -> None:
         trainer_options = (options or RnnlmStepOptions()).trainer_options()
         check_dims(nnet, embedding)
-        both = EmbeddingInTraining(embedding, embedding_options, features, say=say)
+        both = EmbeddingInTraining(embedding, embedding_options, features)
         objective = RnnlmObjective(objective_options or RnnlmObjectiveOptions())
         super().__init__(RnnlmInTraining(nnet, both, trainer_options, objective), trainer_options, say=say)
         self.backstitch_phase -= 1  # minibatches count from 1 here

@@ -62,8 +62,9 @@ class TrainingLog:
             )
         if update.factor < 1.0:
             parts.append(f"Global max-change factor was {update.factor:g} with max-change={update.limit:g}.")
-        if parts:
-            self.say("".join(parts))
+        for line in ("".join(parts), update.line_behind):
+            if line:
+                self.say(line)
 
     def finish(self) -> None:
         """Says the averages over all minibatches."""

@@ -33,6 +33,7 @@ class Update:
     limits: dict[str, float] = field(default_factory=dict)  # max-change of the components that were shortened
     limit: float = 0.0  # of the whole step
     updatable: tuple[str, ...] = ()  # all components that may be shortened, in the order of the network
+    line_behind: str = ""  # of the log, behind that of this step
     not_finite: str | None = None  # the component whose step is infinite or NaN: nothing was added
 
 
