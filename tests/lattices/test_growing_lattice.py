@@ -8,7 +8,7 @@ import pytest
 from nnet3.kaldi_io import Fst
 from nnet3.options import DecodingOptions
 from nnet3.speech.lattices.growing_lattice import GrowingLattice, _reached
-from nnet3.speech.lattices.label_lattice import NO_ARCS
+from nnet3.speech.lattices.label_lattice import NO_ARCS, LabelLattice
 from nnet3.speech.lattices.word_lattice import PhoneLabels, word_lattice
 from nnet3.speech.search.beam_search import BeamSearch
 from nnet3.speech.search.search_graph import SearchGraph
@@ -109,8 +109,31 @@ def test_what_is_reached_is_open_where_several_words_end() -> None:
     assert _reached(np.array([1, 1, 12]), arcs).tolist() == [1, 2, 3, 12]
 
 
+def _kaldis_chunks(
+    arcs: list[tuple[int, int, int, int, float]], final: list[float], rows: list[list[int]]
+) -> LabelLattice:
+    """The lattice of latgen-incremental-mapped --lattice-beam=1 --determinize-max-delay=4, chunks of two rows or more.
+
+    arcs: source, next state, labels, cost; rows: scores, in sixteenths.
+    """
+    src, dst, ilabel, olabel, cost = zip(*arcs, strict=True)
+    graph = SearchGraph(Fst.from_arcs(0, final, src, dst, ilabel, cost, olabel), COLUMNS)
+    search, lattice = BeamSearch(graph, DecodingOptions(beam=20, lattice_beam=1)), GrowingLattice(1.0, PHONES)
+    for row in rows:
+        if search.num_rows - lattice.num_rows >= 4:
+            search.prune()
+            tokens = search.tokens.num_tokens(lattice.num_rows + 2)
+            lattice.add(search.tokens.piece(lattice.first_row, search.num_rows - int(np.argmin(tokens[::-1]))))
+        search.advance(np.array([row], np.float32) / np.float32(16))
+    raw = search.lattice(first=lattice.first_row)
+    assert raw is not None
+    found = lattice.with_piece(raw).lattice(graph.final)
+    assert found is not None
+    return found
+
+
 def test_states_that_no_path_reaches_any_more_are_not_open() -> None:
-    """The lattice that latgen-incremental-mapped has written, with --determinize-max-delay=4 and chunks of two rows.
+    """The lattice that Kaldi has written.
 
     An open state may be reached by a word of another open state alone. Where that word later leads to a larger set, the
     state is out of reach, and nothing behind it counts.
@@ -124,22 +147,29 @@ def test_states_that_no_path_reaches_any_more_are_not_open() -> None:
         *([23, -75, 20, -32], [-26, -7, -61, -18], [32, -47, 40, -66], [-5, -35, 20, -8], [2, -46, 8, -27]),
         *([29, -8, 27, -19], [47, 30, -40, 9], [-1, -19, -14, 22], [25, 17, 12, 2], [26, 1, 27, -23], [2, -57, -4, -6]),
     ]
-    src, dst, ilabel, olabel, cost = zip(*arcs, strict=True)
-    graph = SearchGraph(Fst.from_arcs(0, [np.inf, np.inf, 0.25], src, dst, ilabel, cost, olabel), COLUMNS)
-    search, lattice = BeamSearch(graph, DecodingOptions(beam=20, lattice_beam=1)), GrowingLattice(1.0, PHONES)
-    for row in sixteenths:
-        if search.num_rows - lattice.num_rows >= 4:
-            search.prune()
-            tokens = search.tokens.num_tokens(lattice.num_rows + 2)
-            lattice.add(search.tokens.piece(lattice.first_row, search.num_rows - int(np.argmin(tokens[::-1]))))
-        search.advance(np.array([row], np.float32) / np.float32(16))
-    raw = search.lattice(first=lattice.first_row)
-    assert raw is not None
-    found = lattice.with_piece(raw).lattice(graph.final)
-    assert found is not None
+    found = _kaldis_chunks(arcs, [np.inf, np.inf, 0.25], sixteenths)
     ways = [f"{label} {graph:.3f}" for label, graph in zip(found.label, found.graph_cost, strict=True)]
     kaldis = "1 0.144,1 1.215,1 1.377,1 1.485,1 1.578,1 1.578,1 3.069,1 3.324,2 2.490,2 3.507,2 3.777,2 3.870"
     assert sorted(ways) == kaldis.split(",")
     ends = found.final_graph < np.inf
     assert sorted(found.final_graph[ends].tolist()) == pytest.approx([0.25, 0.613, 1.684], abs=1e-5)
     assert sorted(found.final_ids[np.flatnonzero(ends)].lengths.tolist()) == [0, 3, 7]
+
+
+def test_ids_stay_behind_a_state_from_where_a_token_was_lost() -> None:
+    """The lattice that Kaldi has written: the ids of the end are common to all paths left."""
+    arcs = [
+        *((0, 2, 1, 0, 2.907), (0, 0, 4, 0, 0.105), (0, 1, 2, 0, 1.83), (0, 1, 1, 0, 1.245), (0, 2, 0, 1, 0.492)),
+        *((0, 1, 0, 0, 2.457), (1, 0, 2, 0, 1.392), (1, 2, 1, 0, 1.836), (1, 0, 2, 0, 0.495), (2, 2, 4, 0, 2.169)),
+        *((2, 2, 3, 1, 2.262), (2, 2, 2, 0, 0.3), (2, 1, 3, 0, 0.873), (2, 0, 4, 0, 2.616)),
+    ]
+    sixteenths = [
+        *([42, 0, -34, -41], [20, 35, -9, -3], [-6, 23, 28, 40], [21, 9, -44, 52], [-24, 29, -50, -8]),
+        *([-7, 4, -2, -29], [-7, 54, -20, -8], [-14, 34, 16, -25], [13, 31, 3, 58], [3, 42, 1, 32]),
+    ]
+    found = _kaldis_chunks(arcs, [0.9337460398674011, np.inf, 0.25], sixteenths)
+    assert found.graph_cost == pytest.approx([9.99])
+    assert found.acoustic_cost == pytest.approx([-20.8125])
+    assert found.ids.values.tolist() == [2, 2, 3, 2, 1, 2]
+    assert found.final_graph == pytest.approx([np.inf, 0.25])
+    assert found.final_ids.values.tolist() == [1, 1, 3, 1]

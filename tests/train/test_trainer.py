@@ -361,3 +361,36 @@ def test_large_numbers_are_no_infinities() -> None:
     x = torch.full((3, 2), 3e38)
     result = Trainer(network()).train_minibatch(minibatch(x), 0.0)
     assert result.skipped != "input 'input' is not finite"
+
+
+BACKWARD = """
+input-node name=input dim=2
+component name=w type=NaturalGradientAffineComponent input-dim=5 output-dim=3 learning-rate=0.1
+component-node name=w component=w input=Append(input, IfDefined(Offset(h, 2)))
+component name=h type=TanhComponent dim=3 self-repair-scale=0
+component-node name=h component=h input=w
+output-node name=output input=h objective=quadratic
+"""
+
+
+def test_natural_gradient_sees_no_rows_without_derivatives_between_others() -> None:
+    """The parameters that nnet3-train --optimization.max-deriv-time=2 has written.
+
+    Times 2 and 3 are one step, and stand in front of 0 and 1; time 3 has no derivative.
+    """
+    nnet = Nnet.from_config(BACKWARD)
+    linear, bias = nnet.components["w"].parameters().values()
+    linear.copy_(torch.arange(15.0).sin().reshape(3, 5))
+    bias.copy_(torch.arange(3.0).cos())
+    x, y = ((torch.arange(1.0, 1 + size).square() / 7).sin() for size in (24, 18))
+    given = NetworkInput("input", grid(2, range(6)), x.reshape(12, 2))
+    trainer = Trainer(nnet, TrainerOptions(max_deriv_time=2, **FREE))
+    for _ in range(2):
+        trainer.train_minibatch(Minibatch([given], [MatrixTarget("output", grid(2, range(3)), y.reshape(6, 3))]))
+    kaldis = [
+        [-0.02599, 0.91665, 0.84657, 0.15989, -0.70331],
+        [-1.00188, -0.48333, 0.58059, 0.86811, 0.47579],
+        [-0.64079, -0.84908, -0.25368, 0.58394, 0.8965],
+    ]
+    torch.testing.assert_close(linear, torch.tensor(kaldis), rtol=0, atol=1e-5)
+    torch.testing.assert_close(bias, torch.tensor([0.93388, 0.44914, -0.10526]), rtol=0, atol=1e-5)

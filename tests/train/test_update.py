@@ -67,7 +67,7 @@ def test_limits_are_of_the_scaled_step_and_can_be_scaled(sign: float) -> None:
     nnet, delta = networks(3.0, 4.0, a=1.0, b=1.0)
     update = add_with_max_change(nnet, delta, 0.5, scale=0.5 * sign)
     assert update.shortened == pytest.approx({"a": 1 / 1.5, "b": 0.5})
-    assert (update.limits, update.limit, update.num_updatable) == ({"a": 1.0, "b": 1.0}, 0.5, 2)
+    assert (update.limits, update.limit, update.updatable) == ({"a": 1.0, "b": 1.0}, 0.5, ("a", "b"))
     assert update.factor == pytest.approx(math.sqrt(0.125))
     assert lengths(nnet) == pytest.approx([math.sqrt(0.125)] * 2)
     assert nnet.components["a"].parameters()["linear_params"].item() * sign > 0

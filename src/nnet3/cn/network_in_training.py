@@ -219,7 +219,7 @@ class NetworkInTraining(Trainable[Batch]):
 
     def update(self, max_param_change: float, *, limit: float, scale: float) -> Update:
         max_changes = {name: self.by_name.of(name).max_change for name in self._delta}
-        update, factors = Update(num_updatable=len(self._delta)), dict.fromkeys(self._delta, scale)
+        update, factors = Update(updatable=tuple(self._delta)), dict.fromkeys(self._delta, scale)
         if max_param_change or any(max_changes.values()):
             squares = {name: part.square for name, part in self._delta.items()}
             update, factors = within_max_change(squares, max_changes, max_param_change, limit=limit, scale=scale)

@@ -89,6 +89,23 @@ class LiveRows:
         hull = self.hull(step)
         return hull if hull is None or self.is_cut(step.node) else step
 
+    def updated(self, node: int) -> list[Step]:
+        """Returns the rows of which a node's update, merged from all steps, learns, in runs.
+
+        The first live rows of a step may lie behind the last rows of the step before: times may run backward.
+        """
+        whole = computed_rows(self.schedule, node)
+        if node not in self.live or not self.is_cut(node):
+            return [] if self.hull(whole) is None else [whole]
+        steps = sorted(self.schedule.steps[position] for position in self.schedule.steps_of_node[node])
+        runs: list[Step] = []
+        for hull in filter(None, map(self.hull, steps)):
+            if runs and hull.first == runs[-1].first + runs[-1].num_rows:
+                runs[-1] = runs[-1]._replace(num_rows=runs[-1].num_rows + hull.num_rows)
+            else:
+                runs.append(hull)
+        return runs
+
     def is_cut(self, node: int) -> bool:
         """True if a kernel node runs backward on live rows only, because its kernel treats each row alone."""
         if node not in self._cut:

@@ -21,7 +21,6 @@ from nnet3.engine.ir.commands import AllocMatrix, Backprop, Command, DeallocMatr
 from nnet3.engine.ir.program_tables import MatrixInfo
 from nnet3.engine.lowering.kernel_code import KernelCode
 from nnet3.engine.lowering.locations import NodeMatrices
-from nnet3.engine.lowering.needs import computed_rows
 from nnet3.engine.lowering.schedule import Step
 from nnet3.engine.lowering.source import Use
 
@@ -33,8 +32,7 @@ class UpdateCode:
         self.code, self.nodes = code, nodes
         self.schedule, self.computation = code.schedule, code.computation
         self.values, self.derivs, self.needs = code.layout.values, code.layout.derivs, code.layout.needs
-        worked_on = [self.needs.live.worked_on(computed_rows(self.schedule, number)) for number in nodes]
-        self._rows = [rows for rows in worked_on if rows is not None]
+        self._rows = [rows for number in nodes for rows in self.needs.live.updated(number)]
 
     def update(self) -> Iterator[Command]:
         code, node = self.code, self.schedule.nodes[self.nodes[0]]

@@ -179,8 +179,10 @@ class GrowingLattice:
     def _before(self, raw: RawLattice, first: int) -> tuple[LabelledArcs, int]:
         """Returns the arcs in front of the piece's first row, and the number of their states, numbered from `first` on.
 
-        Arcs lead from the start to each open state, between open states, and from them to tokens of the first row.
-        An arc of several transition-ids becomes a chain of arcs with states between.
+        Arcs lead from the start to each open state, between open states, and from them to tokens of the first row. An
+        arc to a token that was lost since leads to a state that nothing leaves: as in Kaldi, ids common to all other
+        arcs stay behind a state with such an arc. An arc of several transition-ids becomes a chain of arcs with states
+        between.
         """
         position = np.full(len(self._forward), -1)
         position[self._open] = first + np.arange(len(self._open))
@@ -188,17 +190,17 @@ class GrowingLattice:
         order = np.argsort(raw.graph_state[entry])
         keys = np.append(raw.graph_state[entry][order], -1)
         at = np.searchsorted(keys[:-1], self._ends.dst)
-        ends = part(self._ends, keys[at] == self._ends.dst)
-        token = entry[order][at[keys[at] == self._ends.dst]]
+        lost = first + len(self._open)
+        token = np.where(keys[at] == self._ends.dst, np.append(entry[order], lost)[at], lost)
         inside = self._inside._replace(src=position[self._inside.src], dst=position[self._inside.dst])
-        ends = ends._replace(src=position[ends.src], dst=token, label=0 * token)
-        steps = _linear(joined([inside, ends]), first + len(self._open))
+        ends = self._ends._replace(src=position[self._ends.src], dst=token, label=0 * token)
+        steps = _linear(joined([inside, ends]), lost + 1)
         none = np.zeros(len(self._open))
         start = LabelledArcs(
             *(none.astype(np.int64), position[self._open], _STATE + self._open),
             *(self._forward[self._open], none, no_strings(len(none))),
         )
-        return joined([start, steps]), max(int(steps.src.max(initial=0)) + 1 - first, len(self._open))
+        return joined([start, steps]), max(int(steps.src.max(initial=0)), lost) + 1 - first
 
     def lattice(self, final: npt.NDArray[np.float32] | None) -> LabelLattice | None:
         """Returns the lattice so far; None if no path is left. final: (states of the search's graph,), their costs of

@@ -14,6 +14,7 @@ from nnet3.base.options.rnnlm import EmbeddingOptions
 from nnet3.errors import TrainingError
 from nnet3.model.components.natural_gradient import OnlineNaturalGradient
 from nnet3.training.rnnlm.example import RnnlmExample
+from nnet3.training.rnnlm.log import steps_per_minibatch
 from nnet3.training.rnnlm.objective import RnnlmTarget
 from nnet3.training.rnnlm.word_features import as_tensor
 
@@ -24,6 +25,17 @@ class EmbeddingUpdate:
 
     factor: float
     length: float  # of the whole step
+    limit: float  # max-change
+
+    @property
+    def line(self) -> str:
+        """Kaldi's line about a shortened step, or nothing."""
+        if self.factor >= 1.0:
+            return ""
+        return (
+            f"Applying max-change with scale {self.factor:g} since param-change={self.length:g} > "
+            f" --embedding.max-param-change={self.limit:g}"
+        )
 
 
 class EmbeddingInTraining:
@@ -114,11 +126,11 @@ class EmbeddingInTraining:
         limit = options.max_param_change
         shorter = limit / length if limit > 0 and length > limit else 1.0
         if not math.isfinite(length):
-            return EmbeddingUpdate(1.0, length)
-        self.num_updates += 1
+            return EmbeddingUpdate(1.0, length, limit)
+        self.num_updates += (rows is None) + forward if back or forward else 1  # Kaldi's count of minibatches
         self.num_shortened += shorter < 1.0
         self._add(deriv, rows, scale * shorter * (-alpha if back else 1 + alpha if forward else 1.0))
-        return EmbeddingUpdate(shorter, length)
+        return EmbeddingUpdate(shorter, length, limit)
 
     def _of_matrix(self, by_words: Tensor) -> Tensor:
         """Turns the derivative by word embeddings into the derivative by the matrix, or by its active rows."""
@@ -142,7 +154,8 @@ class EmbeddingInTraining:
 
     def lines(self) -> list[str]:
         """Returns the lines of Kaldi's log about all steps."""
-        share = 100 * self.num_shortened / max(self.num_updates, 1)
+        steps = self.num_updates * steps_per_minibatch(self.options or EmbeddingOptions())
+        share = 100 * self.num_shortened / max(steps, 1)
         norms = [float(matrix.double().norm()) for matrix in (self.matrix - self.initial, self.initial, self.matrix)]
         return [
             f"Processed a total of {self.num_updates} minibatches.max-change was enforced {share:g} % of the time.",

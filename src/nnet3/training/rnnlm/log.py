@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from nnet3.base.options.rnnlm import EmbeddingOptions
+from nnet3.base.options.training import TrainerOptions
 from nnet3.training.train.objectives import ObjectiveStats
 from nnet3.training.train.step_result import StepResult
 from nnet3.training.train.training_log import TrainingLog
 
 OUTPUT, EXACT = "output", "exact"
+
+
+def steps_per_minibatch(options: TrainerOptions | EmbeddingOptions) -> float:
+    """Returns the average number of steps of a minibatch, with backstitch every so many minibatches."""
+    return 1.0 + 1.0 / options.backstitch_training_interval if options.backstitch_training_scale else 1.0
 
 
 class RnnlmLog(TrainingLog):
@@ -16,6 +23,7 @@ class RnnlmLog(TrainingLog):
     """
 
     _minibatches = 0
+    steps_per_minibatch = 1.0  # of which the whole step's share is told; that of components is told of minibatches
 
     def add(self, number: int, result: StepResult) -> None:
         """Counts a minibatch in, of backstitch the first step; says the averages of an interval that is full."""
@@ -42,9 +50,10 @@ class RnnlmLog(TrainingLog):
         """Says the averages of the last interval and over all minibatches, and how often steps were shortened."""
         for name, count in self._shortened.items():
             share = 100.0 * count / self._minibatches
-            self.say(f"For {name}, per-component max-change was enforced {share:g}% of the time.")
+            if count:
+                self.say(f"For {name}, per-component max-change was enforced {share:g}% of the time.")
         if self._shortened_as_a_whole:
-            share = 100.0 * self._shortened_as_a_whole / self._minibatches
+            share = 100.0 * self._shortened_as_a_whole / (self._minibatches * self.steps_per_minibatch)
             self.say(f"The global max-change was enforced {share:g}% of the time.")
         if self._minibatches % self.interval:
             self._say_interval()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from nnet3.training.examples.c_random import CRandom
 from nnet3.training.rnnlm.compiler_draws import CompilerDraws
 from nnet3.training.rnnlm.embedding_in_training import EmbeddingInTraining
 from nnet3.training.rnnlm.example import RnnlmExample
-from nnet3.training.rnnlm.log import EXACT, RnnlmLog
+from nnet3.training.rnnlm.log import EXACT, RnnlmLog, steps_per_minibatch
 from nnet3.training.rnnlm.objective import RnnlmObjective, RnnlmTarget
 from nnet3.training.train.minibatch import Minibatch, NetworkInput
 from nnet3.training.train.nnet_in_training import NnetInTraining
@@ -129,6 +130,7 @@ class RnnlmInTraining(Trainable[RnnlmExample]):
             taken = self.embedding.step(self._target, back=scale < 0, forward=limit > 1)  # of backstitch
             if not math.isfinite(taken.length):
                 raise UnusableError("the derivative by the embedding is not finite")
+            update = replace(update, line_behind=taken.line)
         return update
 
     def scale_delta(self, scale: float) -> None:
@@ -200,7 +202,9 @@ class RnnlmTrainer(MinibatchTrainer[RnnlmExample]):
         objective = RnnlmObjective(objective_options or RnnlmObjectiveOptions())
         super().__init__(RnnlmInTraining(nnet, both, trainer_options, objective), trainer_options, say=say)
         self.backstitch_phase -= 1  # minibatches count from 1 here
-        self.log = RnnlmLog(trainer_options.print_interval, say)
+        log = RnnlmLog(trainer_options.print_interval, say)
+        log.steps_per_minibatch = steps_per_minibatch(trainer_options)
+        self.log = log
 
     def _backstitch_steps(
         self, minibatch: RnnlmExample, number: int, num_sequences: int, before: Restorable

@@ -22,54 +22,59 @@ class TrainingLog:
         self.totals: dict[str, ObjectiveStats] = {}
         self._of_interval: dict[str, ObjectiveStats] = {}
         self._interval_of: dict[str, int] = {}
+        self._minibatches_of: dict[str, int] = {}  # in the interval
         self._updates = self._shortened_as_a_whole = 0
         self._shortened: dict[str, int] = {}
 
     def add(self, number: int, result: StepResult) -> None:
         """Counts minibatch `number` in; says the averages of the last interval when a new one begins."""
-        second = {name + _BACKSTITCH: own for name, own in result.backstitch.items()}
-        for name, own in (*result.stats.items(), *second.items()):
-            self._add(number // self.interval, name, own)
-        for update in result.updates:
-            self._count(update)
+        first, second = (result.stats, result.updates[:1]), (result.backstitch, result.updates[1:])
+        for suffix, (stats, updates) in (("", first), (_BACKSTITCH, second)):
+            for name, own in stats.items():
+                self._add(number // self.interval, name + suffix, own)
+            for update in updates:
+                self._count(update)
 
     def _add(self, interval: int, name: str, stats: ObjectiveStats) -> None:
         if name in self._interval_of and interval != self._interval_of[name]:
-            start = self._interval_of[name] * self.interval
+            span = f"{self._interval_of[name] * self.interval}-{interval * self.interval - 1}"
             text = self._averaged(self._of_interval.pop(name))
-            self.say(
-                f"Average objective function for '{name}' for minibatches {start}-{start + self.interval - 1} is {text}"
-            )
+            count = self._minibatches_of.pop(name, 0)  # older checkpoints do not say
+            used = "for minibatches" if count == self.interval else f"using {count} minibatches in minibatch range"
+            self.say(f"Average objective function for '{name}' {used} {span} is {text}")
         self._interval_of[name] = interval
+        self._minibatches_of[name] = self._minibatches_of.get(name, 0) + 1
         for sums in (self._of_interval, self.totals):
             sums.setdefault(name, ObjectiveStats()).add(stats)
 
     def _count(self, update: Update) -> None:
         self._updates += 1
         self._shortened_as_a_whole += update.factor < 1.0
-        for name in update.shortened:
-            self._shortened[name] = self._shortened.get(name, 0) + 1
+        for name in update.updatable:
+            self._shortened[name] = self._shortened.get(name, 0) + (name in update.shortened)
         parts = []
         if update.shortened:
             least = min(update.shortened, key=lambda name: update.shortened[name])
-            count = f"{len(update.shortened)} / {update.num_updatable}"
+            count = f"{len(update.shortened)} / {len(update.updatable)}"
             parts.append(
                 f"Per-component max-change active on {count} Updatable Components. (Smallest factor="
                 f"{update.shortened[least]:g} on {least} with max-change={update.limits[least]:g}). "
             )
         if update.factor < 1.0:
             parts.append(f"Global max-change factor was {update.factor:g} with max-change={update.limit:g}.")
-        if parts:
-            self.say("".join(parts))
+        for line in ("".join(parts), update.line_behind):
+            if line:
+                self.say(line)
 
     def finish(self) -> None:
         """Says the averages over all minibatches."""
-        for name, total in self.totals.items():
+        for name, total in sorted(self.totals.items()):
             self.say(f"Overall average objective function for '{name}' is {self._averaged(total)}")
             self.say(f"[this line is to be parsed by a script:] log-prob-per-frame={total.average:g}")
         for name, count in self._shortened.items():
             share = 100.0 * count / self._updates
-            self.say(f"For {name}, per-component max-change was enforced {share:g} % of the time.")
+            if count:
+                self.say(f"For {name}, per-component max-change was enforced {share:g} % of the time.")
         if self._shortened_as_a_whole:
             share = 100.0 * self._shortened_as_a_whole / self._updates
             self.say(f"The global max-change was enforced {share:g} % of the time.")
@@ -84,16 +89,18 @@ class TrainingLog:
         found = {f"total.{name}": list(stats.numbers()) for name, stats in self.totals.items()}
         found |= {f"interval.{name}": list(stats.numbers()) for name, stats in self._of_interval.items()}
         found |= {f"number.{name}": [float(number)] for name, number in self._interval_of.items()}
+        found |= {f"minibatches.{name}": [float(count)] for name, count in self._minibatches_of.items()}
         found |= {f"shortened.{name}": [float(count)] for name, count in self._shortened.items()}
         found["updates"] = [float(self._updates), float(self._shortened_as_a_whole)]
         return {name: torch.tensor(values, dtype=torch.float64) for name, values in found.items()}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         """Goes on adding to the sums of an earlier log."""
-        of = {kind: _named(kind, state) for kind in ("total", "interval", "number", "shortened")}
+        of = {kind: _named(kind, state) for kind in ("total", "interval", "number", "minibatches", "shortened")}
         self.totals = {name: ObjectiveStats(*values) for name, values in of["total"].items()}
         self._of_interval = {name: ObjectiveStats(*values) for name, values in of["interval"].items()}
         self._interval_of = {name: int(values[0]) for name, values in of["number"].items()}
+        self._minibatches_of = {name: int(values[0]) for name, values in of["minibatches"].items()}
         self._shortened = {name: int(values[0]) for name, values in of["shortened"].items()}
         self._updates, self._shortened_as_a_whole = (int(number) for number in state["updates"].tolist())
 

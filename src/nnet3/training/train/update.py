@@ -32,7 +32,8 @@ class Update:
     factor: float = 1.0  # of the whole step
     limits: dict[str, float] = field(default_factory=dict)  # max-change of the components that were shortened
     limit: float = 0.0  # of the whole step
-    num_updatable: int = 0
+    updatable: tuple[str, ...] = ()  # all components that may be shortened, in the order of the network
+    line_behind: str = ""  # of the log, behind that of this step
     not_finite: str | None = None  # the component whose step is infinite or NaN: nothing was added
 
 
@@ -87,7 +88,7 @@ def within_max_change(
     length = abs(scale) * math.sqrt(total)
     allowed = limit * max_param_change
     factor = allowed / length if allowed != 0 and length > allowed else 1.0
-    update = Update(shortened, factor, limits, max_param_change, len(squares))
+    update = Update(shortened, factor, limits, max_param_change, tuple(squares))
     return update, {name: scale * factor * shortened.get(name, 1.0) for name in squares}
 
 
