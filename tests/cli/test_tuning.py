@@ -135,8 +135,8 @@ MISTAKES = {
     "work with files": (["--work=data", "model", "data", "tuned"], "data: this folder is not empty"),
     "work is a file": (["--work=data/text", "model", "data", "tuned"], "data/text: cannot make this folder"),
     "no epochs": (["--epochs=0", "model", "data", "tuned"], "--epochs"),
-    "rates": (["--final-learning-rate=1", "model", "data", "tuned"], "must be at most initial_learning_rate"),
-    "beams": (["--retry-beam=1", "model", "data", "tuned"], "retry_beam must be 0 or more than beam"),
+    "rates": (["--final-learning-rate=1", "model", "data", "tuned"], "must be at most --initial-learning-rate"),
+    "beams": (["--retry-beam=1", "model", "data", "tuned"], "--retry-beam must be 0 or more than beam"),
     "device": (
         ["--device=nowhere", "model", "data", "tuned"],
         "--device=nowhere is not a device such as cpu",
