@@ -8,6 +8,7 @@ import os
 import secrets
 import select
 import stat
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,6 +50,28 @@ def map_file(path: str | os.PathLike[str]) -> bytes | mmap.mmap:
     if len(contents) == 0:
         raise ModelFormatError("this file is empty", os.fspath(path))
     return contents
+
+
+class WatchedFile:
+    """A file whose contents are mapped: nothing read from the map can be trusted after the file was written to."""
+
+    def __init__(self, path: str):
+        """Raises OSError for a missing file."""
+        self._path, self._descriptor = path, os.open(path, os.O_RDONLY)
+        weakref.finalize(self, os.close, self._descriptor)
+        self._state = self._now()
+
+    def check(self) -> None:
+        """Raises ModelFormatError if the file was written to; another file of its name changes nothing."""
+        if self._now() != self._state:
+            raise ModelFormatError(
+                "this file was written to while it was in use: put a new file in its place, and load it again",
+                self._path,
+            )
+
+    def _now(self) -> tuple[int, int]:
+        status = os.fstat(self._descriptor)
+        return status.st_size, status.st_mtime_ns
 
 
 def is_device(descriptor: int) -> bool:
