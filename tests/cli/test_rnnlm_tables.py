@@ -174,7 +174,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "rnnlm-get-egs --vocab-size=6 text ark:egs.ark",
             "text: line 1: words are numbers from 1 to 5 but 1 and 3, got 6",
         ),
-        ("rnnlm-get-egs --vocab-size=9 --chunk-length=8 text ark:egs.ark", "more than four times min_split_context"),
+        ("rnnlm-get-egs --vocab-size=9 --chunk-length=8 text ark:egs.ark", "more than four times --min-split-context"),
         ("rnnlm-get-egs --vocab-size=9 words.txt ark:egs.ark", "words.txt: line 1: expected a weight and the numbers"),
         ("rnnlm-get-sampling-lm text lm", "--vocab-size must be the largest number"),
         ("rnnlm-get-sampling-lm --vocab-size=2000000000 text lm", "from 3 to 16777216, got 2000000000"),
@@ -200,6 +200,7 @@ def test_mistakes_are_said_in_one_line(line: str, message: str, small: Path, cli
 def test_small_texts_go_all_the_way(small: Path, cli: Cli) -> None:
     assert cli("rnnlm-get-sampling-lm", "--vocab-size=9", "text", "lm").status == 0
     options = ["--num-samples=6", "--num-chunks-per-minibatch=2", "--chunk-length=16"]
+    assert cli("rnnlm-get-egs", *options, "--srand=-1", "lm", "text", "ark:egs.ark").status == 0
     assert cli("rnnlm-get-egs", *options, "lm", "text", "ark:egs.ark").status == 0
     (small / "net.config").write_text(
         "input-node name=input dim=3\ncomponent name=a type=AffineComponent input-dim=3 output-dim=3\n"
