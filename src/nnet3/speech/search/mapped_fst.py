@@ -114,6 +114,7 @@ def map_graph(reader: Reader) -> GraphParts | None:
         return None
     if np.isnan(found.fst.final).any() or (found.fst.final == -np.inf).any():
         return None
+    assert isinstance(found.fst, MappedFst)
     return found._replace(fst=replace(found.fst, file=file))
 
 
