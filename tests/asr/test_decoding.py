@@ -12,9 +12,10 @@ from nnet3.base.kaldi_io.fst_file import save_fst
 from nnet3.errors import ArgumentError, ExecutionError, ModelFormatError
 from nnet3.kaldi_io import Fst
 from nnet3.options import DecodingOptions
-from nnet3.speech.asr.decoding import DecodingGraph
+from nnet3.speech.asr.decoding import DecodedSegment, DecodingGraph
 from nnet3.speech.asr.model_folder import GraphFiles
 from nnet3.speech.language_models.graph_words import DIGEST, write_digest
+from tests.asr.toy_lattices import many_paths
 from tests.asr.toy_phones import KINDS, PHONES, chain_model, ids_of_phones
 from tests.kaldi_io.graph_bytes import lookahead_bytes, ngram_bytes
 
@@ -107,6 +108,19 @@ def test_words_with_times(kind: str, request: pytest.FixtureRequest) -> None:
     assert " ".join(word.word for word in spoken.alternatives[0].words) == spoken.text
     assert spoken.alternatives[0].confidence > spoken.alternatives[1].confidence
     assert segment.notices == []
+
+
+def test_words_whose_phones_are_of_another_graph_are_told_once(
+    files: GraphFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They have the rows of their arcs, as without word_boundary.int."""
+    files.word_boundary.write_text("2 internal\n4 internal\n")
+    graph = DecodingGraph.load(files, chain_model())
+    for _ in range(2):
+        assert [word.label for word in DecodedSegment(graph, many_paths(40)).words] == [1] * 40
+    assert [record.getMessage()[:55] for record in caplog.records] == [
+        "word_boundary.int is not used: words do not begin and e"
+    ]
 
 
 def test_what_is_found_before_the_end(files: GraphFiles) -> None:

@@ -136,5 +136,6 @@ def test_without_any_path_the_lattice_is_empty(model: Model) -> None:
 
 def test_the_samples_of_a_piece_are_counted_in_float32() -> None:
     sizes = {(8000, 0.06): 480, (16000, 0.18): 2880, (8000, 1e-6): 1, (8000, -1.0): 0, (8000, 0.0): 0}
+    sizes[8000, 3e38] = 800_000_000
     for (rate, seconds), samples in sizes.items():
         assert samples_at_once(rate, seconds) == samples

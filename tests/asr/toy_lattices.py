@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nnet3.base.kaldi_io.lattice import Lattice, Strings
+from nnet3.base.kaldi_io.lattice import Lattice, Strings, no_strings
 from nnet3.options import SearchOptions
+from nnet3.speech.lattices.label_lattice import LabelLattice
 from nnet3.speech.lattices.raw_lattice import RawLattice
 from nnet3.speech.lattices.word_lattice import word_lattice
 from nnet3.speech.search.beam_search import BeamSearch
@@ -37,6 +38,17 @@ def random_lattice(rows: int = 4) -> RawLattice:
     graph, acoustic = RANDOM.random(len(src)), RANDOM.normal(size=len(src))
     arcs = {"src": src, "dst": dst, "word": word, "transition_id": emits * 1, "graph_cost": graph}
     return RawLattice.sorted(row_of, **arcs, acoustic_cost=acoustic, final_graph=final, graph_state=row_of)
+
+
+def many_paths(steps: int) -> LabelLattice:
+    """Arcs of two words, each of a phone of its own (2, 4 in `toy_phones`), lead from each state to the next."""
+    src, none = np.repeat(np.arange(steps), 2), no_strings(steps + 1)
+    final = np.append(np.full(steps, np.inf), 0.0)
+    costs = np.tile([0.0, 1.0], steps), np.zeros(2 * steps)
+    words = np.tile([1, 2], steps)
+    return LabelLattice(
+        np.arange(steps + 1), src, src + 1, words, *costs, strings_of([[4], [8]] * steps), final, final, none
+    )
 
 
 def random_word_lattice() -> Lattice:

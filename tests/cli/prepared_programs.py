@@ -62,14 +62,22 @@ def ask(
 
     `files` are its standard input, output and error, None where they are closed; `begun` gets its process number. The
     source of this function is part of each program, which begins in half the time without the modules above these.
+    Raises RuntimeError if there is no server any more.
     """
     numbers = [number for number, file in enumerate(files) if file is not None]
     server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
-    server.connect(address)
     message = marshal.dumps([place, numbers, words, folder, environment])
     given = b"".join([file.to_bytes(4, sys.byteorder) for file in files if file is not None])
-    server.sendmsg([message], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, given)] if given else [])
-    begun(int.from_bytes(server.recv(4), "little"))
+    try:
+        server.connect(address)
+        server.sendmsg([message], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, given)] if given else [])
+        process = int.from_bytes(server.recv(4), "little")
+    except OSError:
+        process = 0
+    if not process:
+        server.close()
+        raise RuntimeError("the server of prepared programs has ended, or could not begin this one: see its errors")
+    begun(process)
     server.send(b"go")
     status = server.recv(1)
     server.close()

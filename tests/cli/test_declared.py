@@ -11,6 +11,7 @@ import pytest
 from nnet3.base.text.values import Boolean, Integer, Integers, Number, Text, above, at_least, choice, within
 from nnet3.cli.declared import one, takes
 from nnet3.cli.options import click_type, integer
+from nnet3.errors import Nnet3Error
 from nnet3.options import Options, TrainerOptions, option
 from tests.cli.check_options import check_ignored, check_options
 
@@ -105,6 +106,38 @@ def test_an_object_is_made_of_what_is_given() -> None:
     assert _given("--rate=2", omit=("size", "word")) == (Outer(rate=2.0), 7)
     with pytest.raises(click.NoSuchOption):
         _given("--n=3", omit=("size",))
+
+
+@pytest.mark.parametrize(
+    ("about", "message", "typed"),
+    [
+        (
+            "max_size",
+            "max_size is above the size, and big_word is short",
+            "--a.max-size is above the size, and --a.word",
+        ),
+        ("size", "size and max_size differ, not x.max_size", "--a.size and --a.max-size differ, not x.max_size"),
+        ("", "max_size is above the size", "max_size is above the size"),
+        ("other", "max_size is above the size", "max_size is above the size"),
+    ],
+)
+def test_errors_about_options_name_them_as_typed(about: str, message: str, typed: str) -> None:
+    @dataclass(frozen=True)
+    class Sizes(Options):
+        size: int = option(1, Integer(), "n")
+        max_size: int = option(2, Integer(), "n")
+        big_word: str = option("", Text(), "w", flag="word")
+
+    @click.command()
+    @takes("options", Sizes, prefix="a.")
+    def command(options: Sizes) -> None:
+        error = Nnet3Error(message)
+        error.option = about
+        raise error
+
+    with pytest.raises(Nnet3Error) as caught:
+        command.main([], standalone_mode=False)
+    assert str(caught.value).startswith(typed)
 
 
 def test_all_options_of_the_trainer_are_given() -> None:

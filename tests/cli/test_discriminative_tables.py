@@ -126,6 +126,14 @@ def test_damaged_examples_are_named(cli: Cli, copy_of_mmi: Path) -> None:
     assert not (copy_of_mmi / "y.ark").exists()
 
 
+def test_chunks_of_one_row_are_refused(cli: Cli, copy_of_mmi: Path) -> None:
+    tables = [f"ark:{copy_of_mmi}/{name}.ark" for name in ("feats", "denlat", "ali", "new")]
+    outcome = cli("discriminative-get-egs", copy_of_mmi / "start.mdl", *tables)
+    assert outcome.status == 1
+    assert "nnet3: --num-frames must be at least 2, such as 150, or -1, got 1" in outcome.err
+    assert not (copy_of_mmi / "new.ark").exists()
+
+
 def test_an_alignment_of_another_model(cli: Cli, copy_of_mmi: Path, tmp_path: Path) -> None:
     with int_vector_writer(f"ark:{tmp_path}/ali.ark") as table:
         for key, alignment in open_int_vector_table(f"ark:{copy_of_mmi}/ali.ark"):

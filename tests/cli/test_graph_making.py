@@ -288,6 +288,13 @@ def test_pairs_of_phones(folders: Cli) -> None:
     )
 
 
+def test_of_two_outputs_both_or_none_are_written(folders: Cli) -> None:
+    said = _failed(folders, "init-tree", "lang/topo", "new", "/dev/full")
+    assert "/dev/full: cannot write this file: No space left on device" in said
+    assert "new: two outputs are to be written here" in _failed(folders, "init-tree", "lang/topo", "new", "new")
+    assert not Path("new").exists()
+
+
 def test_topologies_are_named_whose_probabilities_are_none(folders: Cli) -> None:
     topology = Path("lang/topo").read_text().replace("0.5", "1.5")
     said = _failed(folders, "init-tree", "topo", "tree", "0.trans_mdl", topo=topology)

@@ -99,6 +99,11 @@ def test_the_closest_path(lattices: Cli) -> None:
     free = lattices.good("lattice-oracle", "--wildcard-symbols=7", "ark:lat", "ark:ref", "ark,t:-")
     assert free.out == "u 2 3 \n"
     assert "Overall %WER 0 [ 0 / 2," in free.err
+    Path("ref").write_text("x 2 7 3\n")
+    outcome = lattices("lattice-oracle", "ark:lat", "ark:ref", "ark,t:-")
+    assert (outcome.status, outcome.out) == (1, "")
+    assert "no lattice has a path and a reference in ark:ref" in outcome.err
+    assert "nan" not in outcome.err
 
 
 def test_words_and_numbers_alone(lattices: Cli) -> None:

@@ -171,6 +171,23 @@ def test_a_table_without_a_path_has_kaldis_status(lattices: Cli) -> None:
     assert lattices("lattice-best-path", "ark:both", "ark,t:words").status == 0
 
 
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("lattice-scale --acoustic-scale=3e38", "0 * graph cost + 3e+38 * acoustic cost"),
+        ("lattice-scale --acoustic-scale=1e300", "it must be a number of float32, at most 3.4e+38, got '1e300'"),
+        ("lattice-scale --acoustic2lm-scale=-3e38", "1 * graph cost + -3e+38 * acoustic cost"),
+        ("lattice-best-path --acoustic-scale=3e38", "1 * graph cost + 3e+38 * acoustic cost"),
+    ],
+)
+def test_costs_beyond_float32_are_refused(command: str, message: str, lattices: Cli) -> None:
+    outcome = lattices(*command.split(), "ark:lat", "ark:out")
+    assert outcome.status in (1, 2)
+    assert message in outcome.err
+    assert "encountered" not in outcome.err
+    assert not Path("out").exists() or not Path("out").read_bytes()
+
+
 def test_a_penalty_below_0_is_none_for_lattice_1best_as_in_kaldi(lattices: Cli) -> None:
     Path("lat").write_text("one \n0\t1\t7\t1,0,4\n0\t2\t8\t0.25,0,4\n2\t1\t9\t1,0,\n1\n\n")
     for options in ((), ("--word-ins-penalty=-3",)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ from nnet3 import AcousticModel, Nnet, load, load_nnet
 from nnet3.cli.verb import find_program
 from nnet3.cli.verb_table import VERBS
 from nnet3.kaldi_io import matrix_writer, open_matrix_table
-from tests.cli.prepared_programs import installed_scripts
+from tests.cli.prepared_programs import ask, installed_scripts
 from tests.cli.run_command import CONFIG, Cli, Shell
 from tests.shared_data import GOLDEN
 
@@ -126,3 +128,20 @@ def test_usage_of_a_program_has_its_name(shell: Shell) -> None:
     outcome = shell("nnet3-copy --binry=true net.raw out.raw")
     assert outcome.returncode == 2
     assert outcome.stderr.startswith("Usage: nnet3-copy [OPTIONS] MODEL-IN RAW-OUT\n")
+
+
+@pytest.mark.parametrize("listens", [True, False])
+def test_a_server_of_programs_that_has_ended_is_told(listens: bool, tmp_path: Path) -> None:
+    address = str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(address)
+        listener.listen()
+        ends = threading.Thread(target=lambda: listener.accept()[0].close())
+        if listens:
+            ends.start()
+        else:
+            listener.close()
+        with pytest.raises(RuntimeError, match="the server of prepared programs has ended"):
+            ask(address, "nnet3.cli.run:main", ["nnet3"], str(tmp_path), {}, [None, None, None])
+        if listens:
+            ends.join()

@@ -161,6 +161,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "words.txt").write_text(
         "".join(f"{w} {k}\n" for k, w in enumerate(["<eps>", "<s>", "</s>", "<brk>", "a"]))
     )
+    (tmp_path / "far.txt").write_text("<s> 1\n</s> 2\na 2000000000\n")
     (tmp_path / "probs").write_text("0 0\n1 0\n2 0.5\n3 0\n4 0.5\n")
     return tmp_path
 
@@ -173,9 +174,13 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "rnnlm-get-egs --vocab-size=6 text ark:egs.ark",
             "text: line 1: words are numbers from 1 to 5 but 1 and 3, got 6",
         ),
-        ("rnnlm-get-egs --vocab-size=9 --chunk-length=8 text ark:egs.ark", "more than four times min_split_context"),
+        ("rnnlm-get-egs --vocab-size=9 --chunk-length=8 text ark:egs.ark", "more than four times --min-split-context"),
         ("rnnlm-get-egs --vocab-size=9 words.txt ark:egs.ark", "words.txt: line 1: expected a weight and the numbers"),
         ("rnnlm-get-sampling-lm text lm", "--vocab-size must be the largest number"),
+        ("rnnlm-get-sampling-lm --vocab-size=2000000000 text lm", "from 3 to 16777216, got 2000000000"),
+        ("rnnlm-get-sampling-lm text far.txt lm", "far.txt: expected numbers of words below 16777216, got 2000000000"),
+        ("rnnlm-get-egs far.txt arpa text ark:egs.ark", "far.txt: expected numbers of words below 16777216, got 2"),
+        ("rnnlm-get-egs --vocab-size=2000000000 text ark:egs.ark", "2000000000 is not in the range -1<=x<=16777216"),
         ("rnnlm-get-sampling-lm --vocab-size=9 --bos-symbol=9 text lm", "must be two words below 9"),
         ("rnnlm-get-sampling-lm text words.txt lm", "text: line 1: words are numbers from 1 to 4, got 5"),
         ("choose-features words.txt", "--unigram-probs=FILE is needed"),
@@ -195,6 +200,7 @@ def test_mistakes_are_said_in_one_line(line: str, message: str, small: Path, cli
 def test_small_texts_go_all_the_way(small: Path, cli: Cli) -> None:
     assert cli("rnnlm-get-sampling-lm", "--vocab-size=9", "text", "lm").status == 0
     options = ["--num-samples=6", "--num-chunks-per-minibatch=2", "--chunk-length=16"]
+    assert cli("rnnlm-get-egs", *options, "--srand=-1", "lm", "text", "ark:egs.ark").status == 0
     assert cli("rnnlm-get-egs", *options, "lm", "text", "ark:egs.ark").status == 0
     (small / "net.config").write_text(
         "input-node name=input dim=3\ncomponent name=a type=AffineComponent input-dim=3 output-dim=3\n"
@@ -219,6 +225,16 @@ def test_small_texts_go_all_the_way(small: Path, cli: Cli) -> None:
     assert "sentences: line 1: expected a key and numbers of words from 1 to 8" in outcome.err
     assert cli("rnnlm-train", *reads, "--write-rnnlm=2.raw", "ark:/dev/null").status == 1
     assert not (small / "2.raw").exists()
+    for name, message in (
+        ("2.raw", "2.raw: two outputs are to be written here: give each a name of its own"),
+        ("/dev/full", "/dev/full: cannot write this file: No space left on device"),
+        ("1.raw", "1.raw: this is a model, as Kaldi writes them; a matrix or vector"),
+    ):
+        outcome = cli("rnnlm-train", *reads, "--write-rnnlm=2.raw", f"--write-embedding={name}", "ark:egs.ark")
+        assert outcome.status == 1
+        assert message in outcome.err
+        assert not (small / "2.raw").exists()
+        assert not [*small.glob(".*")]
 
 
 def test_word_features_are_printed_all_or_not(cli: Cli) -> None:

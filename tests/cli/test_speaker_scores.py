@@ -184,6 +184,11 @@ def test_recordings_are_verified_and_diarized(cli: Cli) -> None:
     assert outcome.status == 1
     assert "nowhere.wav left out" in outcome.err
     assert Path("rttm").read_text().startswith("SPEAKER call 0 ")
+    next(Path("model").rglob("plda")).unlink()
+    outcome = cli("diarize", "--output=other", "model", "test.wav", "call.wav")
+    assert outcome.status == 1
+    assert outcome.err.count("the file plda is missing") == 1
+    assert not Path("other").exists()
 
 
 @pytest.mark.parametrize(

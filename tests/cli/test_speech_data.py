@@ -49,12 +49,24 @@ def test_segments_cut_recordings(folder: Path) -> None:
 def test_what_cannot_be_read_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "a.wav").write_bytes(b"RIFF")
     with open(folder / "text", "a") as text:
-        text.write("d high\n")
+        text.write("d high\ne low\n")
     data = SpeechData.of(str(folder))
-    assert [each.key for each in data.utterances(data.transcripts)] == ["b", "c"]
+    for _ in range(2):
+        assert data.recorded == ["a", "b", "c"]
+    assert [each.key for each in data.utterances(data.recorded)] == ["b", "c"]
     said = capsys.readouterr().err
     assert said.count("warning: a: ") == 1
-    assert "has no recording of 2 utterances, such as 'a'" in said
+    assert said.count("has no recording of 2 utterances, such as 'd'\n") == 1
+
+
+def test_utterances_without_a_recording(folder: Path) -> None:
+    (folder / "segments").write_text("a a 0 0.5\nb talk 0 1\n")
+    assert SpeechData.of(str(folder)).recorded == ["a"]
+    (folder / "wav.scp").write_text(f"talk2 {folder}/a.wav\n")
+    with pytest.raises(
+        Nnet3Error, match=r"wav\.scp has no recording of 3 utterances, such as 'a': there are no others"
+    ):
+        _ = SpeechData.of(str(folder)).recorded
 
 
 @pytest.mark.parametrize(

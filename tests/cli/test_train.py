@@ -149,7 +149,8 @@ def test_mistakes_end_with_a_message(cli: Cli) -> None:
     assert "no minibatch to train on" in bad(cli, "train", TDNN / "start.raw", "ark:empty.ark", "as_before.raw")
     assert "no examples" in bad(cli, "compute-prob", TDNN / "plain.raw", "ark:empty.ark")
     times = ["--optimization.min-deriv-time=5", "--optimization.max-deriv-time=4"]
-    assert "min_deriv_time is 5, after max_deriv_time, 4" in bad(cli, "train", *times, TDNN / "start.raw", EGS, "x.raw")
+    said = bad(cli, "train", *times, TDNN / "start.raw", EGS, "x.raw")
+    assert "--optimization.min-deriv-time is 5, after --optimization.max-deriv-time, 4" in said
     assert cli("train", "--optimization.min-deriv-time=0.5", TDNN / "start.raw", EGS, "x.raw").status == 2
     assert not Path("x.raw").exists()
     assert cli("combine", "a.raw", "ark:b").status == 2

@@ -121,6 +121,15 @@ def test_unknown_words_are_listed_and_left_out(cli: Cli, folder: Path) -> None:
     assert "errors in 6 words" in outcome.out
 
 
+def test_utterances_without_a_recording_are_not_held_out(cli: Cli, folder: Path) -> None:
+    with open("data/text", "a") as text:
+        text.write("".join(f"v{number} high\n" for number in range(40)))
+    outcome = cli.good("tune", *QUICK, "--epochs=1", "model", "data", "tuned")
+    assert outcome.err.count("data/wav.scp has no recording of 40 utterances, such as 'v0'") == 1
+    assert "6 utterances to train on" in outcome.err
+    assert "2 held out" in outcome.err
+
+
 def test_nothing_held_out(cli: Cli, folder: Path) -> None:
     outcome = cli.good("tune", "--epochs=1", "--held-out-share=0", "model", "data", "tuned")
     assert outcome.out == "nothing was held out: whether the model is better is not known\n"
@@ -135,8 +144,8 @@ MISTAKES = {
     "work with files": (["--work=data", "model", "data", "tuned"], "data: this folder is not empty"),
     "work is a file": (["--work=data/text", "model", "data", "tuned"], "data/text: cannot make this folder"),
     "no epochs": (["--epochs=0", "model", "data", "tuned"], "--epochs"),
-    "rates": (["--final-learning-rate=1", "model", "data", "tuned"], "must be at most initial_learning_rate"),
-    "beams": (["--retry-beam=1", "model", "data", "tuned"], "retry_beam must be 0 or more than beam"),
+    "rates": (["--final-learning-rate=1", "model", "data", "tuned"], "must be at most --initial-learning-rate"),
+    "beams": (["--retry-beam=1", "model", "data", "tuned"], "--retry-beam must be 0 or more than beam"),
     "device": (
         ["--device=nowhere", "model", "data", "tuned"],
         "--device=nowhere is not a device such as cpu",

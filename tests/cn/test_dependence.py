@@ -11,6 +11,7 @@ import torch
 from torch.nn.utils import vector_to_parameters
 
 from nnet3 import cn
+from nnet3.cn.dependence import same_numbers
 from nnet3.cn.runners import Runner
 from tests.cn.reference import columns, compare
 from tests.effort import draws
@@ -411,3 +412,20 @@ def test_final_states_are_of_the_inputs_that_are_given() -> None:
     found = net.final_states(batch)
     np.testing.assert_allclose(found["lstm.h0"][0], anew(net).evaluate(net.names[cell.h], batch)[0])
     assert not np.array_equal(first["lstm.h0"][0], found["lstm.h0"][0])
+
+
+def test_numbers_are_the_same_bit_by_bit() -> None:
+    x = torch.tensor([[1.0, float("nan"), 0.0], [2.0, -1.0, 3.0]])
+    turned, part = x.t().contiguous().t(), torch.cat([x, x], 1)[:, :3]
+    for other in (x.clone(), turned, part):
+        assert same_numbers(x, other)
+        assert same_numbers(other, x)
+    for row, column in np.ndindex(2, 3):
+        for like in (x.clone(), turned.t().clone().t()):
+            like[row, column] = -0.0 if like[row, column] == 0 else 7
+            assert not same_numbers(x, like)
+    assert same_numbers(x[:, :0], x[:, :0].clone())
+    assert not same_numbers(x, x.double())
+    assert not same_numbers(x, x[:1])
+    assert same_numbers(x.to_sparse(), x.to_sparse())
+    assert not same_numbers(x.to_sparse(), (2 * x).to_sparse())

@@ -74,5 +74,7 @@ def test_numbers_are_given_in_the_order_of_coming() -> None:
 
 
 def test_scales_are_finite() -> None:
-    with pytest.raises(ArgumentError, match="finite number, got nan"):
+    with pytest.raises(ArgumentError, match=r"must be at most 1e\+20, got nan"):
         ScaledAcceptor(_Circle(2), np.nan)
+    with pytest.raises(ArgumentError, match=r"must be at most 1e\+20, got -3e\+38"):
+        ScaledAcceptor(_Circle(2), -3e38)

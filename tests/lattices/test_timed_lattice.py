@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from nnet3.base.kaldi_io.lattice import Strings, no_strings
+from nnet3.errors import ModelFormatError
 from nnet3.speech.lattices.bayes_risk import least_risk_words
 from nnet3.speech.lattices.label_lattice import LabelLattice
 from nnet3.speech.lattices.timed_lattice import OtherLabels, TimedLattice, timed_lattice, word_aligned
 from nnet3.speech.lattices.word_times import WordBoundaries
 from tests.asr.golden_lattices import arrays, boundaries, lattice
-from tests.asr.toy_lattices import strings_of
+from tests.asr.toy_lattices import many_paths, strings_of
 from tests.asr.toy_phones import KINDS, chain_model, ids_of_phones
 
 Timed = tuple[tuple[int, int, int], ...]  # label, first row, row behind
@@ -56,6 +57,15 @@ def test_what_vosk_hears() -> None:
     assert np.allclose(
         [(word.label, word.begin, word.end, word.confidence) for word in words], arrays()["words"], atol=2e-3
     )
+
+
+@pytest.mark.parametrize("kind", ["internal", "begin"])
+def test_phones_that_contradict_the_words_are_told_soon(kind: str, tmp_path: Path) -> None:
+    """Else each of 2^40 paths would need nodes of its own."""
+    (tmp_path / "wb").write_text(f"2 {kind}\n4 internal\n")
+    with pytest.raises(ModelFormatError, match="words do not begin and end with their phones: is the file"):
+        timed_lattice(many_paths(40), WordBoundaries.load(tmp_path / "wb", chain_model()))
+    assert len(timed_lattice(many_paths(40), None).src) == 80
 
 
 @pytest.fixture

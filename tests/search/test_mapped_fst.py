@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,31 @@ def test_a_mapped_file_at_an_odd_address(tmp_path: Path) -> None:
         assert not graph.ilabel.flags.aligned
         assert not graph.ilabel.flags.owndata
         assert same(graph.fst, fst)
+
+
+def _changed(path: Path, contents: bytes) -> None:
+    """Writes into a file, at a later time by its clock."""
+    before = path.stat()
+    with open(path, "r+b") as file:
+        file.truncate(len(contents))
+        file.write(contents)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1000))
+
+
+def test_a_file_that_was_written_to_is_refused(tmp_path: Path) -> None:
+    fst = random_graph(RANDOM, 50)
+    for number, contents in enumerate(_both(tmp_path, fst)):
+        for changed in (contents[:-1] + b"x", contents[:-4], contents + b"more"):
+            path = tmp_path / f"{number}.fst"
+            path.write_bytes(contents)
+            graph = SearchGraph.read(Reader.open(path), COLUMNS)
+            assert graph.begin() is graph
+            path.rename(tmp_path / "old")
+            path.write_bytes(b"another file of this name")
+            assert graph.begin() is graph
+            _changed(tmp_path / "old", changed)
+            with pytest.raises(ModelFormatError, match=rf"{number}\.fst: this file was written to while it was in use"):
+                graph.begin()
 
 
 @pytest.mark.parametrize("in_c", [True, False])
@@ -132,13 +158,15 @@ def test_a_table_of_arcs_beyond_the_end() -> None:
     assert map_graph(Reader(aligned, binary=True)) is None
 
 
-def test_a_look_ahead_graph_in_its_file_is_searched_as_the_one_in_memory() -> None:
+def test_a_look_ahead_graph_in_its_file_is_searched_as_the_one_in_memory(tmp_path: Path) -> None:
     for _ in range(5):
         whole, model = lookahead_graph(), bigram()
         fst, reach = in_memory(whole.fst), whole.reach
         pairs = list(zip(reach.begin.tolist(), reach.end.tolist(), strict=True))
         intervals = [pairs[low:high] for low, high in zip(reach.offsets, reach.offsets[1:], strict=False)]
-        parts = map_graph(Reader(lookahead_bytes(fst, intervals, reach.final_label), binary=True))
+        contents = lookahead_bytes(fst, intervals, reach.final_label)
+        (tmp_path / "HCLr.fst").write_bytes(contents)
+        parts = map_graph(Reader.open(tmp_path / "HCLr.fst"))
         assert parts is not None
         assert parts.reach is not None
         mapped = LookaheadGraph(parts.fst, parts.reach, whole.disambiguation)
@@ -154,3 +182,6 @@ def test_a_look_ahead_graph_in_its_file_is_searched_as_the_one_in_memory() -> No
             assert np.array_equal(getattr(lattices[0], name), getattr(lattices[1], name)), name
         assert same(graphs[1].fst, graphs[0].fst)
         assert (graphs[1].fst.ilabel != DISAMBIGUATION).all()
+        _changed(tmp_path / "HCLr.fst", contents)
+        with pytest.raises(ModelFormatError, match=r"HCLr\.fst: this file was written to"):
+            graphs[1].begin()

@@ -45,3 +45,10 @@ def test_labels_without_a_column() -> None:
         SearchGraph(fst, [-1, 0, 1])
     with pytest.raises(ModelFormatError, match="input label 2 takes column -1 of the scores"):
         SearchGraph(fst, [-1, 0, -1, 1])
+
+
+def test_a_label_beyond_all_models_makes_no_table() -> None:
+    """As in a damaged file: 16 GB otherwise."""
+    fst = Fst.from_arcs(0, [np.inf, 0.0], [0], [1], [2**31 - 1], [0.0])
+    with pytest.raises(ModelFormatError, match="input label 2147483647, and no scores have more than 16777216 columns"):
+        SearchGraph(fst)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
@@ -11,6 +13,7 @@ import click
 
 from nnet3.base.options.declaring import Option, Options, declared
 from nnet3.cli.options import Decorator, all_of, click_type, ignored
+from nnet3.errors import Nnet3Error
 
 
 def takes(
@@ -32,11 +35,25 @@ def takes(
         @wraps(function)
         def command(**given: Any) -> Any:
             own = {name: given.pop(item.name) for name, item in shown.items()}
-            return function(**given, **{parameter: _built(options, own)})
+            with _naming_as_typed(shown):
+                return function(**given, **{parameter: _built(options, own)})
 
         return all_of(*map(_click_option, shown.values()))(command)
 
     return decorate
+
+
+@contextmanager
+def _naming_as_typed(shown: Mapping[str, Option]) -> Iterator[None]:
+    """Lets an error about one of some options name options as on the command line, `--num-frames` for `num_frames`."""
+    try:
+        yield
+    except Nnet3Error as error:
+        if error.option in shown:
+            names = "|".join(name for name in shown if "_" in name or name == error.option)
+            typed = re.sub(rf"(?<![\w.-])({names})\b", lambda found: f"--{shown[found[1]].flag}", str(error))
+            error.args, error.option = (typed,), ""
+        raise
 
 
 def _prefixed(item: Option, prefix: str, defaults: Options | None) -> Option:

@@ -10,8 +10,8 @@ import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from nnet3.base.kaldi_io.files import check_can_write, joined, read_stream
-from nnet3.base.kaldi_io.load import open_rxfilename, write_wxfilename
+from nnet3.base.kaldi_io.files import check_can_write, is_special, joined, read_stream
+from nnet3.base.kaldi_io.load import open_rxfilename, write_wxfilenames
 from nnet3.base.kaldi_io.parse_numbers import Buffer
 from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.specifiers import parse_rxfilename
@@ -69,25 +69,37 @@ def make_transitions(tree: str, topology: str) -> TransitionModel:
 
 
 def check_can_save(*names: str) -> None:
-    """Raises Nnet3Error, before long work is done, if files of these names could not be written after it."""
+    """Raises Nnet3Error, before long work is done, if files of these names could not be written after it.
+
+    Two names of one file are refused.
+    """
+    seen = set[str]()
     for name in names:
-        if name not in ("", "-") and not name.startswith("|"):
-            check_can_write(name)
+        if name in ("", "-") or name.startswith("|"):
+            continue
+        check_can_write(name)
+        path = os.path.realpath(name)
+        if path in seen and not is_special(path):
+            raise Nnet3Error(f"{name}: two outputs are to be written here: give each a name of its own")
+        seen.add(path)
 
 
 def save_model(model: Nnet | AcousticModel, name: str, binary: bool) -> None:
     """Writes a model."""
-    if not name.startswith("|") and name != "-":
-        model.save(name, binary=binary)
-        return
     save(name, binary, model.write_to)
 
 
 def save(name: str, binary: bool, write: Callable[[Writer], None]) -> None:
     """Writes a file with what `write` writes, in Kaldi's binary or text form."""
-    writer = Writer.of_file(binary)
-    write(writer)
-    write_wxfilename(name, writer)
+    save_together(binary, (name, write))
+
+
+def save_together(binary: bool, *outputs: tuple[str, Callable[[Writer], None]]) -> None:
+    """Writes several files as `save` writes one; after an error none of them is replaced."""
+    written = [(name, Writer.of_file(binary), write) for name, write in outputs]
+    for _, writer, write in written:
+        write(writer)
+    write_wxfilenames((name, writer) for name, writer, _ in written)
 
 
 def read_text(name: str) -> str:

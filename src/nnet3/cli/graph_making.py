@@ -11,10 +11,10 @@ from typing import Any
 
 from nnet3.base.kaldi_io.files import write_atomically
 from nnet3.base.kaldi_io.fst import Fst
-from nnet3.base.kaldi_io.fst_file import fst_writer, load_fst, open_fst_table, save_fst
+from nnet3.base.kaldi_io.fst_file import fst_file, fst_writer, load_fst, open_fst_table, save_fst
 from nnet3.base.kaldi_io.graph_file import read_graph
 from nnet3.base.kaldi_io.lattice import open_lattice_table
-from nnet3.base.kaldi_io.load import open_rxfilename
+from nnet3.base.kaldi_io.load import open_rxfilename, write_wxfilenames
 from nnet3.base.kaldi_io.symbols import SymbolTable, load_symbols
 from nnet3.base.kaldi_io.table_values import open_int_vector_table, open_pair_table
 from nnet3.base.kaldi_io.table_writer import TableWriter
@@ -22,7 +22,16 @@ from nnet3.base.kaldi_io.tables import TableReader
 from nnet3.base.kaldi_io.whole_folder import whole_folder
 from nnet3.base.options.alignment import DecodingGraphOptions, LangOptions, TrainingGraphOptions
 from nnet3.base.options.chain import PhoneLmOptions, SupervisingOptions
-from nnet3.cli.files import check_can_save, load_transitions, load_tree, open_file, read_integers, read_text, save
+from nnet3.cli.files import (
+    check_can_save,
+    load_transitions,
+    load_tree,
+    open_file,
+    read_integers,
+    read_text,
+    save,
+    save_together,
+)
 from nnet3.cli.messages import LeftOut, naming, say
 from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error, TrainingError
 from nnet3.model.hmm.topology import read_topology
@@ -170,9 +179,8 @@ def init_tree(topology: str, tree: str, model: str, sequences: str, min_count: i
         found = monophone_tree(topo)
     with naming(topology):
         transitions = make_transition_model(found, topo)
-    for name, item in ((tree, found), (model, transitions)):
-        if name:
-            save(name, binary, item.write_to)
+    made = ((tree, found.write_to), (model, transitions.write_to))
+    save_together(binary, *((name, write) for name, write in made if name))
     say(f"a tree of {found.num_pdfs} pdfs")
 
 
@@ -229,8 +237,7 @@ def make_denominator(tree: str, model: str, phone_lm: str, denominator: str, nor
     fst = make_denominator_fst(load_tree(tree), transitions, load_fst(phone_lm))
     graph = DenominatorGraph.from_fst(fst, transitions.num_pdfs)
     weights = make_normalization_fst(fst, graph.initial)
-    save_fst(fst, denominator)
-    save_fst(weights, normalization)
+    write_wxfilenames([(denominator, fst_file(fst)), (normalization, fst_file(weights))])
     missing = transitions.num_pdfs - len(set(fst.ilabel.tolist()))
     if missing:
         say(f"warning: {missing} of {transitions.num_pdfs} pdfs do not occur in the denominator graph")

@@ -176,7 +176,10 @@ def write_closest(
     wildcards: list[int],
     word_symbol_table: str,
 ) -> int:
-    """Writes the path of each lattice closest to the reference: words, number of errors, and lattice."""
+    """Writes the path of each lattice closest to the reference: words, number of errors, and lattice.
+
+    Returns 1, an exit status, if no lattice has a reference and a path.
+    """
     check_different(transcripts, distances, written)
     free = np.array(wildcards, np.int64)
     symbols, total = load_symbols(word_symbol_table) if word_symbol_table else None, WordErrors()
@@ -205,9 +208,9 @@ def write_closest(
         for key, counts in left_out.each(read_lattices(lattices), closest):
             say(f"{key}: {_rate(counts)}")
             total += counts
-    say(f"Overall {_rate(total)}")
+    say(f"Overall {_rate(total)}" if total.sentences else f"no lattice has a path and a reference in {references}")
     say(f"Scored {total.sentences} lattices, {left_out.failed} left out.")
-    return 0
+    return int(not total.sentences)
 
 
 def _rate(errors: WordErrors) -> str:

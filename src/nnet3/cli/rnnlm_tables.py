@@ -17,6 +17,7 @@ from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.symbols import load_symbols
 from nnet3.base.kaldi_io.writer import Writer
 from nnet3.base.options.rnnlm import (
+    MOST_WORDS,
     EmbeddingOptions,
     FeatureChoiceOptions,
     RnnlmEgsOptions,
@@ -26,7 +27,7 @@ from nnet3.base.options.rnnlm import (
     SamplingLmOptions,
 )
 from nnet3.cli.device import given_device
-from nnet3.cli.files import check_can_save, load_network, load_network_to, open_file, read_text, save, save_model
+from nnet3.cli.files import check_can_save, load_network, load_network_to, open_file, read_text, save, save_together
 from nnet3.cli.messages import naming, say
 from nnet3.errors import ModelFormatError, Nnet3Error, TrainingError
 from nnet3.model.edits.modes import with_modes
@@ -112,8 +113,9 @@ def make_sampling_lm(names: Sequence[str], vocab_size: int, bos: int, eos: int, 
     options: SamplingLmOptions = given["options"]
     words = _words(names[1]) if len(names) == 3 else None
     size = max(words) + 1 if words else vocab_size
-    if size < 3:
-        raise Nnet3Error(f"--vocab-size must be the largest number of a word plus one, 3 or more, got {size}")
+    if not 3 <= size <= MOST_WORDS:
+        expected = f"the largest number of a word plus one, from 3 to {MOST_WORDS}"
+        raise Nnet3Error(f"--vocab-size must be {expected}, got {size}")
     if not 0 < bos < size or not 0 < eos < size or bos == eos:
         raise Nnet3Error(f"--bos-symbol and --eos-symbol must be two words below {size}, got {bos} and {eos}")
     check_can_save(names[-1])
@@ -164,7 +166,10 @@ def _sentences(name: str, vocab_size: int, forbidden: tuple[int, ...] = ()) -> S
 
 def _words(name: str) -> dict[int, str]:
     """Returns the words of words.txt by number, without <eps>."""
-    return {number: word for number, word in load_symbols(name).names.items() if number > 0}
+    words = {number: word for number, word in load_symbols(name).names.items() if number > 0}
+    if max(words, default=0) >= MOST_WORDS:
+        raise ModelFormatError(f"expected numbers of words below {MOST_WORDS}, got {max(words)}", name)
+    return words
 
 
 # ---- word features ----
@@ -262,10 +267,10 @@ def train(
     lines = trainer.model.embedding.lines() if write_embedding else []
     for line in chain(lines, [f"Trained on {trainer.num_minibatches} minibatches."]):
         say(line)
-    save_model(nnet, write_rnnlm, binary)
+    outputs = [(write_rnnlm, nnet.write_to), (write_embedding, lambda writer: writer.matrix(embedding.cpu().numpy()))]
+    save_together(binary, *(outputs if write_embedding else outputs[:1]))
     say(f"Wrote RNNLM to {write_rnnlm}")
     if write_embedding:
-        save(write_embedding, binary, lambda writer: writer.matrix(embedding.cpu().numpy()))
         say(f"Wrote embedding matrix to {write_embedding}")
 
 

@@ -29,7 +29,7 @@ from nnet3.cli.speaker_tables import all_vectors_of, read_plda
 from nnet3.errors import Nnet3Error
 from nnet3.speech.arrays.aliases import Doubles, Integers, Singles
 from nnet3.speech.speaker.clustering import clusters_of
-from nnet3.speech.speaker.diarizing import diarize, scores_of_pairs
+from nnet3.speech.speaker.diarizing import diarize, plda_of, scores_of_pairs
 from nnet3.speech.speaker.error_rates import detection_cost, equal_error_rate
 from nnet3.speech.speaker.speaker_model import SpeakerModel
 from nnet3.speech.speaker.turns import rttm_lines, turns_of
@@ -270,8 +270,12 @@ def write_rttm(segments: str, labels: str, output: str, channel: int) -> None:
 def diarize_recordings(
     model: str, recordings: Sequence[str], output: str, number: int, options: DiarizationOptions
 ) -> int:
-    """Writes the turns of speakers in files of audio. Returns 1, an exit status, if a recording was left out."""
+    """Writes the turns of speakers in files of audio. Returns 1, an exit status, if a recording was left out.
+
+    Raises ModelFormatError for a model without `plda`.
+    """
     loaded, lines, status = SpeakerModel(model), list[str](), 0
+    plda_of(loaded)  # before each recording would be left out
     for recording in recordings:
         try:
             turns = diarize(recording, loaded, num_speakers=number or None, options=options)

@@ -19,7 +19,7 @@ from nnet3.base.kaldi_io.table_values import (
     vector_writer,
 )
 from nnet3.base.options.speaker import PldaAdaptationOptions, SpeakerLdaOptions
-from nnet3.cli.files import open_file, save
+from nnet3.cli.files import check_can_save, open_file, save, save_together
 from nnet3.cli.messages import naming, say
 from nnet3.errors import Nnet3Error
 from nnet3.speech.arrays.aliases import Doubles, Singles
@@ -213,6 +213,7 @@ def write_pca(
     source: str, output: str, dim: int, of_vectors: bool, unit: bool, centred: bool, whole: str, binary: bool
 ) -> None:
     """Writes the transform to the principal axes of vectors, or of the rows of matrices; the whole one to `whole`."""
+    check_can_save(whole, output)
     count, total, squares = 0, np.zeros(0), np.zeros((0, 0))
     rows_of = (vector[np.newaxis] for _, vector in vectors_of(source)) if of_vectors else _matrices_of(source)
     for each in rows_of:
@@ -232,9 +233,8 @@ def write_pca(
         axes = axes / np.sqrt(np.maximum(variances, _LEAST_VARIANCE))[:, np.newaxis]
     if centred:
         axes = np.concatenate([axes, -(axes @ mean)[:, np.newaxis]], axis=1)
-    for name, number in ((whole, 0), (output, dim)):
-        if name:
-            save(name, binary, partial(_write_rows, axes=axes[: number if number > 0 else None]))
+    kinds = ((name, axes[: number if number > 0 else None]) for name, number in ((whole, 0), (output, dim)) if name)
+    save_together(binary, *((name, partial(_write_rows, axes=rows)) for name, rows in kinds))
     kept = variances[: dim if dim > 0 else None].sum()
     say(f"Sum of PCA eigenvalues is {variances.sum():g}, sum of kept eigenvalues is {kept:g}")
 

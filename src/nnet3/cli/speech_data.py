@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.base.kaldi_io.script import read_script
 from nnet3.base.kaldi_io.table_values import open_words_table
 from nnet3.cli.messages import say
 from nnet3.cli.recordings import recordings_of_table
@@ -60,12 +61,28 @@ class SpeechData:
             raise Nnet3Error(f"{self.text}: there is no transcript: expected lines KEY WORD...")
         return found
 
+    @cached_property
+    def recorded(self) -> list[str]:
+        """The utterances with a transcript and a recording; warns of transcripts without.
+
+        Raises Nnet3Error if there are none.
+        """
+        named = {entry.key for entry in read_script(self.recordings)}
+        if self.segments:
+            named = {key for recording, parts in self._parts.items() if recording in named for key in parts}
+        missing = [key for key in self.transcripts if key not in named]
+        lack = f"{self.recordings} has no recording of {len(missing)} utterances, such as '{next(iter(missing), '')}'"
+        if len(missing) == len(self.transcripts):
+            raise Nnet3Error(f"{lack}: there are no others in {self.text}")
+        if missing:
+            say(f"warning: {lack}")
+        return [key for key in self.transcripts if key in named]
+
     def utterances(self, keys: Collection[str]) -> Iterator[Spoken]:
         """Yields the given utterances in the order of their recordings; names utterances that cannot be read."""
-        left = {key: self.transcripts[key] for key in keys}
-        parts = self._parts
+        parts, chosen = self._parts, set(keys)
         for recording, source in recordings_of_table(f"scp:{self.recordings}", open_audio):
-            wanted = {key: part for key, part in parts.get(recording, {recording: None}).items() if key in left}
+            wanted = {key: part for key, part in parts.get(recording, {recording: None}).items() if key in chosen}
             if not wanted:
                 continue
             try:
@@ -76,9 +93,7 @@ class SpeechData:
                 say(f"warning: {recording}: {error}; left out")
                 continue
             for key, part in wanted.items():
-                yield Spoken(key, _cut(samples, source.rate, part), source.rate, left.pop(key))
-        if left:
-            say(f"warning: {self.recordings} has no recording of {len(left)} utterances, such as '{next(iter(left))}'")
+                yield Spoken(key, _cut(samples, source.rate, part), source.rate, self.transcripts[key])
 
     @cached_property
     def _parts(self) -> dict[str, dict[str, Seconds]]:

@@ -88,8 +88,8 @@ def _work_folder(name: str, beside: Path) -> Iterator[Path]:
 
 
 def _known(data: SpeechData, graphs: SpokenGraphs) -> list[str]:
-    """Returns the utterances that have no unknown word. Raises Nnet3Error if there are none."""
-    known = [key for key, words in data.transcripts.items() if graphs.unknown.keys().isdisjoint(words)]
+    """Returns the utterances with a recording and no unknown word. Raises Nnet3Error if there are none."""
+    known = [key for key in data.recorded if graphs.unknown.keys().isdisjoint(data.transcripts[key])]
     if not known:
         raise Nnet3Error(f"{data.text}: each transcript has a word that the model does not know")
     return known

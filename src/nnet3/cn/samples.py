@@ -105,8 +105,8 @@ def as_columns(value: Any, what: str, turned: bool = False) -> Any:
 def copied(array: Array, dtype: torch.dtype) -> Tensor:
     """Returns the numbers in memory of their own, row by row."""
     wanted = _NUMPY_TYPES[dtype]
-    if array.dtype == wanted:
-        return torch.from_numpy(np.array(array, order="C"))
+    if array.dtype == wanted or (array.dtype.kind in "iub" and dtype != torch.float16):
+        return torch.from_numpy(np.array(array, wanted, order="C"))
     with np.errstate(over="ignore"):  # what becomes infinite is found by who computes with it
         return torch.from_numpy(np.array(array, wanted, order="C"))
 

@@ -79,7 +79,7 @@ def test_recordings_are_decoded(folder: Cli) -> None:
         (("--ivector-extraction-config=",), "give --ivector-extraction-config"),
         (("--feature-type=plp", "--plp-config=none.conf"), "none.conf: cannot read"),
         (("--add-pitch=true",), "has dimension 6, but the features have 9"),
-        (("--cmvn-config=a",), "cmvn_config needs global_cmvn_stats"),
+        (("--cmvn-config=a",), "--cmvn-config needs --global-cmvn-stats"),
         (("--mfcc-config=none.conf",), "none.conf: cannot read"),
     ],
 )

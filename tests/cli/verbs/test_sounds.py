@@ -62,7 +62,7 @@ def test_recordings_of_another_rate_are_left_out(cli: Cli, voices: dict[str, np.
     assert (outcome.status, "it has 8000 Hz, --sample-frequency says 16000" in outcome.err) == (1, True)
     outcome = cli("process-kaldi-pitch-feats", "ark:none.ark", "ark:out.ark")
     assert (outcome.status, Path("out.ark").exists()) == (1, False)
-    for option, message in (("--min-f0=500", "min_f0 must be below max_f0"), ("--delta-pitch=0", "must be")):
+    for option, message in (("--min-f0=500", "--min-f0 must be below --max-f0"), ("--delta-pitch=0", "must be")):
         outcome = cli("compute-kaldi-pitch-feats", option, "scp:wav.scp", "ark:pitch.ark")
         assert outcome.status in (1, 2)
         assert message in outcome.err

@@ -8,11 +8,13 @@ import os
 import secrets
 import select
 import stat
-from collections.abc import Callable, Iterable
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from nnet3.base.kaldi_io.replacing import put_in_place
+from nnet3.base.kaldi_io.replacing import check_file_may_replace, put_in_place
 from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error
 
 #: So many bytes, at most, are held of what is no file, and may have no end, and of what a packed file unpacks to.
@@ -48,6 +50,28 @@ def map_file(path: str | os.PathLike[str]) -> bytes | mmap.mmap:
     if len(contents) == 0:
         raise ModelFormatError("this file is empty", os.fspath(path))
     return contents
+
+
+class WatchedFile:
+    """A file whose contents are mapped: nothing read from the map can be trusted after the file was written to."""
+
+    def __init__(self, path: str):
+        """Raises OSError for a missing file."""
+        self._path, self._descriptor = path, os.open(path, os.O_RDONLY)
+        weakref.finalize(self, os.close, self._descriptor)
+        self._state = self._now()
+
+    def check(self) -> None:
+        """Raises ModelFormatError if the file was written to; another file of its name changes nothing."""
+        if self._now() != self._state:
+            raise ModelFormatError(
+                "this file was written to while it was in use: put a new file in its place, and load it again",
+                self._path,
+            )
+
+    def _now(self) -> tuple[int, int]:
+        status = os.fstat(self._descriptor)
+        return status.st_size, status.st_mtime_ns
 
 
 def is_device(descriptor: int) -> bool:
@@ -111,29 +135,42 @@ def write_atomically(path: str | os.PathLike[str], contents: bytes | Iterable[by
     A file of another kind is not replaced (`replacing.py`). Symbolic links are followed;
     what is not a regular file (/dev/stdout) is written to directly.
     """
+    with replaced_at_end(path, contents):
+        pass
+
+
+@contextmanager
+def replaced_at_end(path: str | os.PathLike[str], contents: bytes | Iterable[bytes]) -> Iterator[None]:
+    """Writes `contents` beside the file at once, and lets them replace the file, as `write_atomically` does, at the end
+    of the block; an error in the block leaves the old file."""
     check_is_path(path, "the file to write")
     chunks = [contents] if isinstance(contents, bytes) else contents
+    if is_special(path):
+        with _naming(path), open(path, "wb") as file:
+            file.writelines(chunks)
+        yield
+        return
+    with _naming(path):
+        target = Path(os.path.realpath(path))
+        temporary = _written_beside(target, chunks)
     try:
-        if is_special(path):
-            with open(path, "wb") as file:
-                file.writelines(chunks)
-            return
-        _replace(Path(os.path.realpath(path)), chunks)
-    except (OSError, ValueError) as error:
-        raise Nnet3Error(f"{os.fspath(path)}: cannot write this file: {reason_of(error)}") from None
+        yield
+        with _naming(path):
+            put_in_place(temporary, target)
+            _make_durable(target.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def check_can_write(path: str | os.PathLike[str]) -> None:
     """Raises Nnet3Error now if `write_atomically` could not begin to write this file later."""
-    try:
+    with _naming(path):
         if is_special(path):
             open(path, "ab").close()
             return
         file, temporary = open_beside(Path(os.path.realpath(path)))
         file.close()
         temporary.unlink()
-    except (OSError, ValueError) as error:
-        raise Nnet3Error(f"{os.fspath(path)}: cannot write this file: {reason_of(error)}") from None
 
 
 def is_special(path: str | os.PathLike[str]) -> bool:
@@ -151,22 +188,37 @@ def open_beside(target: Path) -> tuple[BinaryIO, Path]:
     return open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb"), temporary
 
 
-def _replace(target: Path, chunks: Iterable[bytes]) -> None:
+def _written_beside(target: Path, chunks: Iterable[bytes]) -> Path:
+    """Returns the path of a complete file that may replace `target`."""
     file, temporary = open_beside(target)
     try:
         with file:
             file.writelines(chunks)
             file.flush()
             os.fsync(file.fileno())
-        put_in_place(temporary, target)
+        check_file_may_replace(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    folder = os.open(target.parent, os.O_RDONLY)
+    return temporary
+
+
+def _make_durable(folder: Path) -> None:
+    """Waits until the disk has the names in a folder."""
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(folder)  # makes the rename itself durable
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)
+
+
+@contextmanager
+def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turns failures to write a file into Nnet3Error."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise Nnet3Error(f"{os.fspath(path)}: cannot write this file: {reason_of(error)}") from None
 
 
 def reason_of(error: Exception) -> str:

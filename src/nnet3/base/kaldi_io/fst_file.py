@@ -88,9 +88,14 @@ def load_fst(name: str) -> Fst:
 
 def save_fst(fst: Fst, name: str, symbols: SymbolTable | None = None) -> None:
     """Writes an FST of type `vector` to a file named by the user, with the symbols of input and output, if any."""
+    write_wxfilename(name, fst_file(fst, symbols))
+
+
+def fst_file(fst: Fst, symbols: SymbolTable | None = None) -> Writer:
+    """Returns the contents of the file that `save_fst` writes."""
     writer = Writer(binary=True)
     write_vector_fst(writer, fst, symbols)
-    write_wxfilename(name, writer)
+    return writer
 
 
 _FSTS = TableKind(read_fst, write_fst, header=False)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from nnet3.base.kaldi_io.fst_lines import FstLines, read_lines
 from nnet3.base.kaldi_io.parse_numbers import parse_integer
 from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.tables import TableReader
-from nnet3.errors import ModelFormatError
+from nnet3.errors import ArgumentError, ModelFormatError
 
 Integers = npt.NDArray[np.integer]
 PLAIN, COMPACT = "lattice4", "compactlattice44"
@@ -53,6 +54,16 @@ class Strings:
         """Lists selected by numbers, in the order given, or by a mask."""
         numbers = np.flatnonzero(which) if which.dtype == bool else which
         return Strings.of(self.lengths[numbers], self.values[entries_of_rows(self.offsets, numbers)])
+
+
+@contextmanager
+def within_float32(what: str) -> Iterator[None]:
+    """Raises ArgumentError where NumPy would warn of an overflow or of an invalid value."""
+    try:
+        with np.errstate(over="raise", invalid="raise"):
+            yield
+    except FloatingPointError:
+        raise ArgumentError(f"costs would be beyond float32 with {what}: give smaller numbers") from None
 
 
 class Stretched(NamedTuple):
@@ -117,21 +128,24 @@ class Lattice:
         """Returns the lattice with new graph and acoustic costs, each a weighted sum of the old ones.
 
         `graph`, `acoustic`: the weights of the old graph and acoustic costs in the new graph and acoustic costs.
+        Raises ArgumentError if a new cost is beyond float32.
         """
         is_final = self.fst.final < np.inf
         final = np.where(is_final, self.fst.final, 0), np.where(is_final, self.final_acoustic_cost, 0)
         costs = self.fst.cost, self.acoustic_cost
 
         def mixed(factors: tuple[float, float], of: tuple[npt.NDArray[np.float32], ...]) -> npt.NDArray[np.float32]:
-            return (factors[0] * of[0] + factors[1] * of[1]).astype(np.float32)
+            with within_float32(f"{factors[0]:g} * graph cost + {factors[1]:g} * acoustic cost"):
+                return (factors[0] * of[0] + factors[1] * of[1]).astype(np.float32)
 
         ends = (np.where(is_final, mixed(factors, final), NOT_FINAL) for factors in (graph, acoustic))
         fst = replace(self.fst, cost=mixed(graph, costs), final=next(ends))
         return replace(self, fst=fst, acoustic_cost=mixed(acoustic, costs), final_acoustic_cost=next(ends))
 
     def with_word_penalty(self, penalty: float) -> Lattice:
-        """Returns the lattice with a cost added to the graph cost of each word."""
-        cost = (self.fst.cost + penalty * (self.fst.ilabel > 0)).astype(np.float32)
+        """Returns the lattice with a cost added to the graph cost of each word. Raises ArgumentError beyond float32."""
+        with within_float32(f"{penalty:g} for each word"):
+            cost = (self.fst.cost + penalty * (self.fst.ilabel > 0)).astype(np.float32)
         return replace(self, fst=replace(self.fst, cost=cost))
 
     def plain(self) -> Lattice:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from contextlib import ExitStack
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from nnet3.base.kaldi_io.files import replaced_at_end
 from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.specifiers import parse_rxfilename, parse_wxfilename
 from nnet3.base.kaldi_io.streams import OutputStream, read_whole
@@ -45,10 +48,17 @@ def open_rxfilename(name: str) -> Reader:
 
 def write_wxfilename(name: str, writer: Writer) -> None:
     """Writes the writer's data to a name of Kaldi's: a file (in one step), `| command` or `-` for standard output."""
-    file = parse_wxfilename(name)
-    if file.kind == "file":
-        writer.write_to(file.name)
-        return
-    stream = OutputStream(file)
-    stream.write(writer.getvalue())
-    stream.close()
+    write_wxfilenames([(name, writer)])
+
+
+def write_wxfilenames(outputs: Iterable[tuple[str, Writer]]) -> None:
+    """Does what `write_wxfilename` does for several names: after an error none of the files is replaced."""
+    files = [(parse_wxfilename(name), writer) for name, writer in outputs]
+    with ExitStack() as complete:
+        for file, writer in sorted(files, key=lambda each: each[0].kind != "file"):
+            if file.kind == "file":
+                complete.enter_context(replaced_at_end(file.name, writer.chunks))
+                continue
+            stream = OutputStream(file)
+            stream.write(writer.getvalue())
+            stream.close()

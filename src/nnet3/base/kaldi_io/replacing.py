@@ -59,6 +59,12 @@ def check_may_replace(target: Path, head: bytes, text_is: str = "") -> None:
         raise Nnet3Error(f"{target}: this is read here; {new} is not to take its place: write to another file")
 
 
+def check_file_may_replace(made: Path, target: Path, text_is: str = "") -> None:
+    """Does what `check_may_replace` does with the beginning of a complete file."""
+    with open(made, "rb") as file:
+        check_may_replace(target, file.read(HEAD), text_is)
+
+
 @contextmanager
 def keeping_inputs(files: Iterable[str], paths: Iterable[str] = ()) -> Iterator[None]:
     """Takes a file named twice for an input, whatever its kind; a file at the path of another file is an error.
@@ -88,8 +94,7 @@ def put_in_place(temporary: Path, target: Path, text_is: str = "") -> None:
     """
     if _written.get(str(target)):
         raise Nnet3Error(f"{target}: two outputs are to be written here: give each a name of its own")
-    with open(temporary, "rb") as file:
-        check_may_replace(target, file.read(HEAD), text_is)
+    check_file_may_replace(temporary, target, text_is)
     if target.exists():
         os.chmod(temporary, target.stat().st_mode & 0o777)
     os.replace(temporary, target)

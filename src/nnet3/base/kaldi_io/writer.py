@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import struct
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,6 +43,11 @@ class Writer:
         contents = b"".join(self._chunks)
         self._chunks = [contents]
         return contents
+
+    @property
+    def chunks(self) -> Sequence[bytes]:
+        """Everything written, in pieces."""
+        return self._chunks
 
     def write_to(self, path: str | os.PathLike[str]) -> None:
         """Puts everything into the file in one step."""

@@ -10,6 +10,8 @@ from nnet3.base.options.training import StepOptions, TrainerOptions
 from nnet3.base.text.values import Boolean, Integer, Number, Text, above, at_least, bounds, within
 from nnet3.errors import ArgumentError, TrainingError
 
+#: Words of a vocabulary, at most: a sampling LM has a probability for each.
+MOST_WORDS = 1 << 24
 _WORD, _NUMBER = Integer(at_least(-1)), Number(at_least(0))
 
 
@@ -114,7 +116,7 @@ class SamplingLmOptions(Options, error=TrainingError):
 class RnnlmEgsOptions(Options, error=TrainingError):
     """Making minibatches of sentences."""
 
-    vocab_size: int = option(-1, Integer(at_least(-1)), "The largest number of a word, plus one.")
+    vocab_size: int = option(-1, Integer(within(-1, MOST_WORDS)), "The largest number of a word, plus one.")
     bos_symbol: int = option(1, Integer(at_least(1)), "The number of <s>.")
     eos_symbol: int = option(2, Integer(at_least(1)), "The number of </s>.")
     brk_symbol: int = option(3, Integer(at_least(1)), "The number of <brk>, which stands for what is cut off.")

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _MOST_DIGITS = 19  # of 64 bits; Python takes long over texts of a million digits
 _BITS = 32
+_MOST_FLOAT32 = (2 - 2**-23) * 2.0**127
 _BOOLEANS = {"t": True, "T": True, "f": False, "F": False}
 
 
@@ -144,7 +145,7 @@ class Integer(Value):
 
 @dataclass(frozen=True)
 class Number(Value):
-    """A number, which is finite unless `finite` is false."""
+    """A number, which is finite, also as float32, unless `finite` is false."""
 
     kind: ClassVar[str] = "a number"
     finite: bool = True
@@ -167,6 +168,8 @@ class Number(Value):
     def _finite(self, value: float) -> float:
         if self.finite and not math.isfinite(value):
             raise ValueError("a finite number")
+        if self.finite and abs(value) > _MOST_FLOAT32:
+            raise ValueError(f"a number of float32, at most {_MOST_FLOAT32:.3g}")
         return value
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from nnet3.base.text.values import Integer, above, within
+from nnet3.base.text.values import Integer, bounds, within
 from nnet3.cli import later
 from nnet3.cli.options import (
     Decorator,
@@ -25,7 +25,9 @@ _scales: Decorator = all_of(
     number("--acoustic-scale", default=1.0, help="Scale of acoustic costs."),
     number("--lm-scale", default=1.0, help="Scale of graph costs."),
 )
-_frame_shift: Decorator = number("--frame-shift", rule=above(0), default=0.01, help="Seconds from frame to frame.")
+_frame_shift: Decorator = number(
+    "--frame-shift", rule=bounds(above=0, maximum=3600), default=0.01, help="Seconds from frame to frame."
+)
 _silence: Decorator = flag("--print-silence", help="Also write where no word is.")
 _broken: Decorator = flag(
     "--output-error-lats",

@@ -6,7 +6,6 @@ The gradient of a table that nobody else uses is sparse.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -57,10 +56,12 @@ class Embedding(LookUp):
 
     def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
         table, classes = (operand.tensor for operand in operands)
-        numbers, is_sparse = classes.detach()[:, 0].long(), self.sparse and table.is_leaf
-        if table.device.type == "cpu":
-            with suppress(IndexError):  # a class below 0, or one that the table does not have
+        numbers, is_sparse = classes.long().view(-1), self.sparse and table.is_leaf
+        try:
+            if table.is_cpu:
                 return torch.embedding(table, numbers, -1, False, is_sparse)
+        except IndexError:  # a class below 0, or one that the table does not have
+            pass
         lowest, highest = map(int, numbers.aminmax()) if len(numbers) else (0, 0)
         if highest >= len(table):
             raise ShapeError(f"embedding: the table has {len(table)} columns, got class {highest}")

@@ -39,13 +39,15 @@ class SequenceReduction(SequenceOperation):
         return Shape(operands[0].rows, SEQUENCES)
 
     def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
-        x, lengths = operands[0], np.array(operands[0].samples.lengths)  # (samples, rows), (sequences,)
+        x = operands[0]  # (samples, rows)
+        alike = x.samples.num_alike
+        if alike and self.how not in ("first", "last"):  # samples are frame by frame
+            frames = x.tensor.unflatten(0, (-1, alike))  # (frames, sequences, rows)
+            return frames.amax(0) if self.how == "max" else frames.sum(0) if self.how == "sum" else frames.mean(0)
+        lengths = np.array(x.samples.lengths)  # (sequences,)
         if self.how in ("first", "last"):
             frame = np.zeros_like(lengths) if self.how == "first" else lengths - 1
             return x.at(x.samples.rows_at(np.arange(len(lengths)), frame))
-        if x.samples.num_alike:  # samples are frame by frame
-            frames = x.tensor.unflatten(0, (-1, len(lengths)))  # (frames, sequences, rows)
-            return frames.amax(0) if self.how == "max" else frames.sum(0) if self.how == "sum" else frames.mean(0)
         zeros = x.tensor.new_zeros(len(lengths), x.tensor.shape[1])
         if self.how == "max":
             sequence = x.sequence[:, None].expand_as(x.tensor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -39,6 +40,7 @@ from nnet3.speech.search.composition import Composition, LookaheadGraph, Lookahe
 from nnet3.speech.search.mapped_fst import map_or_read
 from nnet3.speech.search.search_graph import SearchGraph
 
+_LOG = logging.getLogger("nnet3")
 _GRAPH_SCALE = 0.9  # of costs of the graph in a result, as in Vosk
 _MOST_ROWS = 1000  # that wait for a piece of the lattice with few tokens at its end, or for a first word
 
@@ -91,6 +93,16 @@ class DecodingGraph:
         unknown = sorted({word for phrase in split for word, label in phrase if label <= 0})
         model = phrase_model([label for _, label in phrase if label > 0] for phrase in split)
         return replace(self, search=self.search.with_model(model)), unknown
+
+    def warn_once(self, message: str) -> None:
+        """Warns, unless this graph has had the warning."""
+        if message not in self._warnings:
+            self._warnings.add(message)
+            _LOG.warning("%s", message)
+
+    @cached_property
+    def _warnings(self) -> set[str]:
+        return set()
 
     def start(self, options: DecodingOptions) -> Segment:
         """Returns the search of a new segment, for rows of scores."""
@@ -192,8 +204,16 @@ class DecodedSegment:
 
     @cached_property
     def words(self) -> list[HeardWord]:
-        """The words with the least risk, with times in rows and confidences."""
-        return least_risk_words(timed_lattice(self.labelled, self.graph.boundaries, self.graph_scale))
+        """The words with the least risk, with times in rows and confidences.
+
+        Words that do not fit their phones have the rows of their arcs, with a warning.
+        """
+        try:
+            timed = timed_lattice(self.labelled, self.graph.boundaries, self.graph_scale)
+        except ModelFormatError as error:
+            self.graph.warn_once(f"word_boundary.int is not used: {error}")
+            timed = timed_lattice(self.labelled, None, self.graph_scale)
+        return least_risk_words(timed)
 
     def alternatives(self, number: int) -> list[Alternative]:
         """Returns the best paths."""

@@ -26,6 +26,7 @@ _OTHER = {
 }
 _ZERO_CROSSINGS = 6
 _RATES = (1000, 400_000)
+_LONGEST = 1e5  # seconds of a piece
 
 
 class PcmReader:
@@ -99,7 +100,7 @@ def _in_16_bits(samples: npt.NDArray[np.generic]) -> Samples:
 
 def samples_at_once(rate: float, seconds: float) -> int:
     """Returns the number of samples in `seconds`, at least 1, by float32 as in Kaldi; 0 (all) if `seconds` <= 0."""
-    return max(int(np.float32(rate) * np.float32(seconds)), 1) if seconds > 0 else 0
+    return max(int(np.float32(rate) * np.float32(min(seconds, _LONGEST))), 1) if seconds > 0 else 0
 
 
 def pieces(samples: Samples, size: int) -> Iterator[tuple[Samples, bool]]:

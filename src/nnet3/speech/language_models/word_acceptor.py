@@ -12,6 +12,7 @@ from nnet3.errors import ArgumentError
 from nnet3.speech.arrays.aliases import Integers, Singles
 
 NO_ARC = -1
+_MOST_SCALE = 1e20  # costs of whole paths are to fit float32
 
 
 class WordArcs(NamedTuple):
@@ -72,8 +73,8 @@ class ScaledAcceptor(WordAcceptor):
     """An acceptor with costs times a scale, in float32; infinite costs stay infinite."""
 
     def __init__(self, acceptor: WordAcceptor, scale: float):
-        if not np.isfinite(scale):
-            raise ArgumentError(f"the scale of a language model must be a finite number, got {scale}")
+        if not abs(scale) <= _MOST_SCALE:
+            raise ArgumentError(f"the scale of a language model must be at most {_MOST_SCALE:g}, got {scale:g}")
         self._acceptor, self._scale = acceptor, np.float32(scale)
 
     def arcs(self, states: Integers, words: Integers) -> WordArcs:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nnet3.base.kaldi_io.fst import NOT_FINAL, Fst
-from nnet3.base.kaldi_io.lattice import Lattice, Strings, no_strings
+from nnet3.base.kaldi_io.lattice import Lattice, Strings, no_strings, within_float32
 from nnet3.speech.arrays.aliases import Doubles, Flags, Integers, Singles
 from nnet3.speech.lattices.levels import longest_paths
 
@@ -86,13 +86,17 @@ def best_paths(
     acoustic_scale: float = 1.0,
     word_penalty: float = 0.0,
 ) -> list[LatticePath]:
-    """Returns the paths of least cost, the best one first: scaled graph and acoustic cost, and a penalty per word."""
+    """Returns the paths of least cost, the best one first: scaled graph and acoustic cost, and a penalty per word.
+
+    Raises ArgumentError for scaled costs beyond float32.
+    """
     fst = lattice.fst
-    cost = graph_scale * fst.cost.astype(np.float64) + acoustic_scale * lattice.acoustic_cost
-    cost += word_penalty * (fst.ilabel > 0)
     is_final = fst.final < np.inf
     final = np.full(fst.num_states, np.inf)
-    final[is_final] = graph_scale * fst.final[is_final] + acoustic_scale * lattice.final_acoustic_cost[is_final]
+    with within_float32(f"{graph_scale:g} * graph cost + {acoustic_scale:g} * acoustic cost"):
+        cost = graph_scale * fst.cost.astype(np.float64) + acoustic_scale * lattice.acoustic_cost
+        final[is_final] = graph_scale * fst.final[is_final] + acoustic_scale * lattice.final_acoustic_cost[is_final]
+    cost += word_penalty * (fst.ilabel > 0)
     ahead = _least_ahead(fst, cost, final)
     found: list[LatticePath] = []
     heap: list[tuple[float, int, float, int, _Steps]] = []  # total cost, a number against ties, so far, state, steps

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from nnet3.base.index.row_hashes import mixed
 from nnet3.base.kaldi_io.lattice import Strings, no_strings
+from nnet3.errors import ModelFormatError
 from nnet3.speech.arrays.aliases import Doubles, Flags, Integers
 from nnet3.speech.arrays.arcs import arcs_leaving
 from nnet3.speech.arrays.columns import Waiting, joined, part
@@ -20,6 +21,9 @@ from nnet3.speech.lattices.label_sets import Memory
 from nnet3.speech.lattices.levels import longest_paths
 from nnet3.speech.lattices.strings import chained, first_values, hashes, without_first
 from nnet3.speech.lattices.word_times import WordBoundaries
+
+_LEAST_NODES, _NODES_PER_ARC = 1000, 20  # of an alignment at most; lattices that fit their phones need about 2 per arc
+_MISFIT = "words do not begin and end with their phones: is the file of the phones' places in words that of the graph?"
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +146,8 @@ class LatticeAlignment:
     def __init__(self, lattice: LabelLattice, boundaries: WordBoundaries, labels: OtherLabels | None):
         """`labels`: of silence and parts of words, for lattices with transition-ids; None: lattices with times alone.
 
-        Raises NetworkError for transition-ids unknown to the model of `boundaries`.
+        Raises NetworkError for transition-ids unknown to the model of `boundaries`, and ModelFormatError if words so
+        rarely begin and end with their phones that each path of the lattice would need nodes of its own.
         """
         for ids in (lattice.ids, lattice.final_ids):
             boundaries.model.check_ids(ids.values)
@@ -159,6 +164,7 @@ class LatticeAlignment:
         self._row_of_state[self._end] = (self._row_of_state[ends] + lattice.final_ids.lengths[ends]).max(initial=0)
         self._level = np.append(lattice.level, lattice.level[-1] + 1)
         self._number_of_key: dict[int, int] = {}
+        self._most = _LEAST_NODES + _NODES_PER_ARC * (self._end + len(self._arcs.src)) + len(self._arcs.ids.values)
         self._rows: list[Integers] = []
         self._silent, self._spoken = [NO_ARCS], [NO_ARCS]
         self._last: list[Integers] = []  # nodes where paths end
@@ -179,6 +185,8 @@ class LatticeAlignment:
         key = mixed(state, hashes(ids), hashes(words)).tolist()
         known = len(self._number_of_key)
         number = np.array([self._number_of_key.setdefault(each, len(self._number_of_key)) for each in key], np.int64)
+        if len(self._number_of_key) > self._most:
+            raise ModelFormatError(_MISFIT)
         distinct, first = np.unique(number, return_index=True)
         new = first[distinct >= known]
         self._rows.append((self._row_of_state[state] - ids.lengths)[new])

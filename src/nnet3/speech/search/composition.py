@@ -19,7 +19,7 @@ from nnet3.speech.arrays.columns import joined, part
 from nnet3.speech.arrays.number_of_key import NumberOfKey
 from nnet3.speech.language_models.language_model import BackoffModel
 from nnet3.speech.search.growing_graph import GrowingGraph, put
-from nnet3.speech.search.mapped_fst import MappedFst, in_memory
+from nnet3.speech.search.mapped_fst import MappedFst, check_unchanged, in_memory
 from nnet3.speech.search.search_graph import columns_of_labels
 from nnet3.speech.search.words_ahead import ReachedWords, WordsAhead
 
@@ -104,7 +104,8 @@ class LookaheadSearch:
         return replace(fst, ilabel=self._graph.label_of_input[fst.ilabel], properties=None)
 
     def begin(self) -> Composition:
-        """Returns the composition for a new search."""
+        """Returns the composition for a new search. Raises ModelFormatError if the graph's file was written to."""
+        check_unchanged(self._graph.fst)
         if self._composition.num_states > _MOST_STATES:
             self._composition = self._new()
         return self._composition

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import mmap
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.base.kaldi_io.files import WatchedFile
 from nnet3.base.kaldi_io.fst import Fst
 from nnet3.base.kaldi_io.fst_const import LabelReach, read_const_states, read_inner_header, read_reach
 from nnet3.base.kaldi_io.fst_header import CONST, LOOKAHEAD, VECTOR, FstHeader, read_fst_header
@@ -32,7 +34,7 @@ class MappedFst:
     Arcs offsets[s], offsets[s] + 4, ... leave state s, as many as lie before offsets[s + 1].
 
     final: (states,) float32. offsets: (states + 1,) int64. words: int32, the arcs, maybe at an odd address. The columns
-    `ilabel`, `olabel`, `cost` and `dst` are indexed by the places of arcs.
+    `ilabel`, `olabel`, `cost` and `dst` are indexed by the places of arcs. file: None for bytes in memory.
     """
 
     start: int
@@ -40,6 +42,7 @@ class MappedFst:
     offsets: Integers
     words: npt.NDArray[np.int32]
     largest_input: int
+    file: WatchedFile | None = None
 
     step = _ARC_WORDS
 
@@ -58,6 +61,12 @@ class MappedFst:
     @property
     def dst(self) -> npt.NDArray[np.int32]:
         return self.words[3:]
+
+
+def check_unchanged(fst: Fst | MappedFst) -> None:
+    """Raises ModelFormatError if the FST lies in a file that was written to after it was mapped."""
+    if isinstance(fst, MappedFst) and fst.file is not None:
+        fst.file.check()
 
 
 def in_memory(fst: Fst | MappedFst) -> Fst:
@@ -96,13 +105,17 @@ def map_graph(reader: Reader) -> GraphParts | None:
     if library(warns=False) is None or sys.byteorder != "little":
         return None
     try:
+        file = WatchedFile(reader.source) if isinstance(reader.data, mmap.mmap) else None
         header = read_fst_header(reader, tuple(_WAYS))
         found = _WAYS[header.kind](reader, header)
-    except ModelFormatError:
+    except (ModelFormatError, OSError):
         return None
     if found is None or reader.left or not 0 <= found.fst.start < len(found.fst.final):
         return None
-    return None if np.isnan(found.fst.final).any() or (found.fst.final == -np.inf).any() else found
+    if np.isnan(found.fst.final).any() or (found.fst.final == -np.inf).any():
+        return None
+    assert isinstance(found.fst, MappedFst)
+    return found._replace(fst=replace(found.fst, file=file))
 
 
 def _map_vector(reader: Reader, header: FstHeader) -> GraphParts | None:

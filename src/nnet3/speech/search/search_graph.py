@@ -14,7 +14,9 @@ from nnet3.base.kaldi_io.symbols import SymbolTable
 from nnet3.errors import ModelFormatError
 from nnet3.speech.arrays.aliases import Integers
 from nnet3.speech.arrays.arcs import ArcsOfStates, arcs_leaving
-from nnet3.speech.search.mapped_fst import MappedFst, in_memory, map_or_read
+from nnet3.speech.search.mapped_fst import MappedFst, check_unchanged, in_memory, map_or_read
+
+_MOST_COLUMNS = 1 << 24
 
 
 class SearchGraph:
@@ -33,7 +35,7 @@ class SearchGraph:
         self._content, self.start, self.final = fst, fst.start, fst.final
         self.ilabel, self.olabel, self.cost, self.dst = fst.ilabel, fst.olabel, fst.cost, fst.dst
         self._first, self.step = fst.offsets, fst.step
-        columns = np.arange(-1, fst.largest_input) if column_of_label is None else column_of_label
+        columns = _own_columns(fst.largest_input) if column_of_label is None else column_of_label
         self.column_of_label, self.num_columns = columns_of_labels(columns, fst.largest_input)
         self.lock = nullcontext()
 
@@ -58,7 +60,8 @@ class SearchGraph:
         return in_memory(self._content)
 
     def begin(self) -> SearchGraph:
-        """Returns the graph for a new search: itself."""
+        """Returns the graph for a new search: itself. Raises ModelFormatError if its file was written to."""
+        check_unchanged(self._content)
         return self
 
     def emitting_arcs(self, states: Integers) -> ArcsOfStates:
@@ -80,6 +83,15 @@ class SearchGraph:
     def columns(self) -> tuple[npt.NDArray[Any], ...]:
         """Returns the first arc and the end of the arcs of each state, and ilabel, dst, cost and column_of_label."""
         return self._first, self._first[1:], self.ilabel, self.dst, self.cost, self.column_of_label
+
+
+def _own_columns(largest: int) -> npt.NDArray[np.int64]:
+    """Returns column l - 1 for each label l up to the largest. ModelFormatError for a label beyond all models."""
+    if largest > _MOST_COLUMNS:
+        raise ModelFormatError(
+            f"the decoding graph has input label {largest}, and no scores have more than {_MOST_COLUMNS} columns"
+        )
+    return np.arange(-1, largest)
 
 
 def columns_of_labels(column_of_label: npt.ArrayLike, largest: int) -> tuple[npt.NDArray[np.int64], int]:

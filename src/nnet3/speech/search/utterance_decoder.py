@@ -63,8 +63,8 @@ class UtteranceDecoder:
         return self.found(search)
 
     def begin(self, graph: SearchGraph | GrowingGraph) -> BeamSearch:
-        """Begins to search an utterance."""
-        return BeamSearch(graph, self.search)
+        """Begins to search an utterance. Raises ModelFormatError if the graph lies in a file that was written to."""
+        return BeamSearch(graph.begin(), self.search)
 
     def found(self, search: BeamSearch) -> DecodedUtterance:
         """Returns what a search has found at its end. Raises ExecutionError if nothing fits, or if no path comes to an

@@ -37,8 +37,7 @@ def diarize(
     """
     options = options or DiarizationOptions.named(**named)
     model = model if isinstance(model, SpeakerModel) else SpeakerModel(model)
-    if model.plda is None:
-        raise ModelFormatError("diarization compares vectors by PLDA, and the file plda is missing", str(model.path))
+    plda = plda_of(model)
     features, voiced = model.frames(recording)
     seconds = model.frame_seconds
     size, step, least, pause = (
@@ -54,7 +53,7 @@ def diarize(
     if not len(windows):
         return []
     vectors = model.prepared(model.vectors(features[first:end] for first, end in windows.tolist()))
-    scores = scores_of_pairs(model.plda, vectors, options.target_energy)
+    scores = scores_of_pairs(plda, vectors, options.target_energy)
     labels = clusters_of(-scores.astype(np.float32), ClusteringOptions(threshold=-options.threshold), num_speakers)
     times = np.asarray(windows * seconds, np.float64)
     start, end, first = turns_of(times[:, 0], times[:, 1], labels)
@@ -62,6 +61,13 @@ def diarize(
     speakers = [names.setdefault(label, len(names) + 1) for label in labels[first].tolist()]
     sides = (np.round(side, _DIGITS).tolist() for side in (start, end))
     return [Turn(*each) for each in zip(*sides, speakers, strict=True)]
+
+
+def plda_of(model: SpeakerModel) -> Plda:
+    """Returns the PLDA model that diarization needs. Raises ModelFormatError for a directory without `plda`."""
+    if model.plda is None:
+        raise ModelFormatError("diarization compares vectors by PLDA, and the file plda is missing", str(model.path))
+    return model.plda
 
 
 def scores_of_pairs(

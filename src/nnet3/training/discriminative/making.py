@@ -42,7 +42,9 @@ class DiscriminativeExampleMaker:
         """Raises TrainingError for chunks of a single row of the output."""
         least, lengths = 2 * options.chunks.frame_subsampling_factor, options.chunks.num_frames
         if lengths != WHOLE and min(lengths) < least:
-            raise TrainingError(f"num_frames must be at least {least}, such as 150, or -1, got {min(lengths)}")
+            error = TrainingError(f"num_frames must be at least {least}, such as 150, or -1, got {min(lengths)}")
+            error.option = "num_frames"
+            raise error
         self.options, self.transitions = options, transitions
         self.splitter = ChunkSplitter(options.chunks)
         self._rng = generator(options.seed)

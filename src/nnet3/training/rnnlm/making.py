@@ -10,6 +10,7 @@ import numpy as np
 
 from nnet3.base.options.rnnlm import RnnlmEgsOptions
 from nnet3.errors import TrainingError
+from nnet3.training.examples.making import generator
 from nnet3.training.rnnlm.example import RnnlmExample
 from nnet3.training.rnnlm.sampling import WordSampler
 from nnet3.training.rnnlm.sampling_lm import SamplingLm
@@ -44,7 +45,7 @@ class RnnlmExampleMaker:
         self.vocab_size, self.options = vocab_size, options
         if max(options.bos_symbol, options.eos_symbol, options.brk_symbol) >= vocab_size:
             raise TrainingError(f"<s>, </s> and <brk> must be words below --vocab-size={vocab_size}")
-        self._rng = np.random.default_rng(options.seed)
+        self._rng = generator(options.seed)
         self._sampler = None
         if lm is not None and options.num_samples:
             sampler = WordSampler(lm, options)
