@@ -28,7 +28,10 @@ from nnet3.base.native.own_files import own_folder, private_path, read_own, writ
 _LOG = logging.getLogger("nnet3")
 _SOURCES = tuple(
     Path(__file__).with_name(name)
-    for name in ("operations.c", "cells.c", "panels.c", "elements.c", "graphs.c", "tokens.c", "lattices.c", "words.c")
+    for name in (
+        *("operations.c", "cells.c", "layers.c", "panels.c", "elements.c"),
+        *("graphs.c", "tokens.c", "lattices.c", "words.c"),
+    )
 )
 _HEADERS = tuple(Path(__file__).with_name(name) for name in ("vectors.h", "numbers.h", "columns.h"))
 _COMPILERS = ("cc", "gcc", "clang")
@@ -75,6 +78,14 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
     "nnet3_output_gru_backward": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, *_MATRIX, *_MATRIX, _POINTER), None),
     # Rows, columns; y, x, the scale, two limits, rows at a boundary, two counts.
     "nnet3_truncate": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, _FLOAT, _FLOAT, _FLOAT, _POINTER, _POINTER), None),
+    # Rows, columns; x; sums and squares.
+    "nnet3_moments": ((_SIZE, _SIZE, *_MATRIX, _POINTER, _POINTER), None),
+    # Rows, columns; y, x; means and scales.
+    "nnet3_normalize_columns": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, _POINTER, _POINTER), None),
+    # Rows, columns; input or output, its derivative; means, scales; sums of derivatives and of products.
+    "nnet3_batch_norm_sums": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, *4 * (_POINTER,)), None),
+    # Rows, columns; the derivative, input or output, its derivative; means, scales, what is subtracted.
+    "nnet3_batch_norm_backward": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, *_MATRIX, *4 * (_POINTER,)), None),
     # Spaces, instructions, templates, their spaces, calls and how long these are, tables.
     "nnet3_run_elements": ((_POINTER, _POINTER, _POINTER, _POINTER, _POINTER, _SIZE, _POINTER), None),
     # Words and their number, two states; the first arcs and final costs of states.
