@@ -1,4 +1,4 @@
-"""Batch-norm by native code against the component in float64, by PyTorch; what native code does not take."""
+"""Elements of layers by native code against components in float64, by PyTorch; what native code does not take."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from hypothesis import given, strategies as st
 from torch import Tensor
 
 from nnet3.base.native import layers
-from nnet3.model.components.batch_norm import BatchNormComponent, BatchNormMemo
+from nnet3.model.components.batch_norm import BatchNormComponent, BatchNormMemo, NormalizeComponent
+from nnet3.model.components.dropout import DropoutComponent
 from tests.native.native_code import matrix, needs_native_code
 
 pytestmark = needs_native_code
@@ -45,6 +46,32 @@ def test_batch_norm_in_both_directions(
     close(x, expected)
 
 
+@given(*SIZES, st.sampled_from([0.0, 1e-12, 1.0, 1e6]))
+def test_rows_of_one_norm_in_both_directions(rows: int, dim: int, seed: int, scale: float) -> None:
+    torch.manual_seed(seed)
+    own = NormalizeComponent(dim, target_rms=0.7)
+    x, y, y_deriv, deriv = matrix(rows, dim, scale), matrix(rows, dim), matrix(rows, dim, scale), matrix(rows, dim)
+    expected, expected_deriv = (torch.empty(rows, dim, dtype=torch.float64) for _ in range(2))
+    own.forward(x.double(), expected)
+    own.fill_deriv(x.double(), expected, y_deriv.double(), None, expected_deriv, None)
+    assert layers.normalize_rows(y, x, 0.7)
+    close(y, expected)
+    own.fill_deriv(x, y, y_deriv, None, deriv, None)
+    close(deriv, expected_deriv)
+    own.fill_deriv(x, y, y_deriv, None, y_deriv, None)  # in place
+    assert torch.equal(y_deriv, deriv)
+
+
+@given(*SIZES)
+def test_derivative_of_dropout(rows: int, dim: int, seed: int) -> None:
+    torch.manual_seed(seed)
+    own, x, y_deriv, deriv = DropoutComponent(dim, 0.5), matrix(rows, dim), matrix(rows, dim), matrix(rows, dim)
+    x.mul_(torch.rand(rows, dim) > 0.2)
+    y = x * (torch.rand(rows, dim) > 0.5)
+    own.fill_deriv(x, y, y_deriv, None, deriv, None)
+    assert torch.equal(deriv, torch.where((x != 0) & (y == 0), 0.0, y_deriv))
+
+
 @given(*SIZES)
 def test_sums_have_the_digits_of_float64(rows: int, columns: int, seed: int) -> None:
     torch.manual_seed(seed)
@@ -64,4 +91,7 @@ def test_other_matrices_are_left_alone(change: object) -> None:
     assert layers.batch_norm_sums(x, y, None, vector) is None
     assert not layers.normalize_columns(y, x, vector, vector)
     assert not layers.batch_norm_backward(y, x, y, None, vector, vector, vector)
+    assert not layers.normalize_rows(y, x, 1.0)
+    assert not layers.normalize_rows_backward(y, x, y, 1.0, 1.0)
+    assert not layers.dropout_backward(y, x, y, y)
     assert not y.any()

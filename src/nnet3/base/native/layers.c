@@ -87,3 +87,44 @@ void nnet3_batch_norm_backward(int64_t rows, int64_t columns, float *dx, int64_t
         if (mean) row_deriv(1, columns, dx, v, g, mean, scale, mean_g, factor);
         else row_deriv(0, columns, dx, v, g, mean, scale, mean_g, factor);
 }
+
+INLINED float dot(int64_t count, const float *x, const float *y) {
+    Vector chains[2] = {{0.0f}};
+    int64_t j = 0;
+    for (; j + 2 * LANES <= count; j += 2 * LANES) {
+        chains[0] += load(x + j) * load(y + j);
+        chains[1] += load(x + j + LANES) * load(y + j + LANES);
+    }
+    chains[0] += chains[1];
+    float sum = 0.0f;
+    for (int lane = 0; lane < LANES; lane++) sum += chains[0][lane];
+    for (; j < count; j++) sum += x[j] * y[j];
+    return sum;
+}
+
+/* y = x f with f = (|x|^2 / (columns target^2))^(-1/2), where 1 / f is at least 2^-33; y may be x */
+void nnet3_normalize_rows(int64_t rows, int64_t columns, float *y, int64_t of_y, const float *x, int64_t of_x, float target) {
+    for (int64_t row = 0; row < rows; row++, x += of_x, y += of_y) {
+        const float root = sqrtf(dot(columns, x, x)) / (sqrtf((float)columns) * target);
+        const float divisor = root < 0x1p-33f ? 0x1p-33f : root;
+        EACH (int64_t j = 0; j < columns; j++) y[j] = x[j] / divisor;
+    }
+}
+
+/* dx = f g - c (g . x) x / size with f = max(p, floor)^(-1/2), p = |x|^2 / size and c = f^3, or 0 where p <= floor: the
+   derivative of y = f x. dx may be g. */
+void nnet3_normalize_rows_backward(int64_t rows, int64_t columns, float *dx, int64_t of_dx, const float *x, int64_t of_x,
+                                   const float *g, int64_t of_g, float size, float floor) {
+    for (int64_t row = 0; row < rows; row++, dx += of_dx, x += of_x, g += of_g) {
+        const float p = dot(columns, x, x) / size, f = 1.0f / sqrtf(p < floor ? floor : p);
+        const float factor = p <= floor ? 0.0f : -f * f * f * dot(columns, g, x) / size;
+        EACH (int64_t j = 0; j < columns; j++) dx[j] = f * g[j] + factor * x[j];
+    }
+}
+
+/* dx = g y / x, and g where x is 0: the derivative of y = m x for a mask m. dx may be g. */
+void nnet3_dropout_backward(int64_t rows, int64_t columns, float *dx, int64_t of_dx, const float *x, int64_t of_x,
+                            const float *y, int64_t of_y, const float *g, int64_t of_g) {
+    for (int64_t row = 0; row < rows; row++, dx += of_dx, x += of_x, y += of_y, g += of_g)
+        EACH (int64_t j = 0; j < columns; j++) dx[j] = g[j] * (x[j] == 0.0f ? 1.0f : y[j] / x[j]);
+}

@@ -1,4 +1,4 @@
-"""The elements between the products of layers by native code, layers.c: batch-norm forward and backward.
+"""The elements between the products of layers by native code, layers.c: batch-norm, norms of rows, dropout.
 
 Functions return what they compute, or True. Where native code does not take the matrices (see cells.py) they do nothing
 and return None or False. Formulas stand in layers.c. Components check the shapes.
@@ -62,6 +62,35 @@ def batch_norm_backward(
         return False
     places = *place_of(x_deriv), *place_of(values), *place_of(y_deriv)
     functions.nnet3_batch_norm_backward(*values.shape, *places, *_addresses(mean, scale, mean_deriv, factor))
+    return True
+
+
+def normalize_rows(y: Tensor, x: Tensor, target_rms: float) -> bool:
+    """y = f x with the root mean square `target_rms` for each row."""
+    functions = library() if are_native(y, x) else None
+    if functions is None:
+        return False
+    functions.nnet3_normalize_rows(*x.shape, *place_of(y), *place_of(x), target_rms)
+    return True
+
+
+def normalize_rows_backward(x_deriv: Tensor, x: Tensor, y_deriv: Tensor, size: float, floor: float) -> bool:
+    """The derivative of y = f x with f = max(|x|^2 / size, floor)^(-1/2) for each row."""
+    functions = library() if are_native(x_deriv, x, y_deriv) else None
+    if functions is None:
+        return False
+    places = *place_of(x_deriv), *place_of(x), *place_of(y_deriv)
+    functions.nnet3_normalize_rows_backward(*x.shape, *places, size, floor)
+    return True
+
+
+def dropout_backward(x_deriv: Tensor, x: Tensor, y: Tensor, y_deriv: Tensor) -> bool:
+    """x_deriv = y_deriv y / x, and y_deriv where x is 0."""
+    functions = library() if are_native(x_deriv, x, y, y_deriv) else None
+    if functions is None:
+        return False
+    places = *place_of(x_deriv), *place_of(x), *place_of(y), *place_of(y_deriv)
+    functions.nnet3_dropout_backward(*x.shape, *places)
     return True
 
 

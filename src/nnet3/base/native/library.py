@@ -86,6 +86,12 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
     "nnet3_batch_norm_sums": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, *4 * (_POINTER,)), None),
     # Rows, columns; the derivative, input or output, its derivative; means, scales, what is subtracted.
     "nnet3_batch_norm_backward": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, *_MATRIX, *4 * (_POINTER,)), None),
+    # Rows, columns; y, x; the root mean square of rows.
+    "nnet3_normalize_rows": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, _FLOAT), None),
+    # Rows, columns; the derivative, x, the derivative of y; the size and the floor of a mean square.
+    "nnet3_normalize_rows_backward": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, *_MATRIX, _FLOAT, _FLOAT), None),
+    # Rows, columns; the derivative, x, y, the derivative of y.
+    "nnet3_dropout_backward": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, *_MATRIX, *_MATRIX), None),
     # Spaces, instructions, templates, their spaces, calls and how long these are, tables.
     "nnet3_run_elements": ((_POINTER, _POINTER, _POINTER, _POINTER, _POINTER, _SIZE, _POINTER), None),
     # Words and their number, two states; the first arcs and final costs of states.

@@ -71,6 +71,8 @@ class NormalizeComponent(Component):
         return norm.mul_(1.0 / (math.sqrt(self.block_dim) * self.target_rms)).square_()
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
+        if self.output_dim == self.block_dim and layers.normalize_rows(y, x, self.target_rms):
+            return
         if self.output_dim > self.block_dim:
             x, y = self._blocks(x), self._blocks(y)
         norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
@@ -87,8 +89,10 @@ class NormalizeComponent(Component):
     def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
         # g_x = f g_y - c (g_y . x) / (d target_rms^2) x, where c = f^3, or 0 where f was floored;
         # with the extra element's derivative g_l: + g_l x / max(|x|^2, d floor)
-        x_blocks, g, x_deriv_blocks = self._blocks(x), self._blocks(y_deriv), self._blocks(x_deriv)
         size = self.block_dim * self.target_rms**2
+        if self.output_dim == self.block_dim and layers.normalize_rows_backward(x_deriv, x, y_deriv, size, _FLOOR):
+            return
+        x_blocks, g, x_deriv_blocks = self._blocks(x), self._blocks(y_deriv), self._blocks(x_deriv)
         p = self._relative_mean_square(x_blocks)
         f = p.clamp_min(_FLOOR).rsqrt_()
         dot = (g[:, :, : self.block_dim] * x_blocks).sum(2, keepdim=True)
