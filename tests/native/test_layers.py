@@ -10,6 +10,7 @@ from torch import Tensor
 from nnet3.base.native import layers
 from nnet3.model.components.batch_norm import BatchNormComponent, BatchNormMemo, NormalizeComponent
 from nnet3.model.components.dropout import DropoutComponent
+from nnet3.model.components.nonlinearity import SigmoidComponent, TanhComponent
 from tests.native.native_code import matrix, needs_native_code
 
 pytestmark = needs_native_code
@@ -72,6 +73,19 @@ def test_derivative_of_dropout(rows: int, dim: int, seed: int) -> None:
     assert torch.equal(deriv, torch.where((x != 0) & (y == 0), 0.0, y_deriv))
 
 
+@given(*SIZES, st.sampled_from([SigmoidComponent, TanhComponent]))
+def test_repair(rows: int, dim: int, seed: int, kind: type[SigmoidComponent] | type[TanhComponent]) -> None:
+    torch.manual_seed(seed)
+    own, x, y, deriv = kind(dim), matrix(rows, dim), matrix(rows, dim), matrix(rows, dim)
+    own.deriv_sum, own.count, own.self_repair_scale = 5.0 * torch.rand(dim, dtype=torch.float64), 20.0, 0.05
+    own.forward(x, y)
+    updated, exact_updated, exact = own.copy(), own.copy(), deriv.double()
+    own.self_repair(y, deriv, updated)
+    own.self_repair(y.double(), exact, exact_updated)
+    close(deriv, exact)
+    assert updated.num_dims_self_repaired == exact_updated.num_dims_self_repaired
+
+
 @given(*SIZES)
 def test_sums_have_the_digits_of_float64(rows: int, columns: int, seed: int) -> None:
     torch.manual_seed(seed)
@@ -94,4 +108,5 @@ def test_other_matrices_are_left_alone(change: object) -> None:
     assert not layers.normalize_rows(y, x, 1.0)
     assert not layers.normalize_rows_backward(y, x, y, 1.0, 1.0)
     assert not layers.dropout_backward(y, x, y, y)
+    assert layers.repair(y, x, torch.zeros(8, dtype=torch.float64), 1.0, 1.0, 1.0) is None
     assert not y.any()

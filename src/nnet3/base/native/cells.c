@@ -10,7 +10,7 @@ void nnet3_panel_product(int64_t rows, int64_t columns, int64_t inner, float *y,
                          int64_t threads);
 
 #define CELLS 128
-#define ROWS_AT_ONCE 32 /* whose sums stay in the first cache, too */
+#define ROWS_AT_ONCE 4 /* whose memory is read side by side */
 #define SUMS 13
 
 static const float ONES[3] = {1.0f, 1.0f, 1.0f}; /* the scales of gates without dropout */
@@ -28,6 +28,19 @@ void nnet3_lstm(int64_t rows, int64_t dim, float *y, int64_t of_y, const float *
             const float c = f * previous + i * hyperbolic_tangent(x[2 * dim + j]);
             y[j] = c;
             y[dim + j] = of_o * sigmoid(x[3 * dim + j] + w[2 * dim + j] * c) * hyperbolic_tangent(c);
+        }
+    }
+}
+
+/* Factors of the five values, then offsets, (10, dim), as the next functions have them: config is five thresholds, below
+   which a mean of derivatives is repaired, and five scales. Factors of sigmoids, 2 v - 1, are twice as large. */
+void nnet3_lstm_repair(int64_t dim, float *repair, const double *deriv_sum, double count, const float *config) {
+    for (int64_t k = 0; k < 5; k++) {
+        const float is_sigmoid = k == 2 || k == 4 ? 0.0f : 1.0f, scale = config[5 + k] * (1.0f + is_sigmoid);
+        EACH (int64_t j = 0; j < dim; j++) {
+            const float factor = deriv_sum[k * dim + j] / count < (double)config[k] ? scale : 0.0f;
+            repair[k * dim + j] = factor;
+            repair[(k + 5) * dim + j] = factor * (0.5f * is_sigmoid);
         }
     }
 }

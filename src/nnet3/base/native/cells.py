@@ -53,6 +53,20 @@ def lstm_backward(
     return True
 
 
+def lstm_repair(deriv_sum: Tensor, count: float, config: Tensor) -> Tensor | None:
+    """Returns `repair` of `lstm_backward` for sums of derivatives (5, C), of float64, over `count` rows.
+
+    `config` (10,): the thresholds of the means, and the scales of what is subtracted. None if not done.
+    """
+    functions = library() if are_native(config) and are_sums(deriv_sum) else None
+    if functions is None:
+        return None
+    dim = deriv_sum.shape[1]
+    repair = config.new_empty(10, dim)
+    functions.nnet3_lstm_repair(dim, repair.data_ptr(), deriv_sum.data_ptr(), count, config.data_ptr())
+    return repair
+
+
 def are_layers_native(x: Tensor, *weights: Tensor) -> bool:
     """True if native code goes through the frames of layers faster than PyTorch."""
     return are_native(x, *weights) and fastest().packed == "panels"
@@ -128,6 +142,11 @@ def are_native(*matrices: Tensor) -> bool:
         each.dtype == torch.float32 and each.is_cpu and (each.stride(-1) == 1 or each.shape[-1] == 1)
         for each in matrices
     )
+
+
+def are_sums(sums: Tensor) -> bool:
+    """True if native code takes sums over rows: of float64, on the CPU, contiguous."""
+    return sums.dtype == torch.float64 and sums.is_cpu and sums.is_contiguous()
 
 
 def place_of(matrix: Tensor | None) -> tuple[int, int]:

@@ -5,6 +5,7 @@
 #include "vectors.h"
 
 #define ROWS 8 /* whose elements of a column stay in registers */
+#define SOME 256 /* columns */
 
 /* The next number of rows for loops over a constant number of rows. */
 #define SOME_ROWS(left) ((left) >= ROWS ? ROWS : (left) >= 4 ? 4 : (left) >= 2 ? 2 : 1)
@@ -127,4 +128,24 @@ void nnet3_dropout_backward(int64_t rows, int64_t columns, float *dx, int64_t of
                             const float *y, int64_t of_y, const float *g, int64_t of_g) {
     for (int64_t row = 0; row < rows; row++, dx += of_dx, x += of_x, y += of_y, g += of_g)
         EACH (int64_t j = 0; j < columns; j++) dx[j] = g[j] * (x[j] == 0.0f ? 1.0f : y[j] / x[j]);
+}
+
+/* dx += m (offset + slope y) with m = 1 where deriv_sum < bound, else 0, for each column. Returns the number of these. */
+int64_t nnet3_repair(int64_t rows, int64_t columns, float *dx, int64_t of_dx, const float *y, int64_t of_y,
+                     const double *deriv_sum, double bound, float offset, float slope) {
+    float repaired[SOME] = {0.0f};
+    int64_t number = 0;
+    for (int64_t first = 0; first < columns; first += SOME) {
+        const int64_t count = columns - first < SOME ? columns - first : SOME, before = number;
+        for (int64_t j = 0; j < count; j++) {
+            repaired[j] = deriv_sum[first + j] < bound ? 1.0f : 0.0f;
+            number += deriv_sum[first + j] < bound;
+        }
+        for (int64_t row = 0; number > before && row < rows; row++) {
+            const float *some = y + row * of_y + first;
+            float *some_dx = dx + row * of_dx + first;
+            EACH (int64_t j = 0; j < count; j++) some_dx[j] += repaired[j] * (offset + slope * some[j]);
+        }
+    }
+    return number;
 }

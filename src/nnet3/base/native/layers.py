@@ -1,4 +1,4 @@
-"""The elements between the products of layers by native code, layers.c: batch-norm, norms of rows, dropout.
+"""The elements between the products of layers by native code, layers.c: batch-norm, norms of rows, dropout, repair.
 
 Functions return what they compute, or True. Where native code does not take the matrices (see cells.py) they do nothing
 and return None or False. Formulas stand in layers.c. Components check the shapes.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nnet3.base.native.cells import are_native, place_of
+from nnet3.base.native.cells import are_native, are_sums, place_of
 from nnet3.base.native.library import library
 
 
@@ -92,6 +92,16 @@ def dropout_backward(x_deriv: Tensor, x: Tensor, y: Tensor, y_deriv: Tensor) -> 
     places = *place_of(x_deriv), *place_of(x), *place_of(y), *place_of(y_deriv)
     functions.nnet3_dropout_backward(*x.shape, *places)
     return True
+
+
+def repair(x_deriv: Tensor, y: Tensor, deriv_sum: Tensor, bound: float, offset: float, slope: float) -> int | None:
+    """Adds offset + slope y to columns of x_deriv whose `deriv_sum` is below a bound; returns their number."""
+    functions = library() if are_native(x_deriv, y) and are_sums(deriv_sum) else None
+    if functions is None:
+        return None
+    places = *place_of(x_deriv), *place_of(y), deriv_sum.data_ptr()
+    number: int = functions.nnet3_repair(*y.shape, *places, bound, offset, slope)
+    return number
 
 
 def _addresses(*vectors: Tensor | None) -> list[int]:

@@ -65,6 +65,8 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
     "nnet3_lstm": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, _POINTER, _SIZE), None),
     # Rows, cells; x, the derivatives of y and of x, peepholes, whether gates are scaled, self-repair, sums.
     "nnet3_lstm_backward": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, *_MATRIX, _POINTER, _SIZE, _POINTER, _POINTER), None),
+    # Cells; factors and offsets, sums of derivatives, of how many rows; thresholds and scales.
+    "nnet3_lstm_repair": ((_SIZE, _POINTER, _POINTER, _DOUBLE, _POINTER), None),
     # Frames, most rows, rows of each frame, cells; values, panels, peepholes, threads.
     "nnet3_lstm_layer": ((_SIZE, _SIZE, _POINTER, _SIZE, *_MATRIX, _POINTER, _POINTER, _SIZE), None),
     # The same, but values and derivatives.
@@ -92,6 +94,8 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
     "nnet3_normalize_rows_backward": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, *_MATRIX, _FLOAT, _FLOAT), None),
     # Rows, columns; the derivative, x, y, the derivative of y.
     "nnet3_dropout_backward": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, *_MATRIX, *_MATRIX), None),
+    # Rows, columns; the derivative, y, sums of derivatives, their bound; the offset and the factor of y.
+    "nnet3_repair": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, _POINTER, _DOUBLE, _FLOAT, _FLOAT), _SIZE),
     # Spaces, instructions, templates, their spaces, calls and how long these are, tables.
     "nnet3_run_elements": ((_POINTER, _POINTER, _POINTER, _POINTER, _POINTER, _SIZE, _POINTER), None),
     # Words and their number, two states; the first arcs and final costs of states.
