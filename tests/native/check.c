@@ -32,6 +32,16 @@ void nnet3_lstm_backward(int64_t, int64_t, const float *, int64_t, const float *
 void nnet3_lstm_layer(int64_t, int64_t, const int64_t *, int64_t, float *, int64_t, const float *, const float *, int64_t);
 void nnet3_lstm_layer_backward(int64_t, int64_t, const int64_t *, int64_t, const float *, float *, int64_t, const float *,
                                const float *, int64_t);
+void nnet3_moments(int64_t, int64_t, const float *, int64_t, double *, double *);
+void nnet3_normalize_columns(int64_t, int64_t, float *, int64_t, const float *, int64_t, const float *, const float *);
+void nnet3_batch_norm_sums(int64_t, int64_t, const float *, int64_t, const float *, int64_t, const float *, const float *,
+                           double *, double *);
+void nnet3_batch_norm_backward(int64_t, int64_t, float *, int64_t, const float *, int64_t, const float *, int64_t,
+                               const float *, const float *, const float *, const float *);
+void nnet3_normalize_rows_backward(int64_t, int64_t, float *, int64_t, const float *, int64_t, const float *, int64_t, float,
+                                   float);
+void nnet3_dropout_backward(int64_t, int64_t, float *, int64_t, const float *, int64_t, const float *, int64_t, const float *,
+                            int64_t);
 void nnet3_make_panels(int64_t, int64_t, float *, const float *, int64_t, int64_t);
 int64_t nnet3_columns_of_panel(void);
 int64_t nnet3_size_of_operation(void);
@@ -159,12 +169,57 @@ static void layer(int64_t dim) {
     free(values), free(derivs), free(expected), free(w), free(r), free(panels), free(turned);
 }
 
+/* Derivatives of rows of one norm, and of dropout, beside each element alone. */
+static void rows_of_layers(int64_t columns) {
+    const int64_t rows = 3;
+    float *x = numbers(rows * columns), *g = numbers(rows * columns), *y = numbers(rows * columns);
+    float *of_norm = numbers(rows * columns), *of_mask = numbers(rows * columns);
+    nnet3_normalize_rows_backward(rows, columns, of_norm, columns, x, columns, g, columns, (float)columns, 1e-9f);
+    nnet3_dropout_backward(rows, columns, of_mask, columns, x, columns, y, columns, g, columns);
+    for (int64_t row = 0; row < rows; row++) {
+        double square = 0.0, dot = 0.0;
+        for (int64_t k = row * columns; k < (row + 1) * columns; k++) square += (double)x[k] * x[k], dot += (double)x[k] * g[k];
+        const double f = sqrt((double)columns / square), bound = 1e-4 * f * (1.0 + f * f);
+        for (int64_t k = row * columns; k < (row + 1) * columns; k++) {
+            compare("derivative of a norm", columns, of_norm[k], f * (g[k] - dot * x[k] / square), bound);
+            compare("derivative of dropout", columns, of_mask[k], (double)g[k] * y[k] / x[k], 1e-5 * fabs(y[k] / x[k]));
+        }
+    }
+    free(x), free(g), free(y), free(of_norm), free(of_mask);
+}
+
+/* Batch-norm of columns side by side beside each column alone, forward and backward. */
+static void batch_norm(int64_t columns) {
+    const int64_t rows = 15;
+    float *x = numbers(rows * columns), *g = numbers(rows * columns), *y = numbers(rows * columns);
+    float *dx = numbers(rows * columns), *mean = numbers(columns), *scale = numbers(columns), *factor = numbers(columns);
+    double *sums = calloc((size_t)(4 * columns), sizeof(double));
+    nnet3_moments(rows, columns, x, columns, sums, sums + columns);
+    nnet3_normalize_columns(rows, columns, y, columns, x, columns, mean, scale);
+    nnet3_batch_norm_sums(rows, columns, x, columns, g, columns, mean, scale, sums + 2 * columns, sums + 3 * columns);
+    nnet3_batch_norm_backward(rows, columns, dx, columns, y, columns, g, columns, 0, scale, mean, factor);
+    for (int64_t j = 0; j < columns; j++) {
+        double total[4] = {0.0};
+        for (int64_t row = 0; row < rows; row++) {
+            const double value = x[row * columns + j], deriv = g[row * columns + j];
+            const double normal = (value - mean[j]) * scale[j];
+            total[0] += value, total[1] += value * value, total[2] += deriv, total[3] += deriv * normal;
+            compare("batch-norm", columns, y[row * columns + j], normal, 1e-5);
+            compare("its derivative", columns, dx[row * columns + j], (deriv - mean[j] - factor[j] * normal) * scale[j], 1e-5);
+        }
+        for (int64_t k = 0; k < 4; k++) compare("sums of batch-norm", columns, sums[k * columns + j], total[k], 1e-4);
+    }
+    free(x), free(g), free(y), free(dx), free(mean), free(scale), free(factor), free(sums);
+}
+
 int main(void) {
     if (nnet3_size_of_operation() != sizeof(Operation)) return 2;
     for (int64_t size = 1; size < 80; size += 1 + size / 9) {
         elements(size);
         cells(size);
         layer(size);
+        batch_norm(size);
+        rows_of_layers(size);
         for (int64_t rows = 1; rows < 30; rows += 1 + rows / 3) {
             products(rows, size, 37);
             products(rows, 35, size);

@@ -22,10 +22,10 @@ _MANY_THREADS, _LARGE = 4, 2**17  # so many threads of PyTorch gain with so many
 
 def lstm(y: Tensor, x: Tensor, params: Tensor, use_dropout: bool) -> bool:
     """Computes y (rows, 2 C) of x (rows, 5 C), or (rows, 5 C + 3) with dropout; params (3, C)."""
-    functions = library() if _are_native(y, x, params) and params.is_contiguous() else None
+    functions = library() if are_native(y, x, params) and params.is_contiguous() else None
     if functions is None:
         return False
-    functions.nnet3_lstm(len(x), params.shape[1], *_matrix(y), *_matrix(x), params.data_ptr(), int(use_dropout))
+    functions.nnet3_lstm(len(x), params.shape[1], *place_of(y), *place_of(x), params.data_ptr(), int(use_dropout))
     return True
 
 
@@ -44,18 +44,32 @@ def lstm_backward(
     To `sums` (13, C) are added, over rows, the five values, their squares, and the derivatives of params.
     """
     given = [each for each in (x_deriv, repair, sums) if each is not None]
-    functions = library() if _are_native(x, y_deriv, params, *given) and params.is_contiguous() else None
+    functions = library() if are_native(x, y_deriv, params, *given) and params.is_contiguous() else None
     if functions is None:
         return False
-    matrices = *_matrix(x), *_matrix(y_deriv), *_matrix(x_deriv)
-    rest = params.data_ptr(), int(use_dropout), _matrix(repair)[0], _matrix(sums)[0]
+    matrices = *place_of(x), *place_of(y_deriv), *place_of(x_deriv)
+    rest = params.data_ptr(), int(use_dropout), place_of(repair)[0], place_of(sums)[0]
     functions.nnet3_lstm_backward(len(x), params.shape[1], *matrices, *rest)
     return True
 
 
+def lstm_repair(deriv_sum: Tensor, count: float, config: Tensor) -> Tensor | None:
+    """Returns `repair` of `lstm_backward` for sums of derivatives (5, C), of float64, over `count` rows.
+
+    `config` (10,): the thresholds of the means, and the scales of what is subtracted. None if not done.
+    """
+    functions = library() if are_native(config) and are_sums(deriv_sum) else None
+    if functions is None:
+        return None
+    dim = deriv_sum.shape[1]
+    repair = config.new_empty(10, dim)
+    functions.nnet3_lstm_repair(dim, repair.data_ptr(), deriv_sum.data_ptr(), count, config.data_ptr())
+    return repair
+
+
 def are_layers_native(x: Tensor, *weights: Tensor) -> bool:
     """True if native code goes through the frames of layers faster than PyTorch."""
-    return _are_native(x, *weights) and fastest().packed == "panels"
+    return are_native(x, *weights) and fastest().packed == "panels"
 
 
 def lstm_layer(values: Tensor, counts: np.ndarray, weights: Tensor) -> None:
@@ -87,19 +101,19 @@ def _run_layer(name: str, matrices: tuple[Tensor, ...], counts: np.ndarray, dim:
 
 def output_gru(y: Tensor, x: Tensor, weights: Tensor) -> bool:
     """Computes y [h | c] (rows, 2 C) of x [z | part | c'] (rows, 3 C); weights (C,): h = tanh(part + w c')."""
-    functions = library() if _are_native(y, x, weights) else None
+    functions = library() if are_native(y, x, weights) else None
     if functions is None:
         return False
-    functions.nnet3_output_gru(len(x), len(weights), *_matrix(y), *_matrix(x), weights.data_ptr())
+    functions.nnet3_output_gru(len(x), len(weights), *place_of(y), *place_of(x), weights.data_ptr())
     return True
 
 
 def output_gru_backward(x: Tensor, h: Tensor, y_deriv: Tensor, x_deriv: Tensor, weights: Tensor) -> bool:
     """Computes x_deriv of y_deriv; matrices as in `output_gru`."""
-    functions = library() if _are_native(x, h, y_deriv, x_deriv, weights) else None
+    functions = library() if are_native(x, h, y_deriv, x_deriv, weights) else None
     if functions is None:
         return False
-    matrices = *_matrix(x), *_matrix(h), *_matrix(y_deriv), *_matrix(x_deriv)
+    matrices = *place_of(x), *place_of(h), *place_of(y_deriv), *place_of(x_deriv)
     functions.nnet3_output_gru_backward(len(x), len(weights), *matrices, weights.data_ptr())
     return True
 
@@ -111,16 +125,17 @@ def truncate(
 
     `is_boundary` (rows, 1): booleans. Returns the numbers of rows with n > limit, and with f = 0; None if not done.
     """
-    functions = library() if _are_native(y, x) else None
+    functions = library() if are_native(y, x) else None
     if functions is None:
         return None
     counts = (ctypes.c_int64 * 2)()
-    operands = *_matrix(y), *_matrix(x), scale, limit, zeroed, is_boundary.data_ptr()
+    operands = *place_of(y), *place_of(x), scale, limit, zeroed, is_boundary.data_ptr()
     functions.nnet3_truncate(*x.shape, *operands, ctypes.addressof(counts))
     return counts[0], counts[1]
 
 
-def _are_native(*matrices: Tensor) -> bool:
+def are_native(*matrices: Tensor) -> bool:
+    """True if native code takes matrices: of float32, on the CPU, columns side by side."""
     if matrices[0].numel() > _LARGE and torch.get_num_threads() >= _MANY_THREADS:
         return False
     return all(
@@ -129,6 +144,11 @@ def _are_native(*matrices: Tensor) -> bool:
     )
 
 
-def _matrix(matrix: Tensor | None) -> tuple[int, int]:
+def are_sums(sums: Tensor) -> bool:
+    """True if native code takes sums over rows: of float64, on the CPU, contiguous."""
+    return sums.dtype == torch.float64 and sums.is_cpu and sums.is_contiguous()
+
+
+def place_of(matrix: Tensor | None) -> tuple[int, int]:
     """Returns the address of a matrix, and how many floats its rows lie apart."""
     return (0, 0) if matrix is None else (matrix.data_ptr(), matrix.stride(0))

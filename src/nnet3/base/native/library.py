@@ -28,7 +28,10 @@ from nnet3.base.native.own_files import own_folder, private_path, read_own, writ
 _LOG = logging.getLogger("nnet3")
 _SOURCES = tuple(
     Path(__file__).with_name(name)
-    for name in ("operations.c", "cells.c", "panels.c", "elements.c", "graphs.c", "tokens.c", "lattices.c", "words.c")
+    for name in (
+        *("operations.c", "cells.c", "layers.c", "panels.c", "elements.c"),
+        *("graphs.c", "tokens.c", "lattices.c", "words.c"),
+    )
 )
 _HEADERS = tuple(Path(__file__).with_name(name) for name in ("vectors.h", "numbers.h", "columns.h"))
 _COMPILERS = ("cc", "gcc", "clang")
@@ -62,6 +65,8 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
     "nnet3_lstm": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, _POINTER, _SIZE), None),
     # Rows, cells; x, the derivatives of y and of x, peepholes, whether gates are scaled, self-repair, sums.
     "nnet3_lstm_backward": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, *_MATRIX, _POINTER, _SIZE, _POINTER, _POINTER), None),
+    # Cells; factors and offsets, sums of derivatives, of how many rows; thresholds and scales.
+    "nnet3_lstm_repair": ((_SIZE, _POINTER, _POINTER, _DOUBLE, _POINTER), None),
     # Frames, most rows, rows of each frame, cells; values, panels, peepholes, threads.
     "nnet3_lstm_layer": ((_SIZE, _SIZE, _POINTER, _SIZE, *_MATRIX, _POINTER, _POINTER, _SIZE), None),
     # The same, but values and derivatives.
@@ -75,6 +80,22 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
     "nnet3_output_gru_backward": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, *_MATRIX, *_MATRIX, _POINTER), None),
     # Rows, columns; y, x, the scale, two limits, rows at a boundary, two counts.
     "nnet3_truncate": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, _FLOAT, _FLOAT, _FLOAT, _POINTER, _POINTER), None),
+    # Rows, columns; x; sums and squares.
+    "nnet3_moments": ((_SIZE, _SIZE, *_MATRIX, _POINTER, _POINTER), None),
+    # Rows, columns; y, x; means and scales.
+    "nnet3_normalize_columns": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, _POINTER, _POINTER), None),
+    # Rows, columns; input or output, its derivative; means, scales; sums of derivatives and of products.
+    "nnet3_batch_norm_sums": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, *4 * (_POINTER,)), None),
+    # Rows, columns; the derivative, input or output, its derivative; means, scales, what is subtracted.
+    "nnet3_batch_norm_backward": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, *_MATRIX, *4 * (_POINTER,)), None),
+    # Rows, columns; y, x; the root mean square of rows.
+    "nnet3_normalize_rows": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, _FLOAT), None),
+    # Rows, columns; the derivative, x, the derivative of y; the size and the floor of a mean square.
+    "nnet3_normalize_rows_backward": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, *_MATRIX, _FLOAT, _FLOAT), None),
+    # Rows, columns; the derivative, x, y, the derivative of y.
+    "nnet3_dropout_backward": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, *_MATRIX, *_MATRIX), None),
+    # Rows, columns; the derivative, y, sums of derivatives, their bound; the offset and the factor of y.
+    "nnet3_repair": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, _POINTER, _DOUBLE, _FLOAT, _FLOAT), _SIZE),
     # Spaces, instructions, templates, their spaces, calls and how long these are, tables.
     "nnet3_run_elements": ((_POINTER, _POINTER, _POINTER, _POINTER, _POINTER, _SIZE, _POINTER), None),
     # Words and their number, two states; the first arcs and final costs of states.

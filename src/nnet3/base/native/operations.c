@@ -26,6 +26,7 @@ int64_t nnet3_columns_of_panel(void);
 void nnet3_lstm(int64_t rows, int64_t dim, float *y, int64_t of_y, const float *x, int64_t of_x, const float *w,
                 int64_t scaled);
 void nnet3_gru(int64_t dim, float *h, const float *part, const float *w, const float *previous, const float *z, float *c);
+void nnet3_normalize_rows(int64_t rows, int64_t columns, float *y, int64_t of_y, const float *x, int64_t of_x, float target);
 
 /* ---- products ---- */
 
@@ -153,15 +154,6 @@ static void sum_rows(const Operation *op, float *const *at) {
 
 /* ---- rows ---- */
 
-/* y = x f with f = (|x|^2 / (columns number^2))^(-1/2), where 1 / f is at least 2^-33 */
-static void normalize(const Operation *op, float *y, const float *x) {
-    float square;
-    dots(1, CHAINS, x, 0, x, op->columns, &square);
-    const float root = sqrtf(square) / (sqrtf((float)op->columns) * (float)op->number);
-    const float divisor = root < 0x1p-33f ? 0x1p-33f : root;
-    EACH (int64_t j = 0; j < op->columns; j++) y[j] = x[j] / divisor;
-}
-
 #define ELEMENTS(value) EACH (int64_t j = 0; j < columns; j++) y[j] = value
 /* The same, added to matrix 3 if there is one. */
 #define ADDING(value) if (c) ELEMENTS(c[j] + (value)); else ELEMENTS(value)
@@ -183,7 +175,6 @@ static void run_row(const Operation *op, float *const *at) {
     case SIGMOID_BACK: ADDING(a[j] * b[j] * (1.0f - b[j])); break;
     case TANH_BACK: ADDING(a[j] * (1.0f - b[j] * b[j])); break;
     case RELU_BACK: ADDING(a[j] * (b[j] > 0.0f ? 1.0f : 0.0f)); break;
-    case NORMALIZE: normalize(op, y, a); break;
     case GRU: nnet3_gru(columns, y, a, b, at[3], at[4], at[5]); break;
     }
 }
@@ -194,6 +185,7 @@ static int run_whole(const Operation *op, float *const *at, float *scratch, int6
     switch (op->code) {
     case PRODUCT: product(op, at); return 1;
     case SUM_ROWS: sum_rows(op, at); return 1;
+    case NORMALIZE: nnet3_normalize_rows(rows, columns, at[0], stride[0], at[1], stride[1], (float)op->number); return 1;
     case LSTM: nnet3_lstm(rows, columns, at[0], stride[0], at[1], stride[1], at[2], inner); return 1;
     case PACK: pack(op, at[2], scratch + stride[SCRATCH]); return 1;
     case COMBINE:

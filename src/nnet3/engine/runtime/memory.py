@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
+from nnet3.base.native.huge_pages import in_huge_pages
 from nnet3.errors import ExecutionError
 
 _NOTHING_TO_DO = nullcontext()
@@ -33,7 +34,7 @@ class Arena:
 
     def __init__(self, num_bytes: int, device: torch.device) -> None:
         self.num_bytes = num_bytes
-        self.storage = torch.empty(num_bytes, dtype=torch.uint8, device=device)
+        self.storage = in_huge_pages(torch.empty(num_bytes, dtype=torch.uint8, device=device))
         self.links: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
     def lane(self, dtype: torch.dtype) -> Tensor:

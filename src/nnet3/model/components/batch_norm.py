@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from nnet3.base.native import operations
+from nnet3.base.native import layers, operations
 from nnet3.base.native.operations import Operations
 from nnet3.base.text import ConfigLine
 from nnet3.base.text.values import at_least
@@ -71,6 +71,8 @@ class NormalizeComponent(Component):
         return norm.mul_(1.0 / (math.sqrt(self.block_dim) * self.target_rms)).square_()
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
+        if self.output_dim == self.block_dim and layers.normalize_rows(y, x, self.target_rms):
+            return
         if self.output_dim > self.block_dim:
             x, y = self._blocks(x), self._blocks(y)
         norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
@@ -87,8 +89,10 @@ class NormalizeComponent(Component):
     def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
         # g_x = f g_y - c (g_y . x) / (d target_rms^2) x, where c = f^3, or 0 where f was floored;
         # with the extra element's derivative g_l: + g_l x / max(|x|^2, d floor)
-        x_blocks, g, x_deriv_blocks = self._blocks(x), self._blocks(y_deriv), self._blocks(x_deriv)
         size = self.block_dim * self.target_rms**2
+        if self.output_dim == self.block_dim and layers.normalize_rows_backward(x_deriv, x, y_deriv, size, _FLOOR):
+            return
+        x_blocks, g, x_deriv_blocks = self._blocks(x), self._blocks(y_deriv), self._blocks(x_deriv)
         p = self._relative_mean_square(x_blocks)
         f = p.clamp_min(_FLOOR).rsqrt_()
         dot = (g[:, :, : self.block_dim] * x_blocks).sum(2, keepdim=True)
@@ -202,23 +206,23 @@ class BatchNormComponent(Component):
         total, count = sum_and_count(self._of_block(sums), num_rows * (self.dim // self.block_dim))
         return total / max(count, 1)
 
-    def _centred(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """y = x - mean; returns mean and variance over the rows of all processes, (block_dim,) each."""
-        sums = self._of_block(x.sum(0, dtype=type_of_sums(x)))
-        rows = len(x) * (self.dim // self.block_dim)
-        mean = sums / max(rows, 1)
-        subtracted = self._columns(mean, x)
-        squares = sum_of_rows(lambda some, centred: torch.sub(some, subtracted, out=centred).square(), x, y)
-        squares = self._of_block(squares)
-        if not rows_are_divided():
-            return mean, squares / max(rows, 1)
-        # Squares about the means of processes make those about the mean of all (Chan, Golub, LeVeque 1979, 2.1): their
-        # sum + sum_i n_i mean_i^2 - n mean^2, whose digits float64 has where the mean is large.
-        total, count = sum_and_count(torch.stack([sums, squares, sums * mean.double()]), rows)
-        of_all = total[0] / max(count, 1)
-        variance = (total[1] + total[2] - total[0] * of_all).clamp_(min=0.0) / max(count, 1)
-        y.add_(self._columns(mean - of_all, y))
-        return of_all.to(mean.dtype), variance.to(mean.dtype)
+    def _moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns mean and variance over the rows of all processes, (block_dim,) each."""
+        rows, dtype = len(x) * (self.dim // self.block_dim), type_of_sums(x)
+        total = layers.moments(x)
+        if total is None:
+            sums = x.sum(0, dtype=dtype)
+            mean = sums / max(len(x), 1)
+            squares = sum_of_rows(lambda some: (some - mean.to(x.dtype)).square(), x)
+            if self.block_dim == self.dim and not rows_are_divided():
+                return mean, squares / max(rows, 1)
+            # Squares about the means of columns and processes make those about the mean of all (Chan, Golub, LeVeque
+            # 1979, 2.1), whose digits float64 has where the mean is large.
+            total = torch.stack([sums, squares]).double()
+            total[1].addcmul_(total[0], mean.double())
+        total, rows = sum_and_count(self._of_block(total), rows)
+        mean, square = total / max(rows, 1)
+        return mean.to(dtype), (square - mean.square()).clamp_(min=0.0).to(dtype)
 
     def _of_block(self, sums: Tensor) -> Tensor:
         """Returns sums over the blocks of (dim,), (block_dim,)."""
@@ -234,18 +238,22 @@ class BatchNormComponent(Component):
             torch.addcmul(offset, x, scale, out=y)
             return None
         # y = (x - mean) scale with scale = tau / sqrt(variance + epsilon). PyTorch's fused kernel computes x scale -
-        # mean scale from plain sums: in deep networks with few rows its rounding shows. Here sums are pairwise, and the
-        # variance is computed after the mean is subtracted.
-        mean, variance = self._centred(x, y)
+        # mean scale from plain sums: in deep networks with few rows its rounding shows. Here sums are pairwise, or of
+        # float64, and the variance is computed after a mean is subtracted.
+        mean, variance = self._moments(x)
         scale = (variance + self.epsilon).rsqrt_().mul_(self.target_rms)
-        y.mul_(self._columns(scale, y))
-        return BatchNormMemo(len(x) * (self.dim // self.block_dim), mean, variance, scale)
+        memo = BatchNormMemo(len(x) * (self.dim // self.block_dim), mean, variance, scale)
+        self.forward_again(x, y, memo)
+        return memo
 
     def forward_again(self, x: Tensor, y: Tensor, memo: BatchNormMemo | None, indexes: None = None) -> None:
         if memo is None:
             self.forward(x, y)
             return
-        torch.sub(x, self._columns(memo.mean, x), out=y).mul_(self._columns(memo.scale, x))
+        mean, scale = self._columns(memo.mean, x), self._columns(memo.scale, x)
+        if not layers.normalize_columns(y, x, mean, scale):
+            for rows, normalized in blocks_of_rows(x, y):
+                torch.sub(rows, mean, out=normalized).mul_(scale)
 
     def scale_and_offset(self, like: Tensor) -> tuple[Tensor, Tensor]:
         """Returns scale and offset of test mode, (dim) each, with the dtype and on the device of `like`.
@@ -289,18 +297,21 @@ class BatchNormComponent(Component):
             torch.mul(y_deriv, self.scale_and_offset(y_deriv)[0], out=x_deriv)
             return
         # g_x = scale (g_y - mean(g_y) - mean(y g_y) / tau^2 y)
-        of_x, scale = self._columns(memo.mean, y_deriv), self._columns(memo.scale, y_deriv)
-        values = y if len(y) else x
+        scale = self._columns(memo.scale, y_deriv)
+        values, mean = (y, None) if len(y) else (x, self._columns(memo.mean, y_deriv))
 
         def output(rows: Tensor) -> Tensor:
-            return rows if values is y else torch.sub(rows, of_x).mul_(scale)
+            return rows if mean is None else torch.sub(rows, mean).mul_(scale)
 
-        products = sum_of_rows(lambda rows, g: torch.mul(output(rows), g), values, y_deriv)
-        sums = torch.stack([y_deriv.sum(0, dtype=type_of_sums(y_deriv)), products])
+        sums = layers.batch_norm_sums(values, y_deriv, mean, scale)
+        if sums is None:
+            products = sum_of_rows(lambda rows, g: torch.mul(output(rows), g), values, y_deriv)
+            sums = torch.stack([y_deriv.sum(0, dtype=type_of_sums(y_deriv)), products])
         means, mean_products = self._mean(sums, len(y_deriv))
         of_g, of_product = self._columns(means, y_deriv), self._columns(mean_products / self.target_rms**2, y_deriv)
-        for rows, g, derivative in blocks_of_rows(values, y_deriv, x_deriv):
-            torch.sub(g, of_g, out=derivative).addcmul_(output(rows), of_product, value=-1).mul_(scale)
+        if not layers.batch_norm_backward(x_deriv, values, y_deriv, mean, scale, of_g, of_product):
+            for rows, g, derivative in blocks_of_rows(values, y_deriv, x_deriv):
+                torch.sub(g, of_g, out=derivative).addcmul_(output(rows), of_product, value=-1).mul_(scale)
 
     # ---- statistics: whatever changes them makes test mode's scale and offset stale ----
 

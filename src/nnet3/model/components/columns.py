@@ -247,10 +247,10 @@ class ElementwiseProductComponent(_Reduction):
     def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
         # g_x of a block = g_y times the product of all other blocks: of those before it, then of those behind it
         blocks, derivs = self._blocks(x).unbind(1), self._blocks(x_deriv).unbind(1)
-        derivs[0].copy_(y_deriv)
-        for i in range(1, len(blocks)):
-            torch.mul(derivs[i - 1], blocks[i - 1], out=derivs[i])
-        behind = blocks[-1]
-        for i in range(len(blocks) - 2, -1, -1):
-            derivs[i].mul_(behind)
-            behind = behind * blocks[i] if i > 0 else behind
+        before, behind = y_deriv, blocks[-1]
+        for block, deriv in zip(blocks[:-1], derivs[1:], strict=True):
+            before = torch.mul(before, block, out=deriv)
+        for block, deriv in zip(blocks[-2:0:-1], derivs[-2:0:-1], strict=True):
+            deriv.mul_(behind)
+            behind = behind * block
+        torch.mul(y_deriv, behind, out=derivs[0])

@@ -12,7 +12,7 @@ from typing_extensions import Self
 
 from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.writer import Writer
-from nnet3.base.native import operations
+from nnet3.base.native import layers, operations
 from nnet3.base.native.operations import Operations
 from nnet3.base.text import ConfigLine
 from nnet3.errors import ComponentError
@@ -120,7 +120,8 @@ class DropoutComponent(DropoutBase):
 
     def fill_deriv(self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, x_deriv: Tensor, indexes: Any) -> None:
         # g_x = g_y y / x, and g_y where x = 0: what x was multiplied by can be seen in x and y
-        torch.mul(y_deriv, (y / x).masked_fill_(x == 0, 1.0), out=x_deriv)
+        if not layers.dropout_backward(x_deriv, x, y, y_deriv):
+            torch.mul(y_deriv, (y / x).masked_fill_(x == 0, 1.0), out=x_deriv)
 
 
 @register

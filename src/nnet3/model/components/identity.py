@@ -311,7 +311,8 @@ class BackpropTruncationComponent(Component):
                 factor = torch.where(is_clipped, limit / norms, 1.0).mul_(self.scale)
                 torch.mul(y_deriv, factor.masked_fill_(is_zeroed, 0.0), out=x_deriv)
         if isinstance(to_update, BackpropTruncationComponent):
-            to_update.num_clipped = to_update.num_clipped + counts[0]
-            to_update.num_zeroed = to_update.num_zeroed + counts[1]
+            if isinstance(counts[0], Tensor) or any(counts):
+                to_update.num_clipped = to_update.num_clipped + counts[0]
+                to_update.num_zeroed = to_update.num_zeroed + counts[1]
             to_update.count += y_deriv.shape[0]
             to_update.count_zeroing_boundaries += indexes.num_boundaries

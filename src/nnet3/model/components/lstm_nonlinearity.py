@@ -236,8 +236,9 @@ class LstmNonlinearityComponent(UpdatableComponent):
 
     def _self_repair(self) -> Tensor | None:
         """Returns factors, then offsets, (10, C): factor v - offset, subtracted, is (2v - 1) r_k or v r_k for tanh."""
-        if not any(self.self_repair_config[5:]):
-            return None
+        repair = cells.lstm_repair(self.deriv_sum, 1.0 + self.count, self.self_repair_config)
+        if repair is not None or not any(self.self_repair_config[5:]):
+            return repair
         factors = torch.where(self._is_repaired(), self._repair_scales, 0.0)
         return torch.cat([factors, factors * self._repair_centers])
 

@@ -11,7 +11,7 @@ from typing_extensions import Self
 
 from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.writer import Writer
-from nnet3.base.native import operations
+from nnet3.base.native import layers, operations
 from nnet3.base.native.operations import Operations
 from nnet3.base.text import ConfigLine
 from nnet3.errors import ComponentError
@@ -183,7 +183,9 @@ class Nonlinearity(Component):
     def _store_output_deriv(self, y_deriv: Tensor, to_update: Nonlinearity) -> None:
         if self.rng.integer(0, 3) == 0 and to_update.oderiv_count != 0:
             return
-        to_update.oderiv_sumsq = add_to_sum(to_update.oderiv_sumsq, sum_of_rows(torch.square, y_deriv))
+        sums = layers.moments(y_deriv)
+        squares = sum_of_rows(torch.square, y_deriv) if sums is None else sums[1]
+        to_update.oderiv_sumsq = add_to_sum(to_update.oderiv_sumsq, squares)
         to_update.oderiv_count += y_deriv.shape[0]
 
     def self_repair_happens(self, to_update: Nonlinearity) -> bool:
@@ -245,11 +247,17 @@ class _Squashing(Nonlinearity):
         to_update.num_dims_processed += self.dim
         return super().self_repair_happens(to_update)
 
-    def saturated(self, like: Tensor, to_update: Nonlinearity) -> Tensor:
-        """Returns (dim,) 1 where a dimension is saturated on average, else 0."""
-        mask = self.deriv_sum < self.lower_threshold * self.count
-        to_update.num_dims_self_repaired = to_update.num_dims_self_repaired + mask.sum()
-        return mask.to(like.dtype)
+    def repair_saturated(
+        self, y: Tensor, x_deriv: Tensor, to_update: Nonlinearity, offset: float, slope: float
+    ) -> None:
+        """Adds offset + slope y to the derivatives of dimensions that are saturated on average."""
+        bound = self.lower_threshold * self.count
+        number: Tensor | int | None = layers.repair(x_deriv, y, self.deriv_sum, bound, offset, slope)
+        if number is None:
+            mask = self.deriv_sum < bound
+            number, mask = mask.sum(), mask.to(x_deriv.dtype)
+            x_deriv.add_(mask, alpha=offset).addcmul_(y, mask, value=slope)
+        to_update.num_dims_self_repaired = to_update.num_dims_self_repaired + number
 
 
 @register
@@ -270,8 +278,8 @@ class SigmoidComponent(_Squashing):
 
     def self_repair(self, y: Tensor, x_deriv: Tensor, to_update: Nonlinearity) -> None:
         # g_x += (s/P) m (1 - 2 y), towards y = 1/2
-        step = self.saturated(x_deriv, to_update) * (self.self_repair_scale / REPAIR_PROBABILITY)
-        x_deriv.add_(step).addcmul_(y, step, value=-2)
+        step = self.self_repair_scale / REPAIR_PROBABILITY
+        self.repair_saturated(y, x_deriv, to_update, step, -2.0 * step)
 
     def store_stats(self, x: Tensor, y: Tensor, memo: None) -> None:
         if not self.skips_statistics():
@@ -298,8 +306,7 @@ class TanhComponent(_Squashing):
 
     def self_repair(self, y: Tensor, x_deriv: Tensor, to_update: Nonlinearity) -> None:
         # g_x -= (s/P) m y, towards y = 0
-        mask = self.saturated(x_deriv, to_update)
-        x_deriv.addcmul_(y, mask, value=-self.self_repair_scale / REPAIR_PROBABILITY)
+        self.repair_saturated(y, x_deriv, to_update, 0.0, -self.self_repair_scale / REPAIR_PROBABILITY)
 
     def store_stats(self, x: Tensor, y: Tensor, memo: None) -> None:
         if not self.skips_statistics():
