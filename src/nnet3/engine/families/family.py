@@ -1,9 +1,9 @@
-"""Program families: one program for all lengths, made by continuing the numbers of a few small programs.
+"""Program families: one program for all lengths, made by continuing the numbers of a few programs.
 
 Take programs of one network, for requests that differ only in their number of periods of time. The programs have equal
 matrices and equal commands; only the commands of a recurrence come once for each period. Every number in the programs
-is affine in the number of periods, so two small programs determine all programs. A family is the tables of two
-programs, each table continued. If a table does not continue by affine numbers, no family exists.
+is affine in the number of periods, so two programs determine all programs. A family is the tables of two programs, each
+table continued. If a table does not continue by affine numbers, no family exists.
 """
 
 from __future__ import annotations
@@ -139,8 +139,8 @@ def _fields_of(command_class: Any) -> _Fields:
 class ProgramFamily:
     """A program as a function of k, the number of periods of time beyond the smallest member's."""
 
-    def __init__(self, members: Sequence[NnetComputation], like: ProgramFamily | None = None) -> None:
-        """`members`: the programs for k = 0, 1, ..., at least two. Raises NotAffineError if there is no family.
+    def __init__(self, members: Sequence[NnetComputation], like: ProgramFamily | None = None, apart: int = 1) -> None:
+        """`members`: the programs for k = 0, `apart`, ..., at least two. Raises NotAffineError if there is no family.
 
         `like`: a family with equal matrices, kernels and tables, but for numbers.
         """
@@ -151,7 +151,7 @@ class ProgramFamily:
         if any(list(each) != self.names for each in sheets):
             raise NotAffineError("they have different tables")
         try:
-            self.tables = continued([list(each.values()) for each in sheets])
+            self.tables = continued([list(each.values()) for each in sheets], apart)
         except NotAffineError as error:
             raise NotAffineError(f"{self.names[error.table]}: {error}") from error
         self._program = RolledCommands(self.tables.pieces(self.names.index("commands")), self._words.patterns)
