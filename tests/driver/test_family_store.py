@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 import nnet3
 from nnet3.engine.driver import family_store as family_shelf
 from nnet3.engine.driver.cache_file import num_bytes
-from nnet3.engine.families.continued import NotAffineError
+from nnet3.engine.families.continued import Continued, NotAffineError, NumberTable, continued
 from nnet3.engine.families.family import ProgramFamily
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.model.requests.request_series import RequestSeries
@@ -195,12 +196,29 @@ def test_a_promise_that_is_not_kept_is_refused(monkeypatch: pytest.MonkeyPatch) 
         raise NotAffineError("one number is another")
 
     monkeypatch.setattr(ProgramFamily, "check", check)
-    nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache()
-    for frames in (43, 42, 41, 40):
+    nnet, cache = nnet3.Nnet.from_config(WINDOW), nnet3.ComputationCache()
+    for frames in (93, 92, 91, 90):
         request = request_for(nnet, frames)
         assert same_program(cache.compile(nnet, request), compiled(nnet, request))
     assert cache.counts.compiled == 4
     assert cache.refusals[0] == "a longer program is not what the short ones promise (one number is another)"
+
+
+def test_a_program_that_does_not_continue_the_shortest_has_no_family(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor one that continues a longer one: all are compiled."""
+
+    def found(members: Sequence[Sequence[NumberTable]], apart: int = 1) -> Continued:
+        if apart > 1:
+            raise NotAffineError("one number is another")
+        return continued(members)
+
+    monkeypatch.setattr("nnet3.engine.families.family.continued", found)
+    nnet, cache = nnet3.Nnet.from_config(TDNN), nnet3.ComputationCache()
+    for frames in (93, 92, 91, 90):
+        request = request_for(nnet, frames)
+        assert same_program(cache.compile(nnet, request), compiled(nnet, request))
+    assert cache.counts.compiled == 4
+    assert cache.refusals == ["commands: one number is another"]
 
 
 def test_what_is_precomputed_follows_the_network_that_asks() -> None:

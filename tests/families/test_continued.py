@@ -28,13 +28,19 @@ TABLES: dict[str, Callable[[int], np.ndarray]] = {
 }
 
 
+@pytest.mark.parametrize("apart", [1, 2, 31])
 @pytest.mark.parametrize("name", TABLES)
-def test_tables_of_all_lengths(name: str) -> None:
+def test_tables_of_all_lengths(name: str, apart: int) -> None:
     table = TABLES[name]
-    family = continued([[table_of(table(n))] for n in (16, 17)])
+    family = continued([[table_of(table(n))] for n in (16, 16 + apart)], apart)
     for n in (16, 17, 18, 40, 111):
         assert family.at(n - 16)[0].values[:, 0].tolist() == table(n).tolist()
         assert family.lengths(n - 16).tolist() == [len(table(n))]
+
+
+def test_numbers_between_which_are_no_integers_are_refused() -> None:
+    with pytest.raises(NotAffineError, match="it does not go on by integers"):
+        continued([[table_of(np.array([7, n // 2]))] for n in (16, 19)], 3)
 
 
 @given(st.lists(st.sampled_from(sorted(TABLES)), max_size=6))

@@ -42,9 +42,9 @@ def test_variables_are_the_coarsest_blocks() -> None:
     c, whole, first, second = _three_blocks()
     analysis = Analysis(c)
     assert len(analysis.variables) == 3 + 2
-    assert analysis.variables_of(first).tolist() == [0, 1]
-    assert analysis.variables_of(second).tolist() == [1, 2]
-    assert analysis.variables_of(whole).tolist() == [0, 1, 2]
+    assert analysis.variables.of_submatrices(np.array([first])).tolist() == [0, 1]
+    assert analysis.variables.of_submatrices(np.array([second])).tolist() == [1, 2]
+    assert analysis.variables.of_submatrices(np.array([whole])).tolist() == [0, 1, 2]
     assert analysis.variables.matrix_of(np.arange(5)).tolist() == [1, 1, 1, 2, 2]
 
 
@@ -63,8 +63,8 @@ def test_column_and_row_cuts_make_a_grid() -> None:
     c.commands = [SetConst(rows, 0.0), SetConst(corner, 0.0), SetConst(whole, 0.0)]
     analysis = Analysis(c)
     assert len(analysis.variables) == 3 * 2
-    assert analysis.variables_of(rows).tolist() == [0, 1]
-    assert analysis.variables_of(corner).tolist() == [5]
+    assert analysis.variables.of_submatrices(np.array([rows])).tolist() == [0, 1]
+    assert analysis.variables.of_submatrices(np.array([corner])).tolist() == [5]
 
 
 def test_reading_and_writing_in_one_command_is_an_update() -> None:
@@ -91,9 +91,9 @@ def test_next_read_and_write() -> None:
     c, whole, first, second = _three_blocks()
     analysis = Analysis(c)
     queries = np.array([whole, first, second, second])
-    assert analysis.next_write(queries, np.array([0, 2, 2, 3])).tolist() == [1, 2, 2, 4]
-    assert analysis.next_read(queries, np.array([0, 0, 3, 4])).tolist() == [2, 2, 3, 4]
-    assert analysis.next_read(queries[:0], queries[:0]).tolist() == []
+    assert analysis.next_access(queries, np.array([0, 2, 2, 3]), WRITE).tolist() == [1, 2, 2, 4]
+    assert analysis.next_access(queries, np.array([0, 0, 3, 4]), READ).tolist() == [2, 2, 3, 4]
+    assert analysis.next_access(queries[:0], queries[:0], READ).tolist() == []
 
 
 def test_the_write_that_an_access_finds() -> None:
@@ -147,7 +147,7 @@ def _variable_of_each_element(analysis: Analysis, matrix: int) -> np.ndarray:
     variable = np.full((size.num_rows, size.num_cols), -1)
     for number, s in enumerate(analysis.computation.submatrices):
         if (s.matrix, s.num_rows, s.num_cols) == (matrix, 1, 1):
-            (variable[s.row_offset, s.col_offset],) = analysis.variables_of(number)
+            (variable[s.row_offset, s.col_offset],) = analysis.variables.of_submatrices(np.array([number]))
     return variable
 
 

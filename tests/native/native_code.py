@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -11,7 +12,7 @@ from torch import Tensor
 from nnet3.base.native.library import library
 from nnet3.base.native.operations import Operations
 from nnet3.engine.runtime.native_runs import NativeRun
-from nnet3.engine.runtime.view_operations import of_memory
+from nnet3.engine.runtime.view_operations import ViewOperations
 
 needs_native_code = pytest.mark.skipif(library() is None, reason="there is no native code")
 
@@ -19,7 +20,7 @@ needs_native_code = pytest.mark.skipif(library() is None, reason="there is no na
 def run_once(operations: Operations | None) -> None:
     """Run operations of which there must be some."""
     assert operations is not None
-    NativeRun(of_memory(operations))(0, 1)
+    NativeRun(ViewOperations(np.array(operations)))(0, 1)
 
 
 def matrix(rows: int, columns: int, scale: float = 1.0) -> Tensor:

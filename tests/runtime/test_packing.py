@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from nnet3.engine.runtime import packing
-from nnet3.engine.runtime.packing import ALIGNMENT, Stacking, lowest_gap, most_alive
+from nnet3.engine.runtime.packing import ALIGNMENT, lowest_gap, most_alive, stacked
 from tests.effort import EFFORT
 
 KIB = 1024
@@ -60,10 +60,10 @@ def test_blocks_of_other_sizes_are_stacked_likewise(blocks: list[Block], rng: ra
     offsets, total = pack(blocks)
     _, first, last = np.array(blocks).T
     meet = (first[:, None] <= last) & (last[:, None] >= first)
-    stacking = Stacking(np.array(offsets), meet)
-    assert stacking.packed(np.array(blocks)[:, 0])[1] <= total
     sizes = np.array([rng.randint(0, 1000) for _ in blocks])
-    begins, total = stacking.packed(sizes)
+    (*_, least), (*begins, most) = stacked(np.array(offsets), meet, np.stack([np.array(blocks)[:, 0], sizes], axis=1)).T
+    assert least <= total
+    begins, total = np.array(begins), most
     ends = begins + sizes
     apart = (ends[:, None] <= begins) | (ends <= begins[:, None])
     assert (apart | ~meet | np.eye(len(blocks), dtype=bool)).all()

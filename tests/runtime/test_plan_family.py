@@ -65,7 +65,7 @@ def test_plans_of_members(config: str, train: bool, sequences: int) -> None:
         if program.member is None:
             continue
         family = program.member.kept.setdefault("plan float32", PlanFamily(MemberPlans, "float32"))
-        found, alone = family.plan(program.member.k, program.member), program.copy()
+        found, alone = family.plan(program.member.k, program), program.copy()
         if found is not None:
             plans += 1
             assert_same(found, plan(alone))
@@ -83,10 +83,11 @@ def check_all_members(nnet: nnet3.Nnet, frames: int, sequences: int, *, train: b
         return 0
     family, found = PlanFamily(MemberPlans, "float32"), 0
     for k in (48, 47, *range(0, 41, 1 if EFFORT > 1 else 4)):
-        made = family.plan(k, member)
+        program = member.at(k)
+        made = family.plan(k, program)
         if made is not None:
             found += 1
-            alone = member.at(k).copy()
+            alone = program.copy()
             assert_same(made, plan(alone))
             assert_nothing_overlaps(made, unplaced_plan(alone))
     return found

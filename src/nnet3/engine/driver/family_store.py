@@ -29,9 +29,6 @@ _FAR = 32  # increments from which on a recurrence is not compiled for its lengt
 _MOST_RECORDS = 64
 _MOST_OF_SIGNATURE = 4  # of which families are looked for by the indexes alone
 
-#: Identifies index tables: the rows of each, and a digest of their contents.
-_Digest = tuple[tuple[int, ...], str]
-
 
 class _NoMemberError(Exception):
     """A shorter request, made of a longer one, is no member of the longer request's family."""
@@ -51,7 +48,7 @@ class FamilyRecord:
     is_proved: bool | None = None
     longest_k: int = -1
     longest: Callable[[], NnetComputation | None] = lambda: None
-    longest_rows: _Digest = ((), "")
+    longest_rows: Sequence[np.ndarray] = ()
     rows: Continued | None = None
     first: int = 0
     family: ProgramFamily | None = None
@@ -83,7 +80,7 @@ class FamilyRecord:
         if self.family is not None and series.k > self.longest_k:
             self._confirm(self.family, series.k, program)
         elif self.family is None and (series.k > self.longest_k or self.longest() is None):
-            self.longest_k, self.longest, self.longest_rows = series.k, weakref.ref(program), _digest(series.rows)
+            self.longest_k, self.longest, self.longest_rows = series.k, weakref.ref(program), series.rows
 
     def has(self, series: LengthSeries, task: CompileTask) -> bool:
         """Returns True if the family has the member of this series' task; makes the family when the time has come."""
@@ -107,7 +104,7 @@ class FamilyRecord:
     def _find_family(self, series: LengthSeries) -> None:
         """Make the family, if this task is long enough and all longer members are known to go on likewise.
 
-        This is proved, or else the longest program is compared. The proof is about graphs, and passes see two short
+        This is proved, or else the longest program is compared. The proof is about graphs, and passes see two
         programs: rows that lie apart in these may overlap in a long one, so a long one is checked. Raises
         NotAffineError, ComputationCheckError or errors of compiling.
         """
@@ -116,13 +113,16 @@ class FamilyRecord:
         if self.is_proved is None or series.k < self.first + _MEMBERS:
             return
         k, program = self.longest_k, self.longest()
-        if program is not None and (k < self.first + _MEMBERS or not _has_rows(self.rows, k, self.longest_rows)):
+        if program is not None and (k < self.first + _MEMBERS or not _names(self.rows, k, self.longest_rows)):
             program = None
         if program is None and not self.is_proved:
             self.longest_k = -1
             return
         try:
-            family = ProgramFamily([self.compile(self._member(series, self.first + j)) for j in range(_MEMBERS)])
+            sample = program if self.is_proved else None
+            last = self.first + 1 if sample is None else k
+            short = self.compile(self._member(series, self.first))
+            family = ProgramFamily([short, sample or self.compile(self._member(series, last))], apart=last - self.first)
             if self.is_proved:
                 check_computation(family.at(MANY, precompute_of(self._member(series, self.first))))
         except (NotAffineError, ComputationCheckError) as error:
@@ -131,7 +131,7 @@ class FamilyRecord:
             self.first += _LATER
             return self._find_family(series)
         self.family, self.longest_k = family, max(k, series.k)
-        if program is not None:
+        if program is not None and not self.is_proved:
             self._confirm(family, k, program)
 
     def _member(self, series: LengthSeries, k: int) -> CompileTask:
@@ -226,14 +226,15 @@ class FamilyStore:
     """Continues programs to further lengths and further numbers of sequences.
 
     The first program of a series is compiled. For a second length, or at once for a recurrence that is long or serves
-    sequences of many lengths, two short programs of the series are compiled and continued. The longest program compiled
-    before, if any, must equal their continuation, command by command. The two short programs are long enough to show
-    all parts of longer programs (see `nnet3.engine.lowering.continuation`), so every longer program follows by
-    arithmetic.
+    sequences of many lengths, a short program of the series is compiled. It is continued by what the longest program
+    compiled before has in addition; without one, the next short program is compiled as well. The short program is long
+    enough to show all parts of longer programs (see `nnet3.engine.lowering.continuation`), so every longer program
+    follows by arithmetic.
 
-    Some networks would need very long members, or members of unknown length. Their family is made on the first request
-    for a program shorter than the longest known program. The family is compared with the longest program and reaches no
-    further: each longer program is compiled and compared, and then confirms the family up to the new length.
+    Some networks would need very long members, or members of unknown length. Their family is made of two short programs
+    on the first request for a program shorter than the longest known program. The family is compared with the longest
+    program, command by command, and reaches no further: each longer program is compiled and compared, and then confirms
+    the family up to the new length.
 
     Alike sequences have one graph, for any number of sequences. If a family for one number of sequences exists and a
     second number is wanted, programs for four and five sequences are compiled and continued to all numbers. The first
@@ -334,28 +335,14 @@ def _name(series: LengthSeries | SequencesSeries, task: CompileTask) -> str:
     return key_digest({**series.key, "options": task.options})
 
 
-def _digest(tables: Sequence[np.ndarray]) -> _Digest:
-    return tuple(map(len, tables)), key_digest([table.astype(np.int32) for table in tables])
-
-
 def _names(rows: Continued, k: int, wanted: Sequence[np.ndarray]) -> bool:
     """True if the family's request for length k has the wanted indexes in the wanted order."""
-    if rows.lengths(k).tolist() != list(
-        map(len, wanted)
-    ):  # first, because where times have gaps there may be very many
-        return False
-    return _equal(rows, k, wanted)
+    # Lengths first, because where times have gaps there may be very many.
+    return rows.lengths(k).tolist() == list(map(len, wanted)) and _equal(rows, k, wanted)
 
 
 def _equal(rows: Continued, k: int, wanted: Sequence[np.ndarray]) -> bool:
     return all(np.array_equal(made.values, own) for made, own in zip(rows.at(k), wanted, strict=True))
-
-
-def _has_rows(rows: Continued, k: int, wanted: _Digest) -> bool:
-    """Compares indexes like `_names`, for a request given by the digest of its indexes."""
-    if tuple(rows.lengths(k).tolist()) != wanted[0]:
-        return False
-    return _digest([table.values for table in rows.at(k)]) == wanted
 
 
 def precompute_of(task: CompileTask) -> Precompute:

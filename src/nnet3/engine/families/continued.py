@@ -23,7 +23,8 @@ from nnet3.base.index import NO_TIME
 
 _LOOK_AHEAD = 8  # entries that have to agree behind what comes in addition
 _END = -1
-_LONG = 256  # rows of a piece on average: tables with fewer are filled all at once
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # of sums that tell rows apart
+_LONG = 1024  # rows of a piece on average: tables with fewer are filled all at once
 
 
 class NotAffineError(Exception):
@@ -69,12 +70,10 @@ def table_of(values: np.ndarray, labels: np.ndarray | None = None) -> NumberTabl
 
 def _numbered(rows: np.ndarray) -> np.ndarray:
     """Returns a number for each row, equal for equal rows, in the order of first appearance."""
-    number = np.zeros(len(rows), dtype=np.int64)
-    for column in rows.T:
-        number = np.unique(column, return_inverse=True)[1].reshape(-1) + len(rows) * number
-        number = np.unique(number, return_inverse=True)[1].reshape(-1)
-    first = np.unique(number, return_index=True)[1]
-    return np.argsort(np.argsort(first))[number]
+    # Rows that differ have other sums but by chance; then what is continued does not give the members back.
+    sums = rows.astype(np.uint64) @ np.cumprod(np.full(rows.shape[1], _FACTOR))
+    _, first, number = np.unique(sums, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[number.reshape(-1)]
 
 
 class TablePiece(NamedTuple):
@@ -262,8 +261,8 @@ def _starts(lengths: np.ndarray) -> np.ndarray:
     return starts
 
 
-def continued(members: Sequence[Sequence[NumberTable]]) -> Continued:
-    """Continues the tables of the members k = 0, 1, ..., at least two, to all k.
+def continued(members: Sequence[Sequence[NumberTable]], apart: int = 1) -> Continued:
+    """Continues the tables of the members k = 0, `apart`, 2 `apart`, ..., at least two, to all k.
 
     Raises NotAffineError with the number of the first table that does not continue.
     """
@@ -276,11 +275,11 @@ def continued(members: Sequence[Sequence[NumberTable]]) -> Continued:
             known[key] = len(known)
             if len({table.values.shape[1] for table in tables}) > 1:
                 raise NotAffineError("it has more columns", number)
-            sheets += _sheets(tables, number)
+            sheets += _sheets(tables, number, apart)
         numbers.append(known[key])
     result = Continued(sheets, numbers)
-    for k, member in enumerate(members):
-        result.check(k, member)
+    for position, member in enumerate(members):
+        result.check(position * apart, member)
     return result
 
 
@@ -309,7 +308,7 @@ class ContinuedTwice:
         return Continued(self.sheets.at(n), self.numbers)
 
 
-def _sheets(tables: Sequence[NumberTable], number: int) -> tuple[NumberTable, NumberTable]:
+def _sheets(tables: Sequence[NumberTable], number: int, apart: int) -> tuple[NumberTable, NumberTable]:
     """Returns the pieces of one table and their rows, as suggested by its first two members; see `Continued`."""
     short, long = tables[:2]
     pieces: list[tuple[int, int, int]] = []
@@ -317,27 +316,30 @@ def _sheets(tables: Sequence[NumberTable], number: int) -> tuple[NumberTable, Nu
     rows = [np.zeros((0, 3 * short.values.shape[1]), np.int64)]
 
     def add(at: int, at_long: int, period: int, iterations: int = 0) -> None:
-        """Add the piece from `at` and `at_long` on: with one more iteration in the long table, or fixed without
+        """Add the piece from `at` and `at_long` on: with `apart` more iterations in the long table, or fixed without
         iterations."""
         if not period:
             return
         base, base_long = short.values[at : at + period], long.values[at_long : at_long + period]
         step = long.values[at_long + period : at_long + 2 * period] - base_long if iterations else np.zeros_like(base)
+        slope, rest = np.divmod(base_long - base, apart)
+        if rest.any():
+            raise NotAffineError("it does not go on by integers", number)
         pieces.append((period, iterations or 1, int(iterations > 0)))
         labels.append(2 * short.labels[at : at + period])
         labels[-1][0] += 1
-        rows.append(np.concatenate([base, base_long - base, step], axis=1))
+        rows.append(np.concatenate([base, slope, step], axis=1))
 
     at = at_long = 0
-    for end, period in _growths(short.tokens, long.tokens, number):
+    for end, period in _growths(short.tokens, long.tokens, number, apart):
         more = at_long - at  # entries that the long table has had in addition so far
-        first, last = _regular(long, at_long, end + more + period, period)
-        iterations = (last - first) // period
-        if iterations < 2:
+        first, last = _regular(long, at_long, end + more + apart * period, period)
+        iterations = (last - first) // period - apart
+        if iterations < 1:
             raise NotAffineError("it is too short", number)
         add(at, at_long, first - at_long)
-        add(first - more, first, period, iterations - 1)
-        at, at_long = last - more - period, last
+        add(first - more, first, period, iterations)
+        at, at_long = last - more - apart * period, last
     rest = len(short.labels) - at
     if rest != len(long.labels) - at_long:
         raise NotAffineError("it does not go on alike", number)
@@ -349,10 +351,10 @@ def _sheets(tables: Sequence[NumberTable], number: int) -> tuple[NumberTable, Nu
     )
 
 
-def _growths(short: np.ndarray, long: np.ndarray, number: int) -> Iterator[tuple[int, int]]:
-    """Yields the positions in the short sequence where the long one has more items, and the numbers of these items.
+def _growths(short: np.ndarray, long: np.ndarray, number: int, apart: int) -> Iterator[tuple[int, int]]:
+    """Yields the positions in the short sequence where the long one has more items, and the items of a period.
 
-    The additional items repeat the items before them.
+    The additional items are `apart` periods, which repeat the items before them.
     """
     at, at_long = 0, 0
     short, long = np.append(short, _END), np.append(long, _END)
@@ -361,25 +363,26 @@ def _growths(short: np.ndarray, long: np.ndarray, number: int) -> Iterator[tuple
         differs = np.flatnonzero(short[at : at + rest] != long[at_long : at_long + rest])
         same = int(differs[0]) if len(differs) else rest
         at, at_long = at + same, at_long + same
-        period = _inserted(short, long, at, at_long)
+        period = _inserted(short, long, at, at_long, apart)
         if not period:
             raise NotAffineError("it does not repeat alike", number)
         yield at, period
-        at_long += period
+        at_long += apart * period
 
 
-def _inserted(short: np.ndarray, long: np.ndarray, at: int, at_long: int) -> int:
-    """Returns the number of additional entries of the long sequence here; 0 if it cannot be said.
+def _inserted(short: np.ndarray, long: np.ndarray, at: int, at_long: int, apart: int) -> int:
+    """Returns the entries of each of the `apart` additional periods of the long sequence here; 0 if it cannot be said.
 
     Most entries behind them must agree, in _LOOK_AHEAD entries, with further additional entries allowed among them.
     """
-    most = min(len(long) - at_long - (len(short) - at), at_long)
+    most = min((len(long) - at_long - (len(short) - at)) // apart, at_long)
     found, best = 0, 0
     for period in range(1, most + 1):
-        if not np.array_equal(long[at_long : at_long + period], long[at_long - period : at_long]):
+        end = at_long + apart * period
+        if not np.array_equal(long[at_long:end], long[at_long - period : end - period]):
             continue
         after = short[at : at + _LOOK_AHEAD]
-        agrees = long[at_long + period : at_long + period + len(after)] == after
+        agrees = long[end : end + len(after)] == after
         num_equal = len(after) if agrees.all() else int(np.argmin(agrees))
         if num_equal > best:
             found, best = period, num_equal

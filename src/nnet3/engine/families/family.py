@@ -1,9 +1,9 @@
-"""Program families: one program for all lengths, made by continuing the numbers of a few small programs.
+"""Program families: one program for all lengths, made by continuing the numbers of a few programs.
 
 Take programs of one network, for requests that differ only in their number of periods of time. The programs have equal
 matrices and equal commands; only the commands of a recurrence come once for each period. Every number in the programs
-is affine in the number of periods, so two small programs determine all programs. A family is the tables of two
-programs, each table continued. If a table does not continue by affine numbers, no family exists.
+is affine in the number of periods, so two programs determine all programs. A family is the tables of two programs, each
+table continued. If a table does not continue by affine numbers, no family exists.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
 from functools import cache, cached_property, partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +22,9 @@ from nnet3.engine.families.precomputed import (
     Entry,
     EntryLayout,
     Precompute,
-    precomputed_entries,
+    entries_that_go_on,
     precomputed_tables,
+    rows_of_entries,
 )
 from nnet3.engine.families.rolled import CommandPattern, RolledCommands
 from nnet3.engine.ir.computation import FamilyMember, NnetComputation
@@ -139,8 +141,8 @@ def _fields_of(command_class: Any) -> _Fields:
 class ProgramFamily:
     """A program as a function of k, the number of periods of time beyond the smallest member's."""
 
-    def __init__(self, members: Sequence[NnetComputation], like: ProgramFamily | None = None) -> None:
-        """`members`: the programs for k = 0, 1, ..., at least two. Raises NotAffineError if there is no family.
+    def __init__(self, members: Sequence[NnetComputation], like: ProgramFamily | None = None, apart: int = 1) -> None:
+        """`members`: the programs for k = 0, `apart`, ..., at least two. Raises NotAffineError if there is no family.
 
         `like`: a family with equal matrices, kernels and tables, but for numbers.
         """
@@ -151,7 +153,7 @@ class ProgramFamily:
         if any(list(each) != self.names for each in sheets):
             raise NotAffineError("they have different tables")
         try:
-            self.tables = continued([list(each.values()) for each in sheets])
+            self.tables = continued([list(each.values()) for each in sheets], apart)
         except NotAffineError as error:
             raise NotAffineError(f"{self.names[error.table]}: {error}") from error
         self._program = RolledCommands(self.tables.pieces(self.names.index("commands")), self._words.patterns)
@@ -165,7 +167,7 @@ class ProgramFamily:
         """Returns a family like `self`, with other numbers."""
         family = copy(self)
         family.tables, family._kept = tables, {}
-        for name in ("_memos", "_precomputed", "_fixed_entries"):
+        for name in ("_memos", "_arrays", "_fixed_entries", "_entry_layouts"):
             vars(family).pop(name, None)
         family._program = RolledCommands(tables.pieces(self.names.index("commands")), self._words.patterns)
         return family
@@ -225,27 +227,35 @@ class ProgramFamily:
         An entry independent of k is one object for all members.
         """
         fixed, are_all = self._fixed_entries
-        if are_all:
-            return list(fixed.values())
-        return self._entries_at(k, fixed)
+        return list(fixed.values()) if are_all else self._entries_at(k, fixed)
 
     @cached_property
     def _fixed_entries(self) -> tuple[dict[int, Entry], bool]:
         """The entries independent of k, by number, and whether all entries are."""
-        first, second = (self._entries_at(k) for k in (0, 1))
-        if len(first) != len(second):
+        if self._entry_layouts is None:
             return {}, False
+        first, second = (self._entries_at(k) for k in (0, 1))
         fixed = {n: one for n, (one, other) in enumerate(zip(first, second, strict=True)) if _are_same(one, other)}
         return fixed, len(fixed) == len(first)
 
-    def _entries_at(self, k: int, known: Mapping[int, Entry] | None = None) -> list[Entry]:
-        tables = dict(zip(PRECOMPUTED, self._precomputed.at(k), strict=True))
-        layouts = list(self._words.entries)
-        return [None, *(entry for entry, _ in precomputed_entries(tables, layouts, _nothing, known or {}))]
+    def _entries_at(self, k: int, known: Mapping[int, Entry] = MappingProxyType({})) -> list[Entry]:
+        layouts = self._layouts_at(k) if self._entry_layouts is None else self._entry_layouts
+        return [None, *entries_that_go_on(layouts, self._arrays.at(k), known)]
 
     @cached_property
-    def _precomputed(self) -> Continued:
-        return self.tables.part([self.names.index(name) for name in PRECOMPUTED])
+    def _entry_layouts(self) -> list[EntryLayout] | None:
+        """The layouts of the precomputed entries, if all members have equally many."""
+        few, more = map(self._layouts_at, (0, 1))
+        return few if len(few) == len(more) else None
+
+    def _layouts_at(self, k: int) -> list[EntryLayout]:
+        (table,) = self.tables.part([self.names.index(PRECOMPUTED[0])]).at(k)
+        return [layout for layout, _ in rows_of_entries(table, list(self._words.entries))]
+
+    @cached_property
+    def _arrays(self) -> Continued:
+        """The tables of precomputed lists and numbers."""
+        return self.tables.part([self.names.index(name) for name in PRECOMPUTED[1:]])
 
     def at(self, k: int, precompute: Precompute) -> NnetComputation:
         """Returns the member with k periods more than the smallest; recurring commands are in a Repeat."""
@@ -284,8 +294,10 @@ class ProgramFamily:
         for name in _TABLES:
             for number in range(len(getattr(first, name))):
                 getattr(result, name).append(_side_table(result, name, numbers[f"{name} {number}"]))
-        for entry, rows in precomputed_entries(tables, list(self._words.entries), precompute):
-            result.precomputed.append(entry)
+        of_rows, *others = (tables[name] for name in PRECOMPUTED)
+        found = list(rows_of_entries(of_rows, list(self._words.entries)))
+        for (layout, rows), entry in zip(found, entries_that_go_on([each for each, _ in found], others), strict=True):
+            result.precomputed.append(precompute(rows) if layout.arrays is None else entry)
             result.precomputed_rows.append(rows)
         return result
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from itertools import count
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -63,6 +62,7 @@ class EntryLayout(NamedTuple):
     node: str
     runs_backward: bool
     arrays: tuple[ArrayLayout, ...] | None
+    num_lists: int
 
 
 def precomputed_tables(
@@ -84,7 +84,9 @@ def precomputed_tables(
         labels[table].append(label)
 
     for entry, rows in zip(computation.precomputed[1:], computation.precomputed_rows, strict=False):
-        layout = EntryLayout(rows.node, rows.runs_backward, _array_layouts(entry) if rows.go_on else None)
+        arrays = _array_layouts(entry) if rows.go_on else None
+        num_lists = sum(array.table == _LISTS for array in arrays or ())
+        layout = EntryLayout(rows.node, rows.runs_backward, arrays, num_lists)
         number = layouts.setdefault(layout, len(layouts))
         for position, block in enumerate((rows.inputs, rows.outputs)):
             add(_ROWS, number, position, block)
@@ -95,33 +97,33 @@ def precomputed_tables(
     return {name: NumberTable(*joined[name]) if name == _NUMBERS else table_of(*joined[name]) for name in _COLUMNS}
 
 
-def precomputed_entries(
-    tables: Mapping[str, NumberTable],
-    layouts: Sequence[EntryLayout],
-    precompute: Precompute,
-    known: Mapping[int, Entry] = MappingProxyType({}),
-) -> Iterator[tuple[Entry, KernelRows]]:
-    """Yields the entries of the tables; `precompute` makes the entries that do not go on.
+def rows_of_entries(table: NumberTable, layouts: Sequence[EntryLayout]) -> Iterator[tuple[EntryLayout, KernelRows]]:
+    """Yields the layouts of the entries of a table of rows, and the rows behind each entry."""
+    blocks = _Blocks(table)
+    while not blocks.are_at_end:
+        node, runs_backward, arrays, _ = layout = layouts[blocks.label >> 20]
+        yield layout, KernelRows(node, runs_backward, blocks.next(), blocks.next(), arrays is not None)
+
+
+def entries_that_go_on(
+    layouts: Iterable[EntryLayout], tables: Sequence[NumberTable], known: Mapping[int, Entry] = MappingProxyType({})
+) -> Iterator[Entry]:
+    """Yields the entries with these layouts, empty ones if they do not go on. `tables`: of lists and of numbers.
 
     `known`: entries that need not be made, by number from 1 on.
     """
-    rows, lists, numbers = (_Blocks(tables[name]) for name in PRECOMPUTED)
-    for number in count(1):
-        if rows.are_at_end:
-            return
-        layout = layouts[rows.label >> 20]
-        made_of = KernelRows(layout.node, layout.runs_backward, rows.next(), rows.next(), layout.arrays is not None)
-        if layout.arrays is None:
-            yield precompute(made_of), made_of
+    lists, numbers = map(_Blocks, tables)
+    for number, layout in enumerate(layouts, 1):
+        if number in known:
+            lists.skip(layout.num_lists)
+            numbers.skip(len(layout.arrays or ()) - layout.num_lists)
+            yield known[number]
             continue
         entry = {}
-        for name, dtype, shape in layout.arrays:
-            if number in known:
-                (lists if shape == () else numbers).skip()
-                continue
-            array = (lists if shape == () else numbers).next().astype(dtype)
-            entry[name] = array.reshape(() if shape is None else (-1, *shape))
-        yield known.get(number, entry), made_of
+        for name, dtype, shape in layout.arrays or ():
+            block = (lists if shape == () else numbers).next()
+            entry[name] = block.astype(dtype).reshape(() if shape is None else (-1, *shape))
+        yield entry
 
 
 def _array_layouts(entry: Entry) -> tuple[ArrayLayout, ...]:
@@ -148,8 +150,8 @@ class _Blocks:
         """The label of the row where the next block begins."""
         return int(self._labels[self._next])
 
-    def skip(self) -> None:
-        self._next += 1
+    def skip(self, count: int) -> None:
+        self._next += count
 
     def next(self) -> np.ndarray:
         self._next += 1

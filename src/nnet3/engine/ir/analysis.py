@@ -103,7 +103,6 @@ class Analysis:
         self.alloc_command = self._by_matrix(self.accesses.allocations)
         self.dealloc_command = self._by_matrix(self.accesses.deallocations)
         self._event_keys: dict[int, tuple[Integers, Integers]] = {}
-        self._variables_of: dict[int, Integers] = {}
 
     def _by_matrix(self, pairs: list[tuple[int, int]]) -> Integers:
         result = np.full(len(self.computation.matrices), -1)
@@ -193,12 +192,6 @@ class Analysis:
         """READ, WRITE or UPDATE, for each event."""
         return self._events[2]
 
-    def variables_of(self, submatrix: int) -> Integers:
-        """Returns the variables of one sub-matrix."""
-        if submatrix not in self._variables_of:
-            self._variables_of[submatrix] = self.variables.of_submatrices(np.array([submatrix]))
-        return self._variables_of[submatrix]
-
     def commands_between(self, submatrices: Sequence[int], after: Sequence[int], last: int) -> list[list[int]]:
         """Returns the commands behind `after`, up to `last`, that access a part of each sub-matrix, ascending."""
         blocks = np.array(submatrices, np.int64)
@@ -228,18 +221,11 @@ class Analysis:
 
     # ---- questions about the future of a sub-matrix ----
 
-    def next_read(self, submatrices: Integers, at: Integers) -> Integers:
-        """Returns the first command, from command `at` on, that reads any part of each sub-matrix, (queries,).
+    def next_access(self, submatrices: Integers, at: Integers, mode: int) -> Integers:
+        """Returns the first command, from command `at` on, that reads or writes any part of each sub-matrix.
 
-        num_commands where no command does. An update reads and writes.
+        `mode`: READ or WRITE; an update is both. Result: (queries,), num_commands where no command does.
         """
-        return self._next(submatrices, at, READ)
-
-    def next_write(self, submatrices: Integers, at: Integers) -> Integers:
-        """Returns the first command, from command `at` on, that writes to any part of each sub-matrix."""
-        return self._next(submatrices, at, WRITE)
-
-    def _next(self, submatrices: Integers, at: Integers, mode: int) -> Integers:
         if len(submatrices) == 0:
             return np.zeros(0, dtype=np.int64)
         keys, command_of_key = self._keys_of_mode(mode)

@@ -80,31 +80,18 @@ def most_alive(sizes: np.ndarray, first: np.ndarray, last: np.ndarray) -> int:
     return int(sums[ends].max(initial=0))
 
 
-class Stacking:
-    """The order of stacked blocks in one packing: blocks of new sizes can be stacked likewise."""
+def stacked(offsets: np.ndarray, meet: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Returns byte offsets of blocks of other sizes, in the order of a packing, and behind them the total size.
 
-    def __init__(self, offsets: np.ndarray, meet: np.ndarray) -> None:
-        """`meet` (blocks, blocks): true for two that live at the same time."""
-        self._order = np.argsort(offsets, kind="stable").tolist()
-        below_all: dict[int, int] = {}  # of each block, as bits
-        self._below: list[list[int]] = []  # of each block in order, without those that lie below one of these
-        lower = np.zeros(len(offsets), dtype=bool)
-        for block in self._order:
-            found, seen = [], 0
-            candidates = np.flatnonzero(meet[block] & lower)
-            for other in candidates[np.argsort(-offsets[candidates], kind="stable")].tolist():
-                if not seen >> other & 1:
-                    found.append(other)
-                seen |= below_all[other] | 1 << other
-            lower[block], below_all[block] = True, sum(1 << other for other in candidates.tolist())
-            self._below.append(found)
-
-    def packed(self, sizes: np.ndarray) -> tuple[np.ndarray, int]:
-        """Returns the byte offsets of blocks of these sizes, multiples of ALIGNMENT, and the total size."""
-        cells, ends = (-(-sizes // ALIGNMENT)).tolist(), [0] * len(sizes)
-        for block, below in zip(self._order, self._below, strict=True):
-            ends[block] = max([ends[other] for other in below], default=0) + cells[block]
-        return (np.array(ends, dtype=np.int64) - cells) * ALIGNMENT, max(ends, default=0) * ALIGNMENT
+    `meet` (blocks, blocks): true for two that live at the same time. `sizes` (blocks, n): n times other ones. Result:
+    (blocks + 1, n), multiples of ALIGNMENT.
+    """
+    cells = -(-sizes // ALIGNMENT)
+    begins, ends = np.zeros_like(cells), np.zeros_like(cells)  # ends are 0 for blocks that are not placed yet
+    for block in np.argsort(offsets, kind="stable").tolist():
+        begins[block] = ends[meet[block]].max(axis=0, initial=0)
+        ends[block] = begins[block] + cells[block]
+    return np.concatenate([begins, ends.max(axis=0, initial=0, keepdims=True)]) * ALIGNMENT
 
 
 def _pack_groups(sizes: np.ndarray, first: np.ndarray, last: np.ndarray) -> tuple[Sequence[int], int]:

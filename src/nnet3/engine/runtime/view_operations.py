@@ -7,7 +7,8 @@ and the view's number of rows."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -23,7 +24,6 @@ from nnet3.base.native.operations import (
     STRIDES,
     TABLE,
     Operations,
-    Row,
 )
 from nnet3.base.native.ranges import NUM_SIZES, ROWS, forms_of
 from nnet3.engine.runtime.view_tensors import StandIns, ViewAddresses
@@ -48,7 +48,7 @@ class ViewOperations:
     """
 
     rows: np.ndarray
-    matrices: np.ndarray
+    matrices: np.ndarray = field(default_factory=partial(np.zeros, (0, 5), np.int64))
 
     def bound_to(self, addresses: ViewAddresses) -> MovedOperations | None:
         """Returns the operations on views that lie there; None if rows differ that were equally many."""
@@ -111,8 +111,3 @@ def joined(parts: Sequence[ViewOperations]) -> ViewOperations:
     before = accumulate((len(part.rows) for part in parts), initial=0)
     matrices = [part.matrices + np.array([start, 0, 0, 0, 0]) for part, start in zip(parts, before, strict=False)]
     return ViewOperations(np.concatenate([part.rows for part in parts]), np.concatenate(matrices))
-
-
-def of_memory(operations: Sequence[Row]) -> ViewOperations:
-    """Returns operations on memory that is of no view."""
-    return ViewOperations(np.array(operations, np.int64).reshape(-1, _WIDTH), np.zeros((0, 5), np.int64))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import operator
 from collections.abc import Iterable, Mapping
-from itertools import chain
+from itertools import chain, compress
 from typing import Any, NamedTuple
 
 from nnet3.model.components.base import Component
@@ -50,10 +50,10 @@ class _State(NamedTuple):
         held = [*map(vars, flat)]
         if [*chain.from_iterable(held)] != self.keys:
             return False
-        if not all(map(operator.is_, chain.from_iterable(map(dict.values, held)), self.values)):
-            pairs = zip(chain.from_iterable(map(dict.values, held)), self.values, strict=True)
-            if any(one is not another and not type(one) is type(another) is float for one, another in pairs):
-                return False
+        values = [*chain.from_iterable(map(dict.values, held))]
+        changed = compress(zip(values, self.values, strict=True), map(operator.is_not, values, self.values))
+        if not all(type(one) is type(another) is float for one, another in changed):
+            return False
         return [*map(_SHAPE, self.parameters)] == self.shapes
 
 

@@ -11,7 +11,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from nnet3.engine.ir.analysis import Analysis, analyse
+from nnet3.engine.ir.analysis import WRITE, Analysis, analyse
 from nnet3.engine.ir.commands import Backprop, Propagate, SegmentMarker, with_values
 from nnet3.engine.ir.computation import NnetComputation
 
@@ -60,7 +60,7 @@ def _with_input(analysis: Analysis, number: int, command: Backprop) -> Backprop 
     assert isinstance(forward, Propagate)
     values = np.array([*forward.inputs, forward.output])
     is_used_later = analysis.last_access[computation.submatrices[forward.inputs[0]].matrix] > number
-    is_as_it_was = (analysis.next_write(values, np.full(2, maker + 1)) > number).all()
+    is_as_it_was = (analysis.next_access(values, np.full(2, maker + 1), WRITE) > number).all()
     if forward.output != command.output or not is_used_later or not is_as_it_was:
         return None
     return with_values(command, inputs=forward.inputs, output=0)  # type: ignore[return-value]

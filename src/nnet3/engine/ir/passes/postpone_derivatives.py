@@ -40,7 +40,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from nnet3.base.index import concatenate_ranges, distinct
-from nnet3.engine.ir.analysis import READ, Analysis, analyse
+from nnet3.engine.ir.analysis import READ, WRITE, Analysis, analyse
 from nnet3.engine.ir.commands import AllocMatrix, Backprop, Command, DeallocMatrix, MatrixAdd, MatrixCopy
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import AccessMode
@@ -241,7 +241,7 @@ class _Finder:
         if len({_columns(block) for block in blocks}) > 1 or len(distinct(rows)) < len(rows):
             return False
         is_range = len(rows) == _enclosing(blocks).num_rows
-        return is_range and bool((self._analysis.next_write(numbers, at + 1) > steps.last).all())
+        return is_range and bool((self._analysis.next_access(numbers, at + 1, WRITE) > steps.last).all())
 
     def _without_conflicts(self, chosen: list[LateSteps]) -> list[LateSteps]:
         """Returns the steps without columns with a destination read or added to before the last step.

@@ -160,7 +160,7 @@ class _Choice:
                     positions[source] = min(positions[source], position)
                 elif source in self._compressed:
                     return {}
-                if self._analysis.next_write(np.array([submatrix]), np.array([reader + 1]))[0] < position:
+                if self._analysis.next_access(np.array([submatrix]), np.array([reader + 1]), WRITE)[0] < position:
                     return {}
         return positions
 
