@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import Tensor
 
-import nnet3
 from nnet3 import components
 from nnet3.model.components.statistics import StatisticsExtractionComponent
 from tests.components.contract import component_contract, written
@@ -107,41 +106,6 @@ def test_frames_without_variance_give_the_floor(frames: int) -> None:
     assert torch.equal(y[:, 40:], torch.full((8, 40), 2e-10).sqrt())
     wanted = deviations(x.double())
     assert float((y.double() - wanted).norm() / wanted.norm()) < 1e-7
-
-
-@pytest.mark.parametrize(
-    ("frames", "wanted"), [(1, [-0.65625, -0.09375, 0.8515625]), (3, [-0.65625, -0.09375, 0.8671875])]
-)
-def test_derivatives_through_deviations_of_equal_frames_are_rounded_as_kaldis(frames: int, wanted: list[float]) -> None:
-    """All frames are one: terms of 1e5 leave a derivative below 1, which holds the rounding of each step.
-
-    `wanted` is what Kaldi computes; -0.657, -0.093 and 0.852 would be exact.
-    """
-    nnet = nnet3.Nnet.from_config(
-        f"""
-        input-node name=input dim=3
-        component name=extract type={EXTRACTION} input-dim=3
-        component name=pool type={POOLING} input-dim=7 left-context=0 right-context={frames} output-stddevs=true
-        component-node name=extract component=extract input=Round(input, {frames})
-        component-node name=pool component=pool input=extract
-        output-node name=output input=pool
-        """
-    )
-    given = [[0, 0, 0]]
-    request = nnet3.ComputationRequest(
-        [nnet3.IoSpecification("input", given, has_deriv=True)],
-        [nnet3.IoSpecification("output", given, has_deriv=True)],
-    )
-    computer = nnet3.NnetComputer(nnet3.compile(nnet, request), nnet)
-    x = torch.tensor([-1.5758990049362183, 1.5879592895507812, 0.6799131631851196])
-    computer.accept_input("input", x[None])
-    computer.run()
-    assert computer.get_output("output")[0, 3:].tolist() == x.new_full((3,), 1e-5).tolist()
-    mean = [-0.6569754481315613, -0.09341493993997574, 0.8517537117004395]
-    deviation = [-1.6247851848602295, -2.0414960384368896, -1.5481373071670532]
-    computer.accept_input("output", torch.tensor([mean + deviation]))
-    computer.run()
-    assert computer.get_output("input").tolist() == [wanted]
 
 
 def test_written_files_are_read_back(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ class StatisticsExtractionComponent(StatisticsComponent):
         """g_x = g_sum + 2 x g_sumsq of its output row; the count has no derivative"""
         derivs = indexes.outputs_of_input.sum(y_deriv[:, 1:])
         if self.include_variance:
-            torch.add(derivs[:, : self.input_dim], derivs[:, self.input_dim :] * x, alpha=2.0, out=x_deriv)
+            torch.addcmul(derivs[:, : self.input_dim], x, derivs[:, self.input_dim :], value=2.0, out=x_deriv)
         else:
             x_deriv.copy_(derivs)
 
@@ -236,7 +236,7 @@ class StatisticsPoolingComponent(StatisticsComponent):
         sums = indexes.inputs_of_output.sum(x)
         count = sums[:, :1].clone()
         y[:, :first] = count.log()
-        torch.mul(sums[:, 1:], count.reciprocal(), out=y[:, first:])
+        torch.div(sums[:, 1:], count, out=y[:, first:])
         if self.output_stddevs:
             mean, square = y[:, first:].chunk(2, dim=1)
             square.sub_(mean.square()).clamp_(min=self.variance_floor).sqrt_()
@@ -251,6 +251,6 @@ class StatisticsPoolingComponent(StatisticsComponent):
             mean, stddev = y[:, first:].chunk(2, dim=1)
             of_mean, of_stddev = derivs.chunk(2, dim=1)
             of_square = (of_stddev / stddev).mul_(0.5)
-            derivs = torch.cat([of_mean - 2.0 * (mean * of_square), of_square], dim=1)
+            derivs = torch.cat([torch.addcmul(of_mean, mean, of_square, value=-2.0), of_square], dim=1)
         x_deriv[:, 0] = 0.0
-        x_deriv[:, 1:] = indexes.outputs_of_input.sum(derivs * memo.reciprocal())
+        x_deriv[:, 1:] = indexes.outputs_of_input.sum(derivs / memo)
