@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnet3 import load_transition_model
+from nnet3 import TransitionModel, load_transition_model
+from nnet3.cli.files import save
 from nnet3.kaldi_io import load_vector
 from tests.cli.run_command import Cli
 from tests.shared_data import GOLDEN, SHARED, needs_shared
@@ -79,6 +80,16 @@ def test_what_a_transition_model_has(cli: Cli) -> None:
     counts = len(model.phones), model.num_pdfs, model.num_transition_ids, model.num_transition_states
     assert [int(line.split()[-1]) for line in lines] == list(counts)
     assert lines[1] == f"number of pdfs {model.num_pdfs}"
+
+
+def test_probabilities_are_rounded_as_those_of_c(cli: Cli) -> None:
+    model = load_transition_model(MDL)
+    log_probs = model.log_probs.copy()
+    log_probs[1:] = np.float32(-0.98043865)
+    save("other.mdl", False, TransitionModel(model.topology, model.tuples, log_probs).write_to)
+    Path("phones.txt").write_text("".join(f"p{k} {k}\n" for k in range(model.num_phones + 1)))
+    ids = [line for line in cli.good("show-transitions", "phones.txt", "other.mdl").out.splitlines() if " p = " in line]
+    assert {line.split()[5] for line in ids} == {"0.375147"}
 
 
 def test_transitions_are_shown(cli: Cli) -> None:

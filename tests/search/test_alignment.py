@@ -88,6 +88,16 @@ def test_words_come_with_their_rows() -> None:
     assert (alignment.words.tolist(), alignment.word_rows.tolist()) == ([3], [1])
 
 
+def test_no_beam_prunes_what_is_reached_before_the_first_row() -> None:
+    """Kaldi aligns with this graph by a beam of 0.01, too: through the dear arc, as the cheap one leads to no end."""
+    final = [np.inf, np.inf, np.inf, np.inf, 0.0]
+    graph = Fst.from_arcs(0, final, [0, 0, 1, 3], [1, 3, 2, 4], [0, 0, 1, 1], [0.0, 5.0, 0.0, 0.0], [0, 7, 0, 0])
+    scores = np.zeros((1, MODEL.num_pdfs), np.float32)
+    found = Aligner(MODEL, AlignmentOptions()).align(graph, scores, 0.01)
+    assert found is not None
+    assert (found.transition_ids.tolist(), found.words.tolist()) == ([1], [7])
+
+
 def test_speech_that_goes_on_is_lost_by_careful_graphs_alone() -> None:
     """Seventy ways to go on are better than the only end by far more than the beam."""
     ways = 70

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from nnet3.base.kaldi_io.general import sparse_of
+from nnet3.base.options.training import FeatureTransformOptions
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Reader, SparseMatrix, Writer
-from nnet3.training.train.lda_stats import LdaStats, pruned
+from nnet3.training.train.lda_stats import LdaStats, estimate_transform, pruned
 from tests.seeds import shifted
 
 
@@ -56,3 +57,11 @@ def test_pruned_weights_are_the_threshold_or_nothing() -> None:
     assert {matrix[1, 1].item() for matrix in seen} == {0.0, -4.0}
     assert np.mean([matrix[0, 0] for matrix in seen]) == pytest.approx(0.5, abs=0.25)
     assert pruned(weights, 0.0, np.random.default_rng(0)) is weights
+
+
+def test_no_dimension_stands_for_all() -> None:
+    features, weights = _random(rows=40)
+    stats = LdaStats.of_rows(features, sparse_of(weights))
+    every = estimate_transform(stats, FeatureTransformOptions(dim=3)).matrix
+    for dim in (0, -1, -7):
+        np.testing.assert_array_equal(estimate_transform(stats, FeatureTransformOptions(dim=dim)).matrix, every)

@@ -151,7 +151,8 @@ def shown_transitions(symbols: str, model: str, counts: str) -> Iterator[str]:
     if count_of is not None and len(count_of) != transitions.num_pdfs:
         raise Nnet3Error(f"{counts}: it has {len(count_of)} counts, {model} has {transitions.num_pdfs} pdfs")
     ids = transitions.transition_ids
-    states, probs = transitions.transition_state(ids), np.exp(transitions.log_prob(ids))
+    states = transitions.transition_state(ids)
+    probs = np.exp(transitions.log_prob(ids).astype(np.float64)).astype(np.float32)  # rounded as expf
     self_loop, index, pdf = transitions.is_self_loop(ids), transitions.transition_index(ids), transitions.pdf(ids)
     topology = transitions.topology
     first = np.searchsorted(states, np.arange(1, transitions.num_transition_states + 2)).tolist()

@@ -138,7 +138,7 @@ class Writer:
             raise ModelFormatError(f"cannot write {len(array)} numbers as the lower triangle of a square matrix")
         if not self.binary:
             rows = np.split(array, np.cumsum(np.arange(1, size)))
-            self.text("[\n" + "".join(format_row(row) + "\n" for row in rows) + "]\n")
+            self.text("[\n" + "\n".join(map(format_row, rows)) + "]\n")
             return
         self.token("DP" if double else "FP")
         self.int32(size)

@@ -74,7 +74,7 @@ class LdaStatsOptions(Options):
 class FeatureTransformOptions(Options, error=TrainingError):
     """Options by which an LDA-like transform is estimated. Names and defaults are Kaldi's."""
 
-    dim: int = option(-1, Integer(at_least(-1)), "Rows of the transform; -1: as many as the features have.")
+    dim: int = option(-1, Integer(), "Rows of the transform; 0 or less: as many as the features have.")
     within_class_factor: float = option(
         0.001, Number(at_least(0)), "How much variance within classes counts, beside that between them; 1: plain LDA."
     )

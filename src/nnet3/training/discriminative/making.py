@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from nnet3.base.kaldi_io.general import GeneralMatrix, compressed
+from nnet3.base.kaldi_io.general import GeneralMatrix, compressed, dense
 from nnet3.base.kaldi_io.lattice import Lattice
 from nnet3.base.options.discriminative import DiscriminativeMakingOptions
 from nnet3.base.options.examples import WHOLE
@@ -56,7 +56,8 @@ class DiscriminativeExampleMaker:
         lattice and alignment do not belong together: then something is wrong with all utterances.
         """
         options, factor = self.options, self.options.chunks.frame_subsampling_factor
-        num_frames, alignment = utterance.features.shape[0], utterance.alignment
+        features, alignment = dense(utterance.features), utterance.alignment  # chunks are compressed anew, as Kaldi's
+        num_frames = len(features)
         if len(alignment) == 0 or utterance.lattice.fst.num_states == 0:
             raise TrainingError("its alignment is empty" if len(alignment) == 0 else "its lattice is empty")
         self._check_ids(utterance)
@@ -77,7 +78,7 @@ class DiscriminativeExampleMaker:
             )
             target = DiscriminativeTarget(_OUTPUT, indexes(0, count, factor), supervision, chunk.output_weights)
             period = options.online_ivector_period
-            inputs = chunk_inputs(utterance.features, chunk, self._rng, utterance.ivectors, period, num_frames)
+            inputs = chunk_inputs(features, chunk, self._rng, utterance.ivectors, period, num_frames)
             if options.compress:
                 inputs = [replace(io, matrix=compressed(io.matrix)) for io in inputs]
             key = f"{utterance.key}-{chunk.first_frame}"

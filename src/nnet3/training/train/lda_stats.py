@@ -143,9 +143,9 @@ def estimate_transform(stats: LdaStats, options: FeatureTransformOptions) -> Fea
     largest allowed one; the offset makes the mean zero. Raises TrainingError for too few data.
     """
     dim = stats.first.shape[1]
-    rows = dim if options.dim == -1 else options.dim
-    if not 0 < rows <= dim:
-        raise TrainingError(f"dim must be -1 or in 1 .. {dim}, the dimension of the features, got {rows}")
+    rows = dim if options.dim <= 0 else options.dim
+    if rows > dim:
+        raise TrainingError(f"dim must be at most {dim}, the dimension of the features, got {rows}")
     if not stats.zero.sum() > 0:
         raise TrainingError("the statistics have no data")
     mean, total, between = stats.covariances()
