@@ -16,11 +16,12 @@ from nnet3.speech.lattices.levels import longest_paths
 from nnet3.speech.lattices.word_times import WordBoundaries
 
 BEAM = 2.0
+GOLDEN = Path(__file__).parent / "golden"
 
 
 @cache
 def arrays() -> dict[str, Any]:
-    with np.load(Path(__file__).parent / "golden" / "lattices.npz") as file:
+    with np.load(GOLDEN / "lattices.npz") as file:
         return dict(file)
 
 

@@ -7,14 +7,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nnet3.speech.lattices import word_lattice
+from nnet3.base.kaldi_io.lattice import Lattice, Strings, open_lattice_table
+from nnet3.base.options.lattices import PhoneDeterminizingOptions
+from nnet3.speech.lattices import determinizing, word_lattice
 from nnet3.speech.lattices.determinizing import determinized
 from nnet3.speech.lattices.label_lattice import LabelLattice
 from nnet3.speech.lattices.label_sets import Memory, TooLargeError
+from nnet3.speech.lattices.lattice_determinizing import determinized_within
 from nnet3.speech.lattices.word_lattice import PhoneLabels, within_memory
+from tests.asr import golden_lattices
 from tests.asr.golden_lattices import BEAM, lattice, model
 from tests.asr.slow_search import paths_of
+from tests.asr.small_model import chain_transition_model
 from tests.asr.toy_lattices import random_lattice
+from tests.native.native_code import needs_native_code
 
 
 @pytest.mark.parametrize("name", ["", "last_"])
@@ -30,6 +36,44 @@ def test_what_kaldi_makes_of_pieces(name: str) -> None:
         [(kaldi_cost, kaldi_ids)] = kaldi[words]
         assert cost == pytest.approx(kaldi_cost, abs=2e-3)
         assert ids == kaldi_ids
+
+
+@pytest.mark.parametrize("native", [pytest.param(True, marks=needs_native_code), False])
+@pytest.mark.parametrize("words", [True, False])
+def test_close_sets_join_those_of_better_paths(words: bool, native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kaldi's states, arcs, costs and transition-ids, where sets of close costs can merge in several ways."""
+    if not native:
+        monkeypatch.setattr(determinizing, "library", lambda: None)
+    raw, expected = (_of_table(f"close_{name}.txt") for name in ("raw", "words" if words else "phones"))
+    options = PhoneDeterminizingOptions(acoustic_scale=1.0, beam=3.0, word_determinize=words)
+    found, _ = determinized_within(raw, options, phones=PhoneLabels(chain_transition_model()))
+    assert found.fst.num_states == expected.fst.num_states
+    for mine, kaldis in zip(_rows(found), _rows(expected), strict=True):
+        assert mine[:2] == kaldis[:2]
+        assert mine[2:] == pytest.approx(kaldis[2:], abs=2e-3)
+
+
+def _of_table(name: str) -> Lattice:
+    with open_lattice_table(f"ark:{golden_lattices.GOLDEN / name}") as table:
+        return next(lattice for _, lattice in table)
+
+
+def _rows(lattice: Lattice) -> list[tuple[int, tuple[int, ...], float, float]]:
+    """Returns word, transition-ids and costs of arcs and, without a word, of ends, in order."""
+    fst, ends = lattice.fst, np.flatnonzero(np.isfinite(lattice.fst.final))
+    columns = (
+        (fst.ilabel, lattice.transition_ids, fst.cost, lattice.acoustic_cost),
+        (0 * ends - 1, lattice.final_transition_ids[ends], fst.final[ends], lattice.final_acoustic_cost[ends]),
+    )
+    return sorted(
+        (int(word), tuple(string), float(cost), float(acoustic))
+        for words, ids, costs, acoustics in columns
+        for word, string, cost, acoustic in zip(words, _lists(ids), costs, acoustics, strict=True)
+    )
+
+
+def _lists(strings: Strings) -> list[list[int]]:
+    return [part.tolist() for part in np.split(strings.values, strings.offsets[1:-1])] if len(strings.lengths) else []
 
 
 def test_each_sequence_of_labels_once_with_its_best_path() -> None:

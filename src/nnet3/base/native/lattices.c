@@ -220,29 +220,45 @@ end:
 
 /* ---- sets ---- */
 
-typedef struct {
-    int64_t members, next; /* next: the set that waits at the same level behind it */
-    int64_t *state, *first_id;
-    double *graph, *acoustic, best;
-    int32_t *ids;
-    void *block; /* all columns; 0: the members are gone */
-} Set;
-
 typedef struct { int64_t label, order, member, arc; double through; } Way;
 
-typedef struct { int64_t state, order, member, arc, leap; double total, graph, acoustic; } Reached;
+/* level, best, ways, waiting: of sets with members that have labels ahead; waiting counts groups of ways not followed yet.
+   target, rest, rest_end, rest_graph, rest_acoustic: of sets reached just behind a label: the set reached without labels from
+   there, and what all ways there have in common. */
+typedef struct {
+    int64_t members, level, waiting, target, rest, rest_end;
+    int64_t *state, *first_id;
+    double *graph, *acoustic, best, rest_graph, rest_acoustic;
+    int32_t *ids;
+    Way *ways;
+    void *block; /* all columns of members; 0: the members are gone */
+} Set;
 
-typedef struct { int64_t set, first, end; } Group; /* of ways */
+typedef struct { /* sets in a hash table */
+    Set *sets;
+    uint64_t *keys;
+    int64_t *slots, count, room, num_slots;
+} Family;
+
+/* A state reached from a member of a set, and the string behind the member's. */
+typedef struct { int64_t state, order, member, tail; double total, graph, acoustic; } Reached;
+
+typedef struct { const int64_t *first_id; const int32_t *ids; } Tails;
+
+/* The ways out of a set by one label. next: the group that waits at the same level. */
+typedef struct { int64_t set, first, end, next; double best; } Group;
+
+typedef struct { double best; int64_t group; } Turn;
 
 typedef struct {
-    Set *sets;
-    Way *ways;
+    Family made, behind; /* behind: just behind labels */
+    Way *ways;           /* of one set */
     Group *groups;
+    Turn *turns; /* of the groups of one level */
     Reached *reached;
-    int64_t *first, *last, *level_of_set, *slots; /* the first set that waits at each level, the last one; a hash table */
-    uint64_t *keys;                               /* of sets */
-    int64_t count, room, num_slots, room_of_ways, num_groups, room_of_groups, room_of_reached;
-    Ids whole; /* strings of the members of one set */
+    int64_t *first, *first_id; /* the group that waits at each level; of the strings of reached states */
+    int64_t room_of_ways, num_groups, room_of_groups, room_of_turns, room_of_reached;
+    Ids whole, rest;  /* strings of reached states, and common to all ways from behind a label */
     Table arcs, ends; /* source, target, label; set */
 } Sets;
 
@@ -263,33 +279,34 @@ static int is_close(const Set *set, const Reached *members, int64_t count, doubl
 }
 
 /* The first slot of a set close to some members, or an empty one. Sets whose members are gone are reached no more. */
-static int64_t *slot_of(const Sets *sets, uint64_t key, const Reached *members, int64_t count, double graph, double acoustic) {
-    const uint64_t mask = (uint64_t)sets->num_slots - 1;
+static int64_t *slot_of(const Family *family, uint64_t key, const Reached *members, int64_t count, double graph,
+                        double acoustic) {
+    const uint64_t mask = (uint64_t)family->num_slots - 1;
     uint64_t slot = key & mask;
-    for (; sets->slots[slot]; slot = (slot + 1) & mask) {
-        const Set *set = sets->sets + sets->slots[slot] - 1;
-        if (count && sets->keys[sets->slots[slot] - 1] == key && set->block && set->members == count &&
+    for (; family->slots[slot]; slot = (slot + 1) & mask) {
+        const Set *set = family->sets + family->slots[slot] - 1;
+        if (count && family->keys[family->slots[slot] - 1] == key && set->block && set->members == count &&
             is_close(set, members, count, graph, acoustic))
             break;
     }
-    return sets->slots + slot;
+    return family->slots + slot;
 }
 
-static int enlarge(Sets *sets) {
-    const int64_t room = more_room(0, 2 * sets->room);
-    if (!ROOM(sets->sets, room) || !ROOM(sets->level_of_set, room) || !ROOM(sets->keys, room)) return 0;
+static int enlarge(Family *family) {
+    const int64_t room = more_room(0, 2 * family->room);
+    if (!ROOM(family->sets, room) || !ROOM(family->keys, room)) return 0;
     int64_t *slots = calloc((size_t)(2 * room), sizeof *slots);
     if (!slots) return 0;
-    free(sets->slots);
-    sets->slots = slots, sets->num_slots = 2 * room, sets->room = room;
-    for (int64_t set = 0; set < sets->count; set++) *slot_of(sets, sets->keys[set], 0, 0, 0, 0) = set + 1;
+    free(family->slots);
+    family->slots = slots, family->num_slots = 2 * room, family->room = room;
+    for (int64_t set = 0; set < family->count; set++) *slot_of(family, family->keys[set], 0, 0, 0, 0) = set + 1;
     return 1;
 }
 
 /* Finds the set of some members, in order of their states, or makes it; the strings follow each other in `ids`, member m's
-   from first_id[m] + skipped on. Adds the numbers held by new sets to `held`. Returns NONE without memory. */
-static int64_t entered(Sets *sets, const Lattice *lattice, const Reached *members, int64_t count, double graph, double acoustic,
-                       const int64_t *first_id, const int32_t *ids, int64_t skipped, double path, int64_t *held) {
+   from first_id[m] + skipped on. Returns NONE without memory. */
+static int64_t entered(Family *family, const Reached *members, int64_t count, double graph, double acoustic,
+                       const int64_t *first_id, const int32_t *ids, int64_t skipped) {
     uint64_t key = (uint64_t)count;
     int64_t length = 0;
     for (int64_t m = 0; m < count; m++) {
@@ -297,15 +314,11 @@ static int64_t entered(Sets *sets, const Lattice *lattice, const Reached *member
         for (int64_t id = first_id[m] + skipped; id < first_id[m + 1]; id++, length++) key = mixed(key + (uint64_t)ids[id]);
         key = mixed(key ^ (uint64_t)(first_id[m + 1] - first_id[m] - skipped));
     }
-    if (sets->count == sets->room && !enlarge(sets)) return NONE;
-    int64_t *slot = slot_of(sets, key, members, count, graph, acoustic);
-    if (*slot) {
-        Set *known = sets->sets + *slot - 1;
-        if (path < known->best) known->best = path;
-        return *slot - 1;
-    }
+    if (family->count == family->room && !enlarge(family)) return NONE;
+    int64_t *slot = slot_of(family, key, members, count, graph, acoustic);
+    if (*slot) return *slot - 1;
     const size_t bytes = (size_t)(4 * count + 1) * 8 + (size_t)length * 4;
-    Set made = {.members = count, .next = NONE, .best = path, .block = malloc(bytes)};
+    Set made = {.members = count, .block = malloc(bytes)};
     if (!made.block) return NONE;
     made.state = made.block, made.first_id = made.state + count;
     made.graph = (double *)(made.first_id + count + 1), made.acoustic = made.graph + count;
@@ -317,25 +330,27 @@ static int64_t entered(Sets *sets, const Lattice *lattice, const Reached *member
         made.graph[m] = members[m].graph - graph, made.acoustic[m] = members[m].acoustic - acoustic;
         if (own) memcpy(made.ids + made.first_id[m], ids + first_id[m] + skipped, (size_t)own * sizeof *ids);
     }
-    const int64_t number = sets->count++, level = made.state[0]; /* the least, which has the least level */
-    sets->sets[number] = made, sets->keys[number] = key, *slot = number + 1;
-    sets->level_of_set[number] = lattice->level[level];
-    held[0]++, held[1] += count, held[2] += length;
+    const int64_t number = family->count++;
+    family->sets[number] = made, family->keys[number] = key, *slot = number + 1;
     return number;
 }
 
-/* Lets a new set wait for its level: `first`, `last` are by the first state of a level. */
-static void wait_for_level(Sets *sets, const int64_t *first_of_level, int64_t set) {
-    const int64_t level = first_of_level[sets->sets[set].state[0]];
-    if (sets->first[level] == NONE) sets->first[level] = set;
-    else sets->sets[sets->last[level]].next = set;
-    sets->last[level] = set;
+/* Notes the level of a new set, which is its first member's, and its best path. Adds the numbers it holds to `held`. */
+static void note_set(const Lattice *lattice, Set *set, double path, int64_t *held) {
+    set->level = lattice->level[set->state[0]], set->best = path;
+    held[0]++, held[1] += set->members, held[2] += set->first_id[set->members];
 }
 
 static int by_label(const void *a, const void *b) {
     const Way *x = a, *y = b;
     if (x->label != y->label) return x->label < y->label ? -1 : 1;
     return x->order < y->order ? -1 : 1;
+}
+
+static int by_turn(const void *a, const void *b) {
+    const Turn *x = a, *y = b;
+    if (x->best != y->best) return x->best < y->best ? -1 : 1;
+    return x->group < y->group ? -1 : 1;
 }
 
 static int by_state(const void *a, const void *b) {
@@ -348,7 +363,7 @@ static int by_state(const void *a, const void *b) {
 
 /* Ends a set that has a final member, at the cost of the best one. */
 static int end_set(Sets *sets, const Lattice *lattice, int64_t number, double most) {
-    const Set *set = sets->sets + number;
+    const Set *set = sets->made.sets + number;
     double best = INFINITY, best_graph = 0, best_acoustic = 0;
     int64_t at = NONE;
     for (int64_t m = 0; m < set->members; m++) {
@@ -366,145 +381,209 @@ static int end_set(Sets *sets, const Lattice *lattice, int64_t number, double mo
            add_row(&sets->ends, number, 0, 0, best_graph, best_acoustic);
 }
 
-/* Adds the good ways out of a set to `ways`, by label, and their groups: a group is one label, and good if its best path is
-   within the beam. Returns the number of ways, or NONE without memory. */
-static int64_t add_ways(Sets *sets, const Lattice *lattice, int64_t number, int64_t ways, double most) {
-    const Set *set = sets->sets + number;
-    int64_t end = ways;
+/* Lets the good ways out of a set wait: a group is one label, and good if its best path is within the beam. It waits for the
+   level of the set it leads to: `first_of_level` has the first state of each state's level. Returns the number of good ways,
+   or NONE without memory. */
+static int64_t add_ways(Sets *sets, const Lattice *lattice, const Leaps *leaps, const int64_t *first_of_level, int64_t number,
+                        double most) {
+    Set *set = sets->made.sets + number;
+    int64_t count = 0, kept = 0;
     for (int64_t m = 0; m < set->members; m++) {
         const int64_t state = set->state[m], behind = lattice->first_arc[state + 1];
         for (int64_t arc = lattice->first_arc[state]; arc < behind; arc++) {
-            if (!lattice->label[arc]) continue;
-            if (end == sets->room_of_ways) {
-                const int64_t room = more_room(sets->room_of_ways, end + 1);
+            const int64_t dst = lattice->dst[arc];
+            if (!lattice->label[arc] || leaps->offsets[dst] == leaps->offsets[dst + 1]) continue;
+            if (count == sets->room_of_ways) {
+                const int64_t room = more_room(sets->room_of_ways, count + 1);
                 if (!ROOM(sets->ways, room)) return NONE;
                 sets->room_of_ways = room;
             }
             double through = set->best + set->graph[m] + set->acoustic[m];
-            through += lattice->graph[arc] + lattice->acoustic[arc] + lattice->backward[lattice->dst[arc]];
-            sets->ways[end] = (Way){lattice->label[arc], end, m, arc, through};
-            end++;
+            through += lattice->graph[arc] + lattice->acoustic[arc] + lattice->backward[dst];
+            sets->ways[count] = (Way){lattice->label[arc], count, m, arc, through};
+            count++;
         }
     }
-    qsort(sets->ways + ways, (size_t)(end - ways), sizeof *sets->ways, by_label);
-    int64_t kept = ways;
-    for (int64_t first = ways, behind; first < end; first = behind) {
-        double least = sets->ways[first].through;
-        for (behind = first + 1; behind < end && sets->ways[behind].label == sets->ways[first].label; behind++)
-            if (sets->ways[behind].through < least) least = sets->ways[behind].through;
-        if (!(least <= most)) continue;
+    if (!count) return 0;
+    qsort(sets->ways, (size_t)count, sizeof *sets->ways, by_label);
+    set->ways = malloc((size_t)count * sizeof *set->ways);
+    if (!set->ways) return NONE;
+    for (int64_t first = 0, behind; first < count; first = behind) {
+        double best = sets->ways[first].through;
+        int64_t state = lattice->states;
+        for (behind = first; behind < count && sets->ways[behind].label == sets->ways[first].label; behind++) {
+            const int64_t least = leaps->table.numbers[1][leaps->offsets[lattice->dst[sets->ways[behind].arc]]];
+            if (least < state) state = least;
+            if (sets->ways[behind].through < best) best = sets->ways[behind].through;
+        }
+        if (!(best <= most)) continue;
         if (sets->num_groups == sets->room_of_groups) {
             const int64_t room = more_room(sets->room_of_groups, sets->num_groups + 1);
             if (!ROOM(sets->groups, room)) return NONE;
             sets->room_of_groups = room;
         }
-        memmove(sets->ways + kept, sets->ways + first, (size_t)(behind - first) * sizeof *sets->ways);
-        sets->groups[sets->num_groups++] = (Group){number, kept, kept + behind - first};
-        kept += behind - first;
+        memcpy(set->ways + kept, sets->ways + first, (size_t)(behind - first) * sizeof *sets->ways);
+        int64_t *waiting = sets->first + first_of_level[state];
+        sets->groups[sets->num_groups] = (Group){number, kept, kept + behind - first, *waiting, best};
+        *waiting = sets->num_groups++;
+        kept += behind - first, set->waiting++;
     }
     return kept;
 }
 
-/* Appends the string of a way: of its member, its arc, its leap. */
-static int add_string(Ids *ids, const Lattice *lattice, const Leaps *leaps, const Set *set, const Reached *way) {
-    const int64_t *of_leap = leaps->table.first_id + way->leap, first = lattice->first_id[way->arc];
-    return add_ids(ids, set->ids + set->first_id[way->member], set->first_id[way->member + 1] - set->first_id[way->member]) &&
-           add_ids(ids, lattice->ids + first, lattice->first_id[way->arc + 1] - first) &&
-           add_ids(ids, leaps->table.ids.at + of_leap[0], of_leap[1] - of_leap[0]);
+static void free_members(Set *set) {
+    free(set->block), free(set->ways);
+    set->block = 0, set->ways = 0;
 }
 
-/* Follows one label from one set. */
-static int follow(Sets *sets, const Lattice *lattice, const Leaps *leaps, const int64_t *first_of_level, const Group *group,
-                  int64_t *held) {
-    const Set source = sets->sets[group->set];
-    int64_t count = 0, kept = 0, best = 0;
-    for (int64_t way = group->first; way < group->end; way++)
-        count += leaps->offsets[lattice->dst[sets->ways[way].arc] + 1] - leaps->offsets[lattice->dst[sets->ways[way].arc]];
-    if (count > sets->room_of_reached) {
-        const int64_t room = more_room(sets->room_of_reached, count);
-        if (!ROOM(sets->reached, room)) return 0;
-        sets->room_of_reached = room;
-    }
+static int room_to_reach(Sets *sets, int64_t count) {
+    if (count < sets->room_of_reached) return 1;
+    const int64_t room = more_room(sets->room_of_reached, count + 1);
+    if (!ROOM(sets->reached, room) || !ROOM(sets->first_id, room)) return 0;
+    sets->room_of_reached = room;
+    return 1;
+}
+
+/* Keeps the best of `count` reached rows for each state and writes their strings. Returns the number of rows, 0 without
+   memory; `best` is the best row, `common` counts the ids that all begin with. */
+static int64_t best_rows(Sets *sets, const Set *source, Tails tails, int64_t count, int64_t *best, int64_t *common) {
     Reached *reached = sets->reached;
-    count = 0;
-    for (int64_t way = group->first; way < group->end; way++) {
-        const int64_t m = sets->ways[way].member, arc = sets->ways[way].arc, dst = lattice->dst[arc];
-        for (int64_t leap = leaps->offsets[dst]; leap < leaps->offsets[dst + 1]; leap++, count++) {
-            const double graph = source.graph[m] + lattice->graph[arc] + leaps->table.graph[leap];
-            const double acoustic = source.acoustic[m] + lattice->acoustic[arc] + leaps->table.acoustic[leap];
-            const int64_t state = leaps->table.numbers[1][leap];
-            reached[count] = (Reached){state, count, m, arc, leap, graph + acoustic, graph, acoustic};
-        }
-    }
-    if (!count) return 1;
+    int64_t kept = 0, *first_id = sets->first_id;
     qsort(reached, (size_t)count, sizeof *reached, by_state);
     for (int64_t each = 0; each < count; each++)
         if (each == 0 || reached[each].state != reached[kept - 1].state) reached[kept++] = reached[each];
-    int64_t *first_id = malloc((size_t)(kept + 1) * sizeof *first_id);
-    int good = first_id != 0;
-    sets->whole.count = 0;
-    if (good) first_id[0] = 0;
-    for (int64_t m = 0; m < kept && good; m++) {
-        if (reached[m].total < reached[best].total ||
-            (reached[m].total == reached[best].total && reached[m].graph < reached[best].graph))
-            best = m;
-        good = add_string(&sets->whole, lattice, leaps, &source, reached + m);
-        first_id[m + 1] = sets->whole.count;
+    Ids *whole = &sets->whole;
+    whole->count = first_id[0] = *best = 0;
+    for (int64_t m = 0; m < kept; m++) {
+        const Reached row = reached[m], least = reached[*best];
+        if (row.total < least.total || (row.total == least.total && row.graph < least.graph)) *best = m;
+        const int64_t *own = source->first_id + row.member, *tail = tails.first_id + row.tail;
+        if (!add_ids(whole, source->ids + own[0], own[1] - own[0]) || !add_ids(whole, tails.ids + tail[0], tail[1] - tail[0]))
+            return 0;
+        first_id[m + 1] = whole->count;
     }
-    if (good) {
-        const int32_t *ids = sets->whole.at;
-        int64_t common = first_id[1];
-        for (int64_t m = 1; m < kept; m++) {
-            const int64_t length = first_id[m + 1] - first_id[m];
-            if (length < common) common = length;
-            for (int64_t id = 0; id < common; id++)
-                if (ids[id] != ids[first_id[m] + id]) common = id;
-        }
-        const Reached chosen = reached[best];
-        const int64_t before = sets->count;
-        const int64_t target = entered(sets, lattice, reached, kept, chosen.graph, chosen.acoustic, first_id, ids, common,
-                                       source.best + chosen.total, held);
-        good = target != NONE && add_ids(&sets->arcs.ids, ids + first_id[best], common) &&
-               add_row(&sets->arcs, group->set, target, lattice->label[chosen.arc], chosen.graph, chosen.acoustic);
-        if (good && target == before) wait_for_level(sets, first_of_level, target);
-        held[3]++;
+    *common = first_id[1];
+    for (int64_t m = 1; m < kept; m++) {
+        const int64_t length = first_id[m + 1] - first_id[m];
+        if (length < *common) *common = length;
+        for (int64_t id = 0; id < *common; id++)
+            if (whole->at[id] != whole->at[first_id[m] + id]) *common = id;
     }
-    free(first_id);
-    return good;
+    return kept;
 }
 
-/* Makes the sets that wait at one level into arcs and ends. */
+/* Follows the ways without labels from a new set behind a label; `path` is the cost of the best path to the set. */
+static int leap_on(Sets *sets, const Lattice *lattice, const Leaps *leaps, int64_t number, double path, int64_t *held) {
+    const Set source = sets->behind.sets[number];
+    int64_t count = 0, best, common;
+    for (int64_t m = 0; m < source.members; m++) count += leaps->offsets[source.state[m] + 1] - leaps->offsets[source.state[m]];
+    if (!room_to_reach(sets, count)) return 0;
+    Reached *reached = sets->reached;
+    count = 0;
+    for (int64_t m = 0; m < source.members; m++)
+        for (int64_t leap = leaps->offsets[source.state[m]]; leap < leaps->offsets[source.state[m] + 1]; leap++, count++) {
+            const double graph = source.graph[m] + leaps->table.graph[leap];
+            const double acoustic = source.acoustic[m] + leaps->table.acoustic[leap];
+            reached[count] = (Reached){leaps->table.numbers[1][leap], count, m, leap, graph + acoustic, graph, acoustic};
+        }
+    count = best_rows(sets, &source, (Tails){leaps->table.first_id, leaps->table.ids.at}, count, &best, &common);
+    if (!count) return 0;
+    const Reached chosen = reached[best];
+    const int64_t known = sets->made.count;
+    const int64_t target =
+        entered(&sets->made, reached, count, chosen.graph, chosen.acoustic, sets->first_id, sets->whole.at, common);
+    Set *behind = sets->behind.sets + number;
+    behind->target = target, behind->rest_graph = chosen.graph, behind->rest_acoustic = chosen.acoustic;
+    behind->rest = sets->rest.count, behind->rest_end = behind->rest + common;
+    if (target == known) note_set(lattice, sets->made.sets + target, path + chosen.total, held);
+    return target != NONE && add_ids(&sets->rest, sets->whole.at + sets->first_id[best], common);
+}
+
+/* Follows one label from one set: to a set behind the label first, which may be close to a known one, as in Kaldi. */
+static int follow(Sets *sets, const Lattice *lattice, const Leaps *leaps, const Group *group, int64_t *held) {
+    const Set source = sets->made.sets[group->set];
+    int64_t count = 0, best, common;
+    if (!room_to_reach(sets, group->end - group->first)) return 0;
+    Reached *reached = sets->reached;
+    for (int64_t way = group->first; way < group->end; way++, count++) {
+        const int64_t m = source.ways[way].member, arc = source.ways[way].arc;
+        const double graph = source.graph[m] + lattice->graph[arc], acoustic = source.acoustic[m] + lattice->acoustic[arc];
+        reached[count] = (Reached){lattice->dst[arc], count, m, arc, graph + acoustic, graph, acoustic};
+    }
+    count = best_rows(sets, &source, (Tails){lattice->first_id, lattice->ids}, count, &best, &common);
+    if (!count) return 0;
+    const Reached chosen = reached[best];
+    const int64_t known = sets->behind.count;
+    const int64_t number =
+        entered(&sets->behind, reached, count, chosen.graph, chosen.acoustic, sets->first_id, sets->whole.at, common);
+    if (number == NONE || !add_ids(&sets->arcs.ids, sets->whole.at + sets->first_id[best], common)) return 0;
+    if (number == known && !leap_on(sets, lattice, leaps, number, source.best + chosen.total, held)) return 0;
+    const Set *behind = sets->behind.sets + number;
+    held[3]++;
+    return add_ids(&sets->arcs.ids, sets->rest.at + behind->rest, behind->rest_end - behind->rest) &&
+           add_row(&sets->arcs, group->set, behind->target, lattice->label[chosen.tail], chosen.graph + behind->rest_graph,
+                   chosen.acoustic + behind->rest_acoustic);
+}
+
+/* Makes the sets from number `first` on into ends and into groups that wait. */
+static int open_sets(Sets *sets, const Lattice *lattice, const Leaps *leaps, const int64_t *first_of_level, int64_t first,
+                     double most, Memory *memory) {
+    int64_t members = 0, ids = 0;
+    for (int64_t set = first; set < sets->made.count; set++) {
+        const int64_t more_ids = sets->made.sets[set].first_id[sets->made.sets[set].members];
+        const int64_t more = end_set(sets, lattice, set, most) ? add_ways(sets, lattice, leaps, first_of_level, set, most) : NONE;
+        if (more == NONE) return NO_MEMORY;
+        members += sets->made.sets[set].members, ids += more_ids;
+        if (!more) free_members(sets->made.sets + set);
+    }
+    release(memory, members + ids / 2, COLUMNS);
+    return DONE;
+}
+
+/* Follows the groups that wait for one level, the best first, as Kaldi does: a set is close to many, and joins the first. */
 static int take_level(Sets *sets, const Lattice *lattice, const Leaps *leaps, const int64_t *first_of_level, int64_t level,
                       double most, Memory *memory) {
-    int64_t ways = 0, reached = 0, members = 0, held[4] = {0};
-    sets->num_groups = 0;
-    for (int64_t set = sets->first[level]; set != NONE; set = sets->sets[set].next) {
-        if (!end_set(sets, lattice, set, most)) return NO_MEMORY;
-        ways = add_ways(sets, lattice, set, ways, most);
-        if (ways == NONE) return NO_MEMORY;
-        members += sets->sets[set].members;
+    int64_t reached = 0, turns = 0, held[4] = {0};
+    const int64_t known = sets->made.count, known_behind = sets->behind.count;
+    for (int64_t number = sets->first[level]; number != NONE; number = sets->groups[number].next, turns++) {
+        const Group *group = sets->groups + number;
+        if (turns == sets->room_of_turns) {
+            const int64_t room = more_room(sets->room_of_turns, turns + 1);
+            if (!ROOM(sets->turns, room)) return NO_MEMORY;
+            sets->room_of_turns = room;
+        }
+        sets->turns[turns] = (Turn){group->best, number};
+        for (int64_t way = group->first; way < group->end; way++) {
+            const int64_t dst = lattice->dst[sets->made.sets[group->set].ways[way].arc];
+            reached += leaps->offsets[dst + 1] - leaps->offsets[dst];
+        }
     }
-    for (int64_t way = 0; way < ways; way++) {
-        const int64_t dst = lattice->dst[sets->ways[way].arc];
-        reached += leaps->offsets[dst + 1] - leaps->offsets[dst];
+    if (!check(memory, reached, 2 * COLUMNS)) return TOO_LARGE;
+    qsort(sets->turns, (size_t)turns, sizeof *sets->turns, by_turn);
+    for (int64_t turn = 0; turn < turns; turn++) {
+        const Group *group = sets->groups + sets->turns[turn].group;
+        if (!follow(sets, lattice, leaps, group, held)) return NO_MEMORY;
+        Set *source = sets->made.sets + group->set;
+        if (!--source->waiting) free_members(source);
     }
-    if (ways && !check(memory, reached, 2 * COLUMNS)) return TOO_LARGE;
-    for (int64_t group = 0; group < sets->num_groups; group++)
-        if (!follow(sets, lattice, leaps, first_of_level, sets->groups + group, held)) return NO_MEMORY;
+    for (int64_t set = known_behind; set < sets->behind.count; set++) free_members(sets->behind.sets + set);
+    sets->rest.count = 0;
     if (held[0] && !(hold(memory, held[1] + held[2] / 2, 1 + COLUMNS) && hold(memory, held[0], NUMBERS_OF_SET)))
         return TOO_LARGE;
-    if (ways && !hold(memory, held[3], NUMBERS_OF_ARC)) return TOO_LARGE;
-    for (int64_t set = sets->first[level]; set != NONE; set = sets->sets[set].next)
-        free(sets->sets[set].block), sets->sets[set].block = 0;
-    release(memory, members, COLUMNS);
-    return DONE;
+    if (!hold(memory, held[3], NUMBERS_OF_ARC)) return TOO_LARGE;
+    return open_sets(sets, lattice, leaps, first_of_level, known, most, memory);
+}
+
+static void free_family(Family *family) {
+    for (int64_t set = 0; set < family->count; set++) free_members(family->sets + set);
+    free(family->sets), free(family->slots), free(family->keys);
 }
 
 static void free_sets(Sets *sets) {
     if (!sets) return;
-    for (int64_t set = 0; set < sets->count; set++) free(sets->sets[set].block);
-    free(sets->sets), free(sets->ways), free(sets->groups), free(sets->reached), free(sets->first), free(sets->last);
-    free(sets->level_of_set), free(sets->slots), free(sets->keys), free(sets->whole.at);
+    free_family(&sets->made), free_family(&sets->behind);
+    free(sets->ways), free(sets->groups), free(sets->turns), free(sets->reached), free(sets->first), free(sets->first_id);
+    free(sets->whole.at), free(sets->rest.at);
     free_table(&sets->arcs), free_table(&sets->ends), free(sets);
 }
 
@@ -517,8 +596,7 @@ Sets *nnet3_determinize(const Lattice *lattice, double most, Memory *memory, int
     int64_t *first_of_level = sets ? malloc((size_t)(states + 1) * sizeof *first_of_level) : 0;
     if (sets) {
         sets->first = malloc((size_t)(states + 1) * sizeof *sets->first);
-        sets->last = malloc((size_t)(states + 1) * sizeof *sets->last);
-        status = first_of_level && sets->first && sets->last && enlarge(sets) ? DONE : NO_MEMORY;
+        status = first_of_level && sets->first ? DONE : NO_MEMORY;
     } else if (leaps) {
         status = NO_MEMORY;
     }
@@ -526,22 +604,23 @@ Sets *nnet3_determinize(const Lattice *lattice, double most, Memory *memory, int
         for (int64_t state = 0; state < states; state++) {
             const int is_next = state && lattice->level[state] == lattice->level[state - 1];
             first_of_level[state] = is_next ? first_of_level[state - 1] : state;
-            sets->first[state] = sets->last[state] = NONE;
+            sets->first[state] = NONE;
         }
         const Table *table = &leaps->table;
         const int64_t count = states ? leaps->offsets[1] : 0;
         int64_t held[4] = {0};
         Reached *members = malloc((size_t)(count + 1) * sizeof *members);
         for (int64_t leap = 0; members && leap < count; leap++)
-            members[leap] = (Reached){table->numbers[1][leap], 0, 0, 0, leap, 0, table->graph[leap], table->acoustic[leap]};
+            members[leap] = (Reached){table->numbers[1][leap], 0, 0, 0, 0, table->graph[leap], table->acoustic[leap]};
         if (!members) status = NO_MEMORY;
         else if (count) {
-            const int64_t start = entered(sets, lattice, members, count, 0, 0, table->first_id, table->ids.at, 0, 0, held);
+            const int64_t start = entered(&sets->made, members, count, 0, 0, table->first_id, table->ids.at, 0);
             status = start == NONE ? NO_MEMORY : DONE;
-            if (status == DONE) wait_for_level(sets, first_of_level, start);
+            if (status == DONE) note_set(lattice, sets->made.sets, 0, held);
             if (!(hold(memory, held[1] + held[2] / 2, 1 + COLUMNS) && hold(memory, held[0], NUMBERS_OF_SET))) status = TOO_LARGE;
         }
         free(members);
+        if (status == DONE) status = open_sets(sets, lattice, leaps, first_of_level, 0, most, memory);
     }
     for (int64_t state = 0; status == DONE && state < states; state++)
         if (sets->first[state] != NONE) status = take_level(sets, lattice, leaps, first_of_level, state, most, memory);
@@ -569,13 +648,13 @@ static void *const *give(const Table *table, int numbers, void *const *columns) 
 
 /* The numbers of sets; of arcs and their ids; of ends and their ids. */
 void nnet3_sets_sizes(const Sets *sets, int64_t *sizes) {
-    sizes[0] = sets->count, sizes_of(&sets->arcs, sizes + 1), sizes_of(&sets->ends, sizes + 3);
+    sizes[0] = sets->made.count, sizes_of(&sets->arcs, sizes + 1), sizes_of(&sets->ends, sizes + 3);
 }
 
 /* Copies levels of sets, arcs and ends to columns, unless these are 0. The sets are gone then. */
 void nnet3_sets_end(Sets *sets, void *const *columns) {
     if (columns) {
-        if (sets->count) memcpy(columns[0], sets->level_of_set, (size_t)sets->count * 8);
+        for (int64_t set = 0; set < sets->made.count; set++) ((int64_t *)columns[0])[set] = sets->made.sets[set].level;
         give(&sets->ends, 1, give(&sets->arcs, 3, columns + 1));
     }
     free_sets(sets);

@@ -50,6 +50,20 @@ class _Members(NamedTuple):
     ids: Strings
 
 
+class _Ways(NamedTuple):
+    """Arcs with labels out of members of sets.
+
+    `set`, `graph`, `acoustic`, `ids`: the member's; `best`: the cost of the best path through the set and the label.
+    """
+
+    set: Integers
+    arc: Integers
+    best: Doubles
+    graph: Doubles
+    acoustic: Doubles
+    ids: Strings
+
+
 def array_sets(lattice: LabelLattice, most: float, memory: Memory) -> LabelSets:
     """Returns the sets of a lattice, without paths that cost more than `most`. Raises TooLargeError."""
     return _Sets(lattice, most, memory).result()
@@ -65,71 +79,76 @@ class _Sets:
         self._leaps = array_leaps(lattice, memory)
         self._sets_of_hash: dict[int, list[tuple[int, Doubles]]] = {}  # their numbers, and the excess of each member
         self._best = np.zeros(0)  # cost of the best path to each set
-        self._waiting, self._levels = Waiting[_Members](), list[Integers]()
+        self._waiting, self._levels = Waiting[_Ways](), list[Integers]()
         self._arcs, self._ends = list[LabelledArcs](), list[SetEnds]()
         self._begin()
         for level in np.unique(lattice.level).tolist():
-            members = self._waiting.take(level)
-            if members is not None:
-                self._end(members)
-                self._expand(members)
-                memory.release(len(members.set), len(members))
+            ways = self._waiting.take(level)
+            if ways is not None:
+                self._follow(ways)
 
     def _begin(self) -> None:
         """Enters the states reached without a label as the first set, ids in common left where they are."""
         leaps = self._leaps
         leap = np.arange(leaps.offsets[1])
         members = _Members(0 * leap, leaps.state[leap], leaps.graph[leap], leaps.acoustic[leap], leaps.ids[leap])
-        self._enter(members, np.zeros(1))
+        self._open(self._enter(members, np.zeros(1))[1])
 
-    def _expand(self, members: _Members) -> None:
-        """Follows all labels out of sets that are complete: no later path leads to them."""
-        lattice, leaps = self._lattice, self._leaps
-        arc, position, group = self._ways(members)
-        if not len(arc):
-            return
-        self._memory.check(int(np.diff(leaps.offsets)[lattice.dst[arc]].sum()), 2 * len(_Members._fields))
-        leap, way = arcs_leaving(leaps.offsets, lattice.dst[arc])
-        arc, position, group, state = arc[way], position[way], group[way], leaps.state[leap]
-        graph = members.graph[position] + lattice.graph_cost[arc] + leaps.graph[leap]
-        acoustic = members.acoustic[position] + lattice.acoustic_cost[arc] + leaps.acoustic[leap]
-        total = graph + acoustic
-        order = np.lexsort((graph, total, state, group))  # of equal costs, Kaldi takes the one with less of the graph
-        order = order[changes(group[order], state[order])]
-        arc, position, group, state, leap = arc[order], position[order], group[order], state[order], leap[order]
-        graph, acoustic, total = graph[order], acoustic[order], total[order]
-        whole = chained(members.ids[position], lattice.ids[arc], leaps.ids[leap])
-        is_first = changes(group)
-        starts, group = np.flatnonzero(is_first), np.cumsum(is_first) - 1
-        best = np.lexsort((graph, total, group))[starts]
-        common = common_lengths(whole, starts)
-        excess = graph - graph[best][group], acoustic - acoustic[best][group]
-        source = members.set[position[best]]
-        found = _Members(group, state, *excess, without_first(whole, common[group]))
-        target = self._enter(found, self._best[source] + total[best])
-        self._memory.hold(len(target), _NUMBERS_OF_ARC)
-        label, ids = lattice.label[arc[best]], first_values(whole[best], common)
-        self._arcs.append(LabelledArcs(source, target, label, graph[best], acoustic[best], ids))
+    def _follow(self, ways: _Ways) -> None:
+        """Follows all ways to sets of a level, the best label first, to sets just behind the labels, and on from there.
 
-    def _ways(self, members: _Members) -> tuple[Integers, Integers, Integers]:
-        """Returns the good arcs with labels out of members, and the position of the member and the group of each arc.
-
-        A group is one set and one label; groups are numbered in order. An arc is good if its group's best path is
-        within the beam.
+        As in Kaldi, a set is close to many, and joins the first: behind labels, and again where labels are ahead.
         """
-        lattice = self._lattice
+        lattice, leaps = self._lattice, self._leaps
+        ways = part(ways, np.lexsort((lattice.label[ways.arc], ways.set, ways.best)))
+        first = changes(ways.set, lattice.label[ways.arc])
+        self._memory.check(int(np.diff(leaps.offsets)[lattice.dst[ways.arc]].sum()), 2 * len(_Members._fields))
+        graph, acoustic = ways.graph + lattice.graph_cost[ways.arc], ways.acoustic + lattice.acoustic_cost[ways.arc]
+        ids = chained(ways.ids, lattice.ids[ways.arc])
+        said, common = _best_members(_Members(np.cumsum(first) - 1, lattice.dst[ways.arc], graph, acoustic, ids))
+        kind = np.array(_first_close(said, dict[int, list[tuple[int, Doubles]]](), 0), np.int64)
+        source, label = ways.set[first], lattice.label[ways.arc[first]]
+        is_new = np.unique(kind, return_index=True)[1]
+        said = part(said, np.isin(said.set, is_new))
+        leap, position = arcs_leaving(leaps.offsets, said.state)
+        graph, acoustic = said.graph[position] + leaps.graph[leap], said.acoustic[position] + leaps.acoustic[leap]
+        of, ids = np.searchsorted(is_new, said.set)[position], chained(said.ids[position], leaps.ids[leap])
+        found, rest = _best_members(_Members(of, leaps.state[leap], graph, acoustic, ids))
+        path = self._best[source[is_new]] + (common.graph + common.acoustic)[is_new]
+        target, made = self._enter(found, path + (rest.graph + rest.acoustic))
+        on = part(rest, kind)
+        weights = common.graph + on.graph, common.acoustic + on.acoustic, chained(common.ids, on.ids)
+        self._arcs.append(LabelledArcs(source, target[kind], label, *weights))
+        self._memory.hold(len(source), _NUMBERS_OF_ARC)
+        self._open(made)
+
+    def _open(self, members: _Members) -> None:
+        """Ends new sets, and lets the ways out of them wait."""
+        self._end(members)
+        self._wait(members)
+
+    def _wait(self, members: _Members) -> None:
+        """Lets the good arcs with labels out of members wait for the level of the set they lead to.
+
+        A group is one set and one label. An arc is good if its group's best path is within the beam.
+        """
+        lattice, leaps = self._lattice, self._leaps
         number, position = arcs_leaving(self._offsets, members.state)
         arc = self._labelled[number]
         order = np.lexsort((lattice.label[arc], members.set[position]))
-        arc, position = arc[order], position[order]
-        is_first = changes(members.set[position], lattice.label[arc])
-        through = self._best[members.set[position]] + members.graph[position] + members.acoustic[position]
+        order = order[np.diff(leaps.offsets)[lattice.dst[arc[order]]] > 0]
+        arc, of = arc[order], part(members, position[order])
+        through = self._best[of.set] + of.graph + of.acoustic
         through += lattice.cost[arc] + lattice.backward[lattice.dst[arc]]
-        group = np.cumsum(is_first) - 1
-        least = np.full(int(is_first.sum()), np.inf)
-        np.minimum.at(least, group, through)
-        good = (least <= self._most)[group]
-        return arc[good], position[good], group[good]
+        is_first = changes(of.set, lattice.label[arc])
+        starts, group = np.flatnonzero(is_first), np.cumsum(is_first) - 1
+        if len(starts):
+            through = np.minimum.reduceat(through, starts)[group]
+            state = np.minimum.reduceat(leaps.state[leaps.offsets[lattice.dst[arc]]], starts)[group]
+            good = through <= self._most
+            ways = part(_Ways(of.set, arc, through, of.graph, of.acoustic, of.ids), good)
+            self._waiting.add(ways, lattice.level[state[good]])
+        self._memory.release(len(members.set) + len(members.ids.values) // 2, len(members))
 
     def _end(self, members: _Members) -> None:
         """SetEnds the sets with a final member, at the cost of the best final member."""
@@ -144,47 +163,74 @@ class _Sets:
         ids = chained(members.ids[can[order]], lattice.final_ids[state[order]])
         self._ends.append(SetEnds(of[order], graph[order], acoustic[order], ids))
 
-    def _enter(self, members: _Members, path_cost: Doubles) -> Integers:
-        """Finds the sets of groups of members, in order, or makes new sets; returns the set of each group.
+    def _enter(self, members: _Members, path_cost: Doubles) -> tuple[Integers, _Members]:
+        """Finds the sets of groups of members, in order, or makes new sets.
+
+        Returns the set of each group, and the members of new sets.
 
         path_cost: (groups,), the cost of the best path to the group.
         """
         starts = np.flatnonzero(changes(members.set))
         sizes = np.diff(np.append(starts, len(members.set)))
-        excess = np.split(members.graph + members.acoustic, starts[1:])
-        key = np.add.reduceat(mixed(members.state, hashes(members.ids)), starts).tolist()
         known = len(self._best)
-        number = self._numbers(key, excess)
+        number = np.array(_first_close(members, self._sets_of_hash, known), np.int64)
         made = np.unique(number, return_index=True)[1]
         made = made[number[made] >= known]  # groups that are new sets, in the order of their numbers
-        self._best = np.append(self._best, np.full(len(made), np.inf))
-        np.minimum.at(self._best, number, path_cost)
-        if not len(made):
-            return number
+        self._best = np.append(self._best, path_cost[made])
         index, position = arcs_leaving(np.append(starts, len(members.set)), made)
-        new = part(members, index)
+        new = part(members, index)._replace(set=number[made][position])
+        if not len(made):
+            return number, new
         self._memory.hold(len(index) + len(new.ids.values) // 2, 1 + len(_Members._fields))
         self._memory.hold(len(made), _NUMBERS_OF_SET)
         first = np.cumsum(sizes[made]) - sizes[made]
-        level = np.minimum.reduceat(self._lattice.level[members.state[index]], first)
-        self._levels.append(level)
-        self._waiting.add(new._replace(set=number[made][position]), level[position])
-        return number
-
-    def _numbers(self, keys: list[int], excess: list[Doubles]) -> Integers:
-        """Returns the set of each group, or a new number: as in Kaldi, costs of members may differ a little."""
-        numbers, count = list[int](), len(self._best)
-        for key, costs in zip(keys, excess, strict=True):
-            alike = self._sets_of_hash.setdefault(key, [])
-            number = next((number for number, known in alike if (np.abs(costs - known) < _SAME).all()), count)
-            if number == count:
-                alike.append((number, costs))
-                count += 1
-            numbers.append(number)
-        return np.array(numbers, np.int64)
+        self._levels.append(np.minimum.reduceat(self._lattice.level[new.state], first))
+        return number, new
 
     def result(self) -> LabelSets:
         return LabelSets(np.concatenate(self._levels), joined([NO_ARCS, *self._arcs]), joined(self._ends))
+
+
+class _Common(NamedTuple):
+    """What all members of a set have in common."""
+
+    graph: Doubles
+    acoustic: Doubles
+    ids: Strings
+
+
+def _best_members(reached: _Members) -> tuple[_Members, _Common]:
+    """Keeps the best way to each state of each set; costs and ids of members are beyond what the set has in common."""
+    graph, total = reached.graph, reached.graph + reached.acoustic
+    order = np.lexsort((graph, total, reached.state, reached.set))  # of equal costs, less of the graph: as Kaldi
+    order = order[changes(reached.set[order], reached.state[order])]
+    kept, total = part(reached, order), total[order]
+    starts = np.flatnonzero(changes(kept.set))
+    best = np.lexsort((kept.graph, total, kept.set))[starts]
+    count, group = common_lengths(kept.ids, starts), kept.set
+    common = _Common(kept.graph[best], kept.acoustic[best], first_values(kept.ids[best], count))
+    excess = kept.graph - common.graph[group], kept.acoustic - common.acoustic[group]
+    return _Members(group, kept.state, *excess, without_first(kept.ids, count[group])), common
+
+
+def _first_close(members: _Members, known: dict[int, list[tuple[int, Doubles]]], count: int) -> list[int]:
+    """Returns the number of each set, that of the first known set with costs that differ a little at most, as in Kaldi.
+
+    Other sets get numbers from `count` on, and are known then: `known` has the numbers and costs of sets by a hash of
+    states and ids.
+    """
+    starts = np.flatnonzero(changes(members.set))
+    excess = np.split(members.graph + members.acoustic, starts[1:])
+    keys = np.add.reduceat(mixed(members.state, hashes(members.ids)), starts).tolist()
+    numbers = list[int]()
+    for key, costs in zip(keys, excess, strict=True):
+        alike = known.setdefault(key, [])
+        number = next((number for number, close in alike if (np.abs(costs - close) < _SAME).all()), count)
+        if number == count:
+            alike.append((number, costs))
+            count += 1
+        numbers.append(number)
+    return numbers
 
 
 def array_leaps(lattice: LabelLattice, memory: Memory) -> Leaps:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnet3.base.native.library import library
+from nnet3.speech.arrays.columns import part
 from nnet3.speech.lattices.array_sets import array_leaps, array_sets
 from nnet3.speech.lattices.label_lattice import LabelLattice, final_columns
 from nnet3.speech.lattices.label_sets import Leaps, Memory
@@ -28,7 +29,8 @@ def determinized(lattice: LabelLattice, beam: float, memory: Memory) -> LabelLat
         sets = native_sets(functions, lattice, most, memory)
     _, number = np.unique(sets.levels, return_inverse=True)
     order = np.argsort(number, kind="stable")
-    arcs, ends = sets.arcs.renumbered(order), sets.ends
+    by_label = np.argsort(sets.arcs.label, kind="stable")
+    arcs, ends = part(sets.arcs, by_label).renumbered(order), sets.ends
     finals = final_columns(len(order), np.argsort(order)[ends.set], ends.graph, ends.acoustic, ends.ids)
     return LabelLattice(number[order], *arcs, *finals).pruned(np.inf)
 

@@ -55,15 +55,14 @@ class PhoneLabels:
     def put_into(self, lattice: LabelLattice) -> LabelLattice:
         """Returns a lattice of words, with at most one id per arc, with these labels.
 
-        Arcs from the start have no phone, as in Kaldi: paths whose first phones alone differ are merged. A word that
-        also comes without a phone has an arc of its own before each phone, for such paths to meet in. Raises
-        NetworkError for transition-ids of another model.
+        As in Kaldi, arcs from the start have no phone: paths whose first phones alone differ are merged. A word before
+        a phone has an arc of its own. Raises NetworkError for transition-ids of another model.
         """
         self._model.check_ids(lattice.ids.values)
         word, phone = lattice.label.astype(np.int64), np.zeros(len(lattice.src), np.int64)
         told = (lattice.src > 0) & (lattice.ids.lengths > 0)
         phone[told] = self._phone_begun[lattice.ids.values[lattice.ids.offsets[:-1][told]]]
-        split = (word > 0) & (phone > 0) & np.isin(word, word[phone == 0])
+        split = (word > 0) & (phone > 0)
         labelled = replace(lattice, label=word * self._base + np.where(split, 0, phone))
         return labelled.with_arcs_behind(np.flatnonzero(split), phone[split])
 
