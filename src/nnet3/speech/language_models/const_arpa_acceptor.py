@@ -8,7 +8,14 @@ import numpy as np
 
 from nnet3.speech.arrays.aliases import Integers, Singles
 from nnet3.speech.language_models.const_arpa import NO_STATE, NO_UNK, ConstArpa
-from nnet3.speech.language_models.word_acceptor import NO_ARC, StateNumbers, WordAcceptor, WordArcs, arcs_of_pairs
+from nnet3.speech.language_models.word_acceptor import (
+    NO_ARC,
+    NativeModel,
+    StateNumbers,
+    WordAcceptor,
+    WordArcs,
+    arcs_of_pairs,
+)
 
 _EMPTY, _START = 0, -1  # keys; the keys of histories that exist are one more than the offsets of their states
 _MANY = 300  # pairs
@@ -87,6 +94,13 @@ class ConstArpaAcceptor(WordAcceptor):
 
     def final_cost(self, state: int) -> float:
         return -self._log_prob(self._model.eos, self._history(state))
+
+    def native(self) -> list[NativeModel]:
+        model = self._model
+        pairs = ((model.states, np.int32), (model.unigrams, np.int64), (model.overflow, np.int64))
+        kept = [np.ascontiguousarray(array, kind) for array, kind in pairs]  # at any address
+        table = [*(each.ctypes.data for each in kept), *map(len, kept), model.bos, model.eos, model.unk, self._width]
+        return [NativeModel("ngrams", np.array(table, np.int64), kept)]
 
     def _history(self, state: int) -> _History:
         return tuple(word for word in self._histories[state] if word)
