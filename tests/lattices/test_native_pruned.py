@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from nnet3.base.kaldi_io.lattice import Lattice
 from nnet3.base.options.rescoring import ComposeOptions
 from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error
-from nnet3.speech.language_models import word_histories
+from nnet3.speech.language_models import const_arpa_acceptor, word_histories
 from nnet3.speech.language_models.const_arpa import NO_UNK, ConstArpa
 from nnet3.speech.language_models.const_arpa_acceptor import ConstArpaAcceptor
 from nnet3.speech.language_models.const_arpa_making import make_const_arpa
@@ -68,6 +68,7 @@ def _both_ways(made: Callable[[], Lattice]) -> tuple[Lattice | str, Lattice | st
     native = _outcome(made)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pruned_composition, "can_compose", lambda models: False)
+        patch.setattr(const_arpa_acceptor, "library", lambda *, warns: None)
         patch.setattr(word_histories, "_MOST_STEPS", 10**6)
         return native, _outcome(made)
 

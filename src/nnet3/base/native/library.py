@@ -106,6 +106,8 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
     "nnet3_leaps_end": ((_POINTER, _POINTER), None),
     # Pairs, states, histories; intervals; arcs of words, their masses; the number of words, their mass, the last arc.
     "nnet3_words_of_intervals": ((_SIZE, *12 * (_POINTER,)), None),
+    # The n-gram model, a key and a history, a word, the cost.
+    "nnet3_ngram_arc": ((_POINTER, _POINTER, _SIZE, _POINTER), _SIZE),
     # The lattice, the n-gram model, the RNNLM, beam, growth and scales, the most arcs.
     "nnet3_compose_pruned": ((*4 * (_POINTER,), _SIZE), _POINTER),
     "nnet3_pruned_sizes": ((_POINTER, _POINTER), None),

@@ -1,7 +1,7 @@
 /* Lattices composed best first with an n-gram model and an RNNLM, whose scaled costs are added.
    nnet3/speech/lattices/pruned_composition.py, const_arpa_acceptor.py, rnnlm_acceptor.py and word_acceptor.py of
    nnet3/speech/language_models do the same, round alike, and are asked where this file gives up: without memory, for
-   damaged models and for words that the RNNLM lacks. */
+   damaged models, longer histories and words that the RNNLM lacks. */
 
 #include "columns.h"
 
@@ -117,6 +117,7 @@ static int find(const Ngrams *model, const int64_t *words, int64_t count, int64_
 static int ngram_log_prob(const Ngrams *model, const int64_t *history, int64_t word, float *log_prob) {
     int64_t known[MOST_WORDS + 1], state = NONE, count = 0, num_back_offs = 0;
     float back_offs[MOST_WORDS];
+    if (model->width > MOST_WORDS) return GIVE_UP;
     for (int64_t k = 0; k <= model->width; k++) {
         const int64_t each = k < model->width ? history[k] : word;
         if (k < model->width && !each) continue;
@@ -154,19 +155,23 @@ static int64_t shorten(const Ngrams *model, int64_t *history) {
     return 0;
 }
 
-/* The row of a history begins with what `shorten` returns. */
+/* Looks up a word after a history, which becomes that behind the word; writes what `shorten` returns before it. */
+int64_t nnet3_ngram_arc(const Ngrams *model, int64_t *row, int64_t word, float *cost) {
+    int64_t *history = row + 1;
+    if (ngram_log_prob(model, history, word, cost) == GIVE_UP) return GIVE_UP;
+    if (*cost == -INFINITY) return ABSENT;
+    for (int64_t k = 0; k < model->width; k++) history[k] = k + 1 < model->width ? history[k + 1] : word;
+    row[0] = shorten(model, history), *cost = -*cost;
+    return row[0] == GIVE_UP ? GIVE_UP : FOUND;
+}
+
 static int ngram_arc(const Ngrams *model, Rows *histories, int64_t number, int64_t word, int64_t *next, float *cost) {
-    int64_t *made = new_row(histories), width = model->width;
-    float log_prob;
+    int64_t *made = new_row(histories);
     if (!made) return GIVE_UP;
-    const int64_t *history = row_at(histories, number) + 1;
-    if (ngram_log_prob(model, history, word, &log_prob) == GIVE_UP) return GIVE_UP;
-    if (log_prob == -INFINITY) return ABSENT;
-    for (int64_t k = 1; k <= width; k++) made[k] = k < width ? history[k] : word;
-    made[0] = shorten(model, made + 1);
-    if (made[0] == GIVE_UP) return GIVE_UP;
-    *next = numbered(histories), *cost = -log_prob;
-    return FOUND;
+    memcpy(made, row_at(histories, number), (size_t)histories->width * sizeof *made);
+    const int found = (int)nnet3_ngram_arc(model, made, word, cost);
+    if (found == FOUND) *next = numbered(histories);
+    return found;
 }
 
 /* ---- the RNNLM ---- */
@@ -490,7 +495,26 @@ static int grow(Search *search) {
     return FOUND;
 }
 
-/* Numbers the states on complete paths. */
+/* Numbers the states on complete paths anew, in OpenFst's order: the reverse postorder of a search depth first. */
+static void number_upwards(Search *search) {
+    State *states = search->states;
+    int64_t *path = search->order, depth = 0, left = search->kept;
+    for (int64_t number = 0; number < search->pairs.count; number++) states[number].last_arc = states[number].first_arc;
+    path[depth++] = 0, states[0].way = NONE; /* which is seen, and `last_arc` is the next one */
+    while (depth) {
+        State *state = states + path[depth - 1];
+        if (state->last_arc == NONE) {
+            search->number[path[--depth]] = --left;
+            continue;
+        }
+        const Arc *arc = search->arcs + state->last_arc;
+        state->last_arc = arc->next;
+        if (search->number[arc->dst] == NONE || states[arc->dst].way == NONE) continue;
+        path[depth++] = arc->dst, states[arc->dst].way = NONE;
+    }
+}
+
+/* Numbers the states on complete paths so that arcs lead upwards, by age if that does; puts them into their order. */
 static int keep(Search *search) {
     const int64_t count = search->pairs.count;
     if (sort_states(search) == GIVE_UP) return GIVE_UP;
@@ -504,8 +528,18 @@ static int keep(Search *search) {
     for (int64_t number = 0; number < count; number++) {
         if (search->number[number] == NONE) continue;
         search->number[number] = search->kept++;
-        EACH_ARC(search, search->states + number, arc) search->kept_arcs += search->number[arc->dst] != NONE;
     }
+    int goes_up = 1;
+    for (int64_t number = 0; number < count; number++) {
+        if (search->number[number] == NONE) continue;
+        EACH_ARC(search, search->states + number, arc) {
+            if (search->number[arc->dst] == NONE) continue;
+            search->kept_arcs++, goes_up &= number < arc->dst;
+        }
+    }
+    if (!goes_up) number_upwards(search);
+    for (int64_t number = 0; number < count; number++)
+        if (search->number[number] != NONE) search->order[search->number[number]] = number;
     return FOUND;
 }
 
@@ -513,7 +547,6 @@ static int begin(Search *search) {
     const Ngrams *ngrams = search->ngrams;
     const Network *network = search->network;
     Rows *pairs = &search->pairs, *old = &search->ngram_histories, *new = &search->histories.rows;
-    if (ngrams->width > MOST_WORDS) return GIVE_UP;
     *pairs = (Rows){.width = 3, .compared = 3};
     *old = (Rows){.width = ngrams->width + 1, .compared = 1};
     *new = (Rows){.width = network->width, .compared = network->width};
@@ -542,13 +575,12 @@ void nnet3_pruned_end(Search *search, void *const *columns) {
     int64_t *own = columns ? columns[0] : 0, *src = columns ? columns[2] : 0, *dst = columns ? columns[3] : 0;
     int64_t *arcs = columns ? columns[5] : 0;
     double *final = columns ? columns[1] : 0, *graph = columns ? columns[4] : 0;
-    for (int64_t number = 0; columns && number < search->pairs.count; number++) {
-        const State *state = search->states + number;
-        if (search->number[number] == NONE) continue;
-        *own++ = lattice_state(search, number), *final++ = state->final;
+    for (int64_t at = 0; columns && at < search->kept; at++) {
+        const State *state = search->states + search->order[at];
+        *own++ = lattice_state(search, search->order[at]), *final++ = state->final;
         EACH_ARC(search, state, arc) {
             if (search->number[arc->dst] == NONE) continue;
-            *src++ = search->number[number], *dst++ = search->number[arc->dst], *graph++ = arc->graph, *arcs++ = arc->arc;
+            *src++ = at, *dst++ = search->number[arc->dst], *graph++ = arc->graph, *arcs++ = arc->arc;
         }
     }
     Rows *const rows[] = {&search->pairs, &search->ngram_histories, &search->histories.rows};

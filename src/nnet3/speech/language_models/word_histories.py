@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -116,10 +117,13 @@ class WordHistories:
         self._output_rows, self._embedding_rows = self._outputs.cpu().numpy(), embedding.cpu().numpy()  # for one pair
         self._totals = embedding.new_empty(0)  # logarithms of the sums over all words
         self._num_totals = 0
-        program = programs.program
-        self._states = [_States(chunk.before, program.nnet, embedding) for chunk in program.chunks]
         self._may_step = embedding.device.type == "cpu" and embedding.dtype == torch.float32
         self._add(np.array([-1]), np.array([options.bos_symbol]), np.array([0]))
+
+    @cached_property
+    def _states(self) -> list[_States]:
+        program = self._programs.program
+        return [_States(chunk.before, program.nnet, self._embedding) for chunk in program.chunks]
 
     def __len__(self) -> int:
         return len(self._rows)
