@@ -35,7 +35,8 @@ _RNNLMS = {kind: small_rnnlm(kind) for kind in ("lstm", "tdnn")}
 
 def _model(rng: np.random.Generator, order: int) -> ConstArpa:
     ngrams, unk = random_ngrams(rng, order, int(rng.integers(4, 7))), int(rng.choice([3, NO_UNK]))
-    return make_const_arpa(as_arrays(ngrams, order, rng), 1, 2, unk, most_distance=int(rng.choice([5, 40, 2**30 - 1])))
+    model = make_const_arpa(as_arrays(ngrams, order, rng), 1, 2, unk, most_distance=int(rng.choice([5, 40, 2**30 - 1])))
+    return replace(model, bos=int(rng.integers(1, len(model.unigrams))))  # which may begin no n-grams
 
 
 def _lattice(rng: np.random.Generator, words: int = 6) -> Lattice:
@@ -104,6 +105,26 @@ def test_random_lattices(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(gave_up) > 50
     assert not any(gave_up)
     assert num_arcs > 600
+
+
+def test_long_lattices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first complete path comes late, after some estimates, and the limits of arcs count; many costs are equal."""
+    gave_up, num_arcs = _counting(monkeypatch), list[int]()
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        lattice, model = random_lattice(rng, 400, 1800, 3, reach=3), _model(rng, 1 + seed % 3)
+        cost = lattice.fst.cost if seed % 2 else np.round(lattice.fst.cost)
+        ends = np.where(lattice.fst.final == 0.5, np.float32(0.5), np.float32(np.inf))
+        lattice = replace(lattice, fst=replace(lattice.fst, cost=cost, final=ends), final_acoustic_cost=ends)
+        options = ComposeOptions(8.0, 100 + 150 * seed, 1.3)
+
+        def made() -> Lattice:
+            rnnlm = RnnlmAcceptor(_RNNLMS["lstm"], 3)
+            return exchanged(lattice, ConstArpaAcceptor(model), rnnlm, 0.5, options)  # noqa: B023
+
+        num_arcs.append(_same(*_both_ways(made)).fst.num_arcs)
+    assert not any(gave_up)
+    assert np.count_nonzero(num_arcs) > 5
 
 
 def test_more_states_than_tables_begin_with(monkeypatch: pytest.MonkeyPatch) -> None:
