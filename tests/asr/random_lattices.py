@@ -31,10 +31,15 @@ class Sums(WordAcceptor):
         return total + self.final_cost(state)
 
 
-def random_lattice(rng: np.random.Generator, states: int = 6, arcs: int = 12, words: int = 4) -> Lattice:
-    """Returns a lattice without cycles, its states in any order; some arcs have no word, some states lead nowhere."""
+def random_lattice(
+    rng: np.random.Generator, states: int = 6, arcs: int = 12, words: int = 4, reach: int = 2**31
+) -> Lattice:
+    """Returns a lattice without cycles, its states in any order; some arcs have no word, some states lead nowhere.
+
+    Arcs pass over fewer than `reach` states.
+    """
     src = rng.integers(0, states - 1, arcs)
-    dst = src + rng.integers(1, states - src)
+    dst = src + rng.integers(1, np.minimum(states - src, reach + 1))
     name = np.append(rng.permutation(states - 1), states - 1) if rng.random() < 0.5 else np.arange(states)
     final = np.where(rng.random(states) < 0.3, rng.normal(size=states), np.inf)
     final[-1] = 0.5

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from nnet3.errors import ModelFormatError
 from nnet3.speech.language_models import const_arpa_acceptor
 from nnet3.speech.language_models.const_arpa import NO_UNK
 from nnet3.speech.language_models.const_arpa_acceptor import ConstArpaAcceptor
@@ -84,3 +87,12 @@ def test_few_pairs_give_what_many_give(monkeypatch: pytest.MonkeyPatch) -> None:
         assert few.final_costs(states).tolist() == ends.tolist()
         states = np.append(0, found.dst[found.dst != NO_ARC])
     assert few.arcs(states[:0], states[:0]).dst.tolist() == []
+
+
+def test_a_child_at_the_place_behind_the_overflow_list() -> None:
+    """Memory there is that of the list that was longer."""
+    rng = np.random.default_rng(0)
+    model = make_const_arpa(as_arrays(random_ngrams(rng, 3, 5), 3, rng), 1, 2, 3, most_distance=20)
+    acceptor = ConstArpaAcceptor(replace(model, overflow=model.overflow[:-1]))
+    with pytest.raises(ModelFormatError, match="more than the overflow list has"):
+        _ = [acceptor.arc(state, word) for state, word in product(range(20), range(1, 6)) if state < len(acceptor)]
