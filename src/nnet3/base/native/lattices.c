@@ -559,7 +559,7 @@ static int take_level(Sets *sets, const Lattice *lattice, const Leaps *leaps, co
         }
     }
     if (!check(memory, reached, 2 * COLUMNS)) return TOO_LARGE;
-    qsort(sets->turns, (size_t)turns, sizeof *sets->turns, by_turn);
+    if (turns) qsort(sets->turns, (size_t)turns, sizeof *sets->turns, by_turn); /* without turns there may be no memory */
     for (int64_t turn = 0; turn < turns; turn++) {
         const Group *group = sets->groups + sets->turns[turn].group;
         if (!follow(sets, lattice, leaps, group, held)) return NO_MEMORY;
