@@ -107,6 +107,12 @@ def test_damaged_arrays_are_refused_or_answer(data: st.DataObject) -> None:
         assert "a damaged const-arpa model" in str(error)  # noqa: PT017
 
 
+def test_an_offset_near_the_largest_number() -> None:
+    damaged = replace(_model(), unigrams=np.full(9, 2**63 - 1))
+    with pytest.raises(ModelFormatError, match="a state begins outside of the states"):
+        damaged.exist(np.array([[1]]))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

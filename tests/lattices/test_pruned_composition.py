@@ -17,7 +17,7 @@ from nnet3.speech.language_models.word_acceptor import WordAcceptor, WordArcs
 from nnet3.speech.lattices.lattice_composition import composed
 from nnet3.speech.lattices.lattice_path import best_paths
 from nnet3.speech.lattices.lattice_states import sorted_upwards
-from nnet3.speech.lattices.pruned_composition import _END, _Ahead, composed_pruned
+from nnet3.speech.lattices.pruned_composition import _END, _ahead_of, composed_pruned
 from tests.asr.golden_rescoring import Words, paths
 from tests.asr.random_lattices import Sums, random_lattice
 
@@ -56,7 +56,7 @@ def test_ways_on_have_their_excess_and_the_best_comes_first() -> None:
     ends = fst.final < np.inf
     final[ends] = fst.final[ends] + lattice.final_acoustic_cost[ends]
     cost = fst.cost.astype(np.float64) + lattice.acoustic_cost
-    ahead = _Ahead.of(lattice, cost, final)
+    ahead = _ahead_of(lattice)
     for state, best in enumerate(ahead.best):
         ways = slice(ahead.offsets[state], ahead.offsets[state + 1])
         through = [final[state] if arc == _END else cost[arc] + ahead.best[fst.dst[arc]] for arc in ahead.arc[ways]]

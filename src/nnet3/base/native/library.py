@@ -30,7 +30,7 @@ _SOURCES = tuple(
     Path(__file__).with_name(name)
     for name in (
         *("operations.c", "cells.c", "layers.c", "panels.c", "elements.c"),
-        *("graphs.c", "tokens.c", "lattices.c", "words.c"),
+        *("graphs.c", "tokens.c", "lattices.c", "words.c", "rescoring.c"),
     )
 )
 _HEADERS = tuple(Path(__file__).with_name(name) for name in ("vectors.h", "numbers.h", "columns.h"))
@@ -124,6 +124,12 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
     "nnet3_leaps_end": ((_POINTER, _POINTER), None),
     # Pairs, states, histories; intervals; arcs of words, their masses; the number of words, their mass, the last arc.
     "nnet3_words_of_intervals": ((_SIZE, *12 * (_POINTER,)), None),
+    # The n-gram model, a key and a history, a word, the cost.
+    "nnet3_ngram_arc": ((_POINTER, _POINTER, _SIZE, _POINTER), _SIZE),
+    # The lattice, the n-gram model, the RNNLM, beam, growth and scales, the most arcs.
+    "nnet3_compose_pruned": ((*4 * (_POINTER,), _SIZE), _POINTER),
+    "nnet3_pruned_sizes": ((_POINTER, _POINTER), None),
+    "nnet3_pruned_end": ((_POINTER, _POINTER), None),
     "nnet3_columns_of_panel": ((), _SIZE),
     "nnet3_size_of_operation": ((), _SIZE),
 }

@@ -131,6 +131,12 @@ class NativeRun:
             memory.check(self._ranges, rows[:, ADDRESSES], tables, self._num_iterations)
 
     @property
+    def unpacked(self) -> tuple[int, int, int, int] | None:
+        """The addresses of operations, moves and tables, and the number of operations; None if weights are packed."""
+        operations, moves, tables = (array.ctypes.data for array in self._arrays[:3])
+        return None if self._num_floats else (operations, moves, tables, self._num_rows)
+
+    @property
     def packed(self) -> np.ndarray:
         """The operations that pack weights before the first iteration."""
         return self._arrays[0][: self._num_before]

@@ -160,7 +160,7 @@ class ConstArpa:
 
     def num_children(self, states: Integers) -> Integers:
         """Returns the numbers of children of states, (n,). Raises ModelFormatError unless all lie within the array."""
-        if ((states < 0) | (states + _HEAD > len(self.states))).any():
+        if ((states < 0) | (states > len(self.states) - _HEAD)).any():
             raise self._damaged("a state begins outside of the states")
         sizes = self.states[states + _HEAD - 1].astype(np.int64)
         if ((sizes < 0) | (states + _HEAD + 2 * sizes > len(self.states))).any():

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 
 import numpy as np
 
+from nnet3.base.native.library import library
 from nnet3.speech.arrays.aliases import Integers, Singles
 from nnet3.speech.language_models.const_arpa import NO_STATE, NO_UNK, ConstArpa
-from nnet3.speech.language_models.word_acceptor import NO_ARC, StateNumbers, WordAcceptor, WordArcs, arcs_of_pairs
+from nnet3.speech.language_models.word_acceptor import (
+    NO_ARC,
+    NativeModel,
+    StateNumbers,
+    WordAcceptor,
+    WordArcs,
+    arcs_of_pairs,
+)
 
 _EMPTY, _START = 0, -1  # keys; the keys of histories that exist are one more than the offsets of their states
 _MANY = 300  # pairs
+_ABSENT, _FOUND = 0, 1  # answers of native code; any other: Python is to look
 _History = tuple[int, ...]
 
 
@@ -29,6 +39,12 @@ class ConstArpaAcceptor(WordAcceptor):
         start[:, self._width - 1 :] = model.bos
         exists = self._width > 0 and bool(model.exist(start)[0])
         self._enter(np.array([model.find(start)[0] + 1 if exists else _START]), start)
+        self._row, self._cost = np.zeros(self._width + 1, np.int64), np.zeros(1, np.float32)
+        (self._native,), functions = self.native(), library(warns=False)
+        self._look_up: Callable[..., int] | None = None
+        if functions is not None:
+            addresses = self._native.table.ctypes.data, self._row.ctypes.data
+            self._look_up = partial(functions.nnet3_ngram_arc, *addresses)
 
     def __len__(self) -> int:
         """Returns the number of states made."""
@@ -88,10 +104,24 @@ class ConstArpaAcceptor(WordAcceptor):
     def final_cost(self, state: int) -> float:
         return -self._log_prob(self._model.eos, self._history(state))
 
+    def native(self) -> list[NativeModel]:
+        model = self._model
+        pairs = ((model.states, np.int32), (model.unigrams, np.int64), (model.overflow, np.int64))
+        kept = [np.ascontiguousarray(array, kind) for array, kind in pairs]  # at any address
+        table = [*(each.ctypes.data for each in kept), *map(len, kept), model.bos, model.eos, model.unk, self._width]
+        return [NativeModel("ngrams", np.array(table, np.int64), kept)]
+
     def _history(self, state: int) -> _History:
         return tuple(word for word in self._histories[state] if word)
 
     def _made_arc(self, state: int, word: int) -> tuple[int, float] | None:
+        if self._look_up is not None:
+            self._row[1:] = self._histories[state]
+            found = self._look_up(word, self._cost.ctypes.data)
+            if found == _ABSENT:
+                return None
+            if found == _FOUND:
+                return self._entered(self._row.item(0), tuple(self._row[1:].tolist())), self._cost.item()
         history = self._history(state)
         log_prob = self._log_prob(word, history)
         if log_prob == -np.inf:
@@ -99,10 +129,14 @@ class ConstArpaAcceptor(WordAcceptor):
         behind = (*history, word)[-self._width :] if self._width else ()
         while behind and not self._exists(behind):
             behind = behind[1:]
-        number = self._numbers.of(self._offset_of(behind) + 1 if behind else _EMPTY)
+        key = self._offset_of(behind) + 1 if behind else _EMPTY
+        return self._entered(key, (0,) * (self._width - len(behind)) + behind), -log_prob
+
+    def _entered(self, key: int, history: _History) -> int:
+        number = self._numbers.of(key)
         if number == len(self._histories):
-            self._histories.append((0,) * (self._width - len(behind)) + behind)
-        return number, -log_prob
+            self._histories.append(history)
+        return number
 
     def _exists(self, history: _History) -> bool:
         offset = self._offset_of(history)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from nnet3.engine.runtime.memory import Arena
 from nnet3.engine.runtime.native_runs import NativeRun
 from nnet3.inference.stream_program import StreamProgram
 from nnet3.model.nnet import Nnet
-from nnet3.speech.arrays.aliases import Singles
+from nnet3.speech.arrays.aliases import Integers, Singles
 
 _INPUT, _OUTPUT = "input", "output"
 _CPU = torch.device("cpu")
@@ -75,18 +75,28 @@ class HistoryStep:
         bound = {name: torch.from_numpy(values) for name, values in outside.items()}
         self._linked = link(plan, Kernels(components), arena, outside=bound)  # which keeps the memory
         self._calls = list(self._linked.calls_of_segment(0))
-        self._lock = threading.Lock()
+        only = self._calls[0] if len(self._calls) == 1 else None
+        self._run = only.func if isinstance(only, partial) and isinstance(only.func, NativeRun) else None
+        self.lock = threading.Lock()
 
     @property
     def is_native(self) -> bool:
         """True if native code makes all calls, in one."""
-        return (
-            len(self._calls) == 1 and isinstance(self._calls[0], partial) and isinstance(self._calls[0].func, NativeRun)
-        )
+        return self._run is not None
+
+    @cached_property
+    def table(self) -> Integers | None:
+        """Addresses and sizes, as `Step` in rescoring.c has them; None for what packs weights or is not native."""
+        unpacked = None if self._run is None else self._run.unpacked
+        if unpacked is None:
+            return None
+        sizes = len(self._before), len(self._after), len(self._kept)
+        rows = self._before, self._word, self._output, self._after, *self._kept
+        return np.array([*unpacked, *sizes, *(row.ctypes.data for row in rows)], np.int64)
 
     def __call__(self, before: Singles, word: Singles, output: Singles, after: Singles) -> None:
         """Computes the output and the state after a word, into `output` and `after`."""
-        with self._lock:
+        with self.lock:
             self._before[:], self._word[:] = before, word
             self._calls[0]()
             output[:] = self._output

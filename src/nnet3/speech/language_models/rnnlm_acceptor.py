@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nnet3.speech.arrays.aliases import Integers, Singles
 from nnet3.speech.language_models.rnnlm import Rnnlm
-from nnet3.speech.language_models.word_acceptor import StateNumbers, WordAcceptor, WordArcs
+from nnet3.speech.language_models.word_acceptor import NativeModel, StateNumbers, WordAcceptor, WordArcs
 
 _START = -1  # a key that no other state has
 
@@ -52,6 +52,11 @@ class RnnlmAcceptor(WordAcceptor):
     def final_cost(self, state: int) -> float:
         """Returns the cost of ending in one state, as `final_costs` does, without arrays."""
         return -self._histories.log_prob(state, self._eos)
+
+    def native(self) -> list[NativeModel]:
+        """Returns the model for native code that merges histories of two words or more, before any arc is made."""
+        is_new = len(self._histories) == 1
+        return self._histories.native(self._order - 1) if self._order > 1 and is_new else []
 
     def _key(self, state: Any, kept: Any, word: Any) -> Any:
         """Returns what equal next states have in common, of numbers or of arrays."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,20 @@ class WordArcs(NamedTuple):
 
     dst: Integers
     cost: Singles
+
+
+class NativeModel(NamedTuple):
+    """A model that native code (rescoring.c) asks for arcs, with a scale of its costs.
+
+    table: sizes and addresses, as the C struct of the kind has them. kept: what lies at these addresses. locks: held
+    while native code runs.
+    """
+
+    kind: Literal["ngrams", "network"]
+    table: Integers
+    kept: Sequence[object]
+    locks: Sequence[AbstractContextManager[Any]] = ()
+    scale: float = 1.0
 
 
 class WordAcceptor(abc.ABC):
@@ -49,6 +64,10 @@ class WordAcceptor(abc.ABC):
     def final_cost(self, state: int) -> float:
         """Returns the cost of ending in one state."""
         return float(self.final_costs(np.array([state]))[0])
+
+    def native(self) -> list[NativeModel]:
+        """Returns the models whose costs are added, for native code that begins at the start; none where it cannot."""
+        return []
 
 
 class StateNumbers:
@@ -91,6 +110,11 @@ class ScaledAcceptor(WordAcceptor):
     def final_cost(self, state: int) -> float:
         cost = self._acceptor.final_cost(state)
         return cost if np.isinf(cost) else float(self._scale * np.float32(cost))
+
+    def native(self) -> list[NativeModel]:
+        models = self._acceptor.native()
+        is_one = len(models) == 1 and models[0].scale == 1
+        return [models[0]._replace(scale=float(self._scale))] if is_one else []
 
     def _scaled(self, cost: Singles) -> Singles:
         finite = np.isfinite(cost)
@@ -139,6 +163,10 @@ class JointAcceptor(WordAcceptor):
     def final_cost(self, state: int) -> float:
         first, second = self._pairs[state]
         return float(np.float32(self._first.final_cost(first)) + np.float32(self._second.final_cost(second)))
+
+    def native(self) -> list[NativeModel]:
+        models = self._first.native(), self._second.native()
+        return [*models[0], *models[1]] if all(len(each) == 1 for each in models) else []
 
     def _of_pairs(self, first: Integers, second: Integers) -> Integers:
         number = self._numbers.of_all(_key(first.astype(np.int64), second.astype(np.int64)))

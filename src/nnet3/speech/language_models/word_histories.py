@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from nnet3.model.nnet import Nnet, device_of
 from nnet3.speech.arrays.aliases import Integers
 from nnet3.speech.arrays.row_buffer import RowBuffer
 from nnet3.speech.language_models.history_step import HistoryStep, size_of_state, state_parts
+from nnet3.speech.language_models.word_acceptor import NativeModel
 
 _AT_ONCE = 256  # histories
 _MOST_STEPS = 16  # histories that are computed one by one
@@ -115,10 +117,13 @@ class WordHistories:
         self._output_rows, self._embedding_rows = self._outputs.cpu().numpy(), embedding.cpu().numpy()  # for one pair
         self._totals = embedding.new_empty(0)  # logarithms of the sums over all words
         self._num_totals = 0
-        program = programs.program
-        self._states = [_States(chunk.before, program.nnet, embedding) for chunk in program.chunks]
         self._may_step = embedding.device.type == "cpu" and embedding.dtype == torch.float32
         self._add(np.array([-1]), np.array([options.bos_symbol]), np.array([0]))
+
+    @cached_property
+    def _states(self) -> list[_States]:
+        program = self._programs.program
+        return [_States(chunk.before, program.nnet, self._embedding) for chunk in program.chunks]
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -211,12 +216,30 @@ class WordHistories:
             self._compute()
         if not 1 <= word < len(self._embedding_rows):
             self._check_words(np.array([word]))
-        value = float(self._output_rows[history] @ self._embedding_rows[word])
+        value = float(np.float32(self._output_rows[history].astype(np.float64) @ self._embedding_rows[word]))
         if not self._options.normalize_probs:
             return value
         if self._num_totals <= history:
             self._logs_of_sums(np.array([history]))
         return float(np.float32(value) - np.float32(self._totals[history]))
+
+    def native(self, width: int) -> list[NativeModel]:
+        """Returns the model for native code that tells histories apart by their last words, of which `width` count."""
+        options, program = self._options, self._programs.program
+        if options.normalize_probs or not self._may_step:
+            return []
+        steps = [self._programs.step(index) for index in range(len(program.chunks))]
+        found = [(step.table, step.lock) for step in steps if step is not None and step.table is not None]
+        if len(found) < len(steps):
+            return []
+        tables, locks = zip(*found, strict=True)
+        embedding, pointers = (
+            np.ascontiguousarray(self._embedding_rows),
+            np.array([each.ctypes.data for each in tables]),
+        )
+        words = *embedding.shape, embedding.ctypes.data, options.bos_symbol, options.eos_symbol, width
+        table = [*words, torch.get_num_threads(), len(program.head), len(steps), pointers.ctypes.data]
+        return [NativeModel("network", np.array(table, np.int64), [embedding, pointers, *steps], locks)]
 
     def _logs_of_sums(self, numbers: Integers) -> Tensor:
         """Returns log sum exp of the scores of all words from 1 on after computed histories, (n,); all are kept."""

@@ -25,7 +25,7 @@ def native_sets(functions: ctypes.CDLL, lattice: LabelLattice, most: float, memo
     given, status = _Given(lattice, memory), np.zeros(1, np.int64)
     sets = functions.nnet3_determinize(given.address, most, given.memory.ctypes.data, status.ctypes.data)
     given.settle(memory, int(status[0]))
-    with _ending(functions.nnet3_sets_end, sets) as columns:
+    with ending(functions.nnet3_sets_end, sets) as columns:
         sizes = np.zeros(5, np.int64)
         functions.nnet3_sets_sizes(sets, sizes.ctypes.data)
         count, arcs, of_arcs, ends, of_ends = sizes.tolist()
@@ -42,7 +42,7 @@ def native_leaps(functions: ctypes.CDLL, lattice: LabelLattice, memory: Memory) 
     given, status = _Given(lattice, memory), np.zeros(1, np.int64)
     leaps = functions.nnet3_leaps(given.address, given.memory.ctypes.data, status.ctypes.data)
     given.settle(memory, int(status[0]))
-    with _ending(functions.nnet3_leaps_end, leaps) as columns:
+    with ending(functions.nnet3_leaps_end, leaps) as columns:
         sizes = np.zeros(2, np.int64)
         functions.nnet3_leaps_sizes(leaps, sizes.ctypes.data)
         count, of_ids = sizes.tolist()
@@ -52,12 +52,12 @@ def native_leaps(functions: ctypes.CDLL, lattice: LabelLattice, memory: Memory) 
 
 
 @contextmanager
-def _ending(end: Callable[[int, int], None], made: int) -> Iterator[list[npt.NDArray[Any]]]:
+def ending(end: Callable[[int, int], None], made: int) -> Iterator[list[npt.NDArray[Any]]]:
     """Yields columns to which `end` copies the results of C; frees the results without a copy where memory is short."""
     columns, addresses = list[npt.NDArray[Any]](), None
     try:
         yield columns
-        addresses = _addresses(columns)
+        addresses = addresses_of(columns)
     finally:
         end(made, 0 if addresses is None else addresses.ctypes.data)
 
@@ -87,7 +87,7 @@ class _Given:
         whole = lattice.level, lattice.offsets, lattice.dst, lattice.label, *of_arcs, *of_ends, lattice.backward
         self._columns = [np.ascontiguousarray(column, kind) for column, kind in zip(whole, _KINDS, strict=True)]
         sizes = np.array([lattice.num_states, len(lattice.src)], np.int64)
-        self._table = np.append(sizes, _addresses(self._columns))
+        self._table = np.append(sizes, addresses_of(self._columns))
         self.address = self._table.ctypes.data
         self.memory = np.array([memory.left, memory.work_left], np.float64)
 
@@ -98,5 +98,5 @@ class _Given:
             raise MemoryError if status == _NO_MEMORY else TooLargeError
 
 
-def _addresses(columns: Iterable[npt.NDArray[Any]]) -> Integers:
+def addresses_of(columns: Iterable[npt.NDArray[Any]]) -> Integers:
     return np.array([column.ctypes.data for column in columns], np.int64)

@@ -6,17 +6,16 @@ import heapq
 import math
 from dataclasses import dataclass, field
 from itertools import accumulate, compress
-from typing import NamedTuple
 
 import numpy as np
 
-from nnet3.base.kaldi_io.fst import NO_STATE, Fst
 from nnet3.base.kaldi_io.lattice import Lattice
 from nnet3.base.kaldi_io.lattice_states import connected
+from nnet3.base.native.library import library
 from nnet3.base.options.rescoring import ComposeOptions
-from nnet3.speech.arrays.aliases import Doubles
 from nnet3.speech.language_models.word_acceptor import WordAcceptor
-from nnet3.speech.lattices.lattice_states import sorted_upwards, with_arcs
+from nnet3.speech.lattices.lattice_states import sorted_upwards
+from nnet3.speech.lattices.native_pruned import PrunedArcs, WaysOn, can_compose, native_pruned
 
 _END = -1  # in the place of an arc
 _NONE = -1
@@ -33,35 +32,32 @@ def composed_pruned(lattice: Lattice, acceptor: WordAcceptor, options: ComposeOp
     lattice = sorted_upwards(connected(lattice))
     if not lattice.fst.num_states:
         return lattice
-    return sorted_upwards(_Search(lattice, acceptor, options).result())
+    ahead, models = _ahead_of(lattice), acceptor.native()
+    functions = library() if can_compose(models) else None
+    made = native_pruned(functions, lattice, ahead, models, options) if functions is not None else None
+    if made is None:
+        made = _Search(lattice, ahead, acceptor, options).result()
+    return sorted_upwards(made.of(lattice))
 
 
-class _Ahead(NamedTuple):
-    """Ways on from the states of a lattice whose arcs lead upwards, the best first.
-
-    best: (states,), the cost of the best path to an end. Ways offsets[s] to offsets[s + 1] - 1 leave state s: `arc`, or
-    _END; `excess`, by how much the best path with this way is worse than the best path. Costs are rounded to float32.
-    """
-
-    best: list[float]
-    offsets: list[int]
-    arc: list[int]
-    excess: list[float]
-
-    @classmethod
-    def of(cls, lattice: Lattice, cost: Doubles, final_cost: Doubles) -> _Ahead:
-        fst = lattice.fst
-        first_arc, dst, costs, ends = (each.tolist() for each in (fst.offsets, fst.dst, cost, final_cost))
-        best, ways = [_INF] * fst.num_states, [list[tuple[float, int]]()] * fst.num_states
-        for state in range(fst.num_states - 1, -1, -1):
-            arcs = range(first_arc[state], first_arc[state + 1])
-            found = [(_single(best[dst[arc]] + costs[arc]), arc) for arc in arcs]
-            found += [(_single(ends[state]), _END)] if ends[state] < _INF else []
-            ways[state] = sorted(found)
-            best[state] = ways[state][0][0] if found else _INF
-        offsets = [0, *accumulate(map(len, ways))]
-        excess = [_single(value - own) for own, each in zip(best, ways, strict=True) for value, _ in each]
-        return cls(best, offsets, [way for each in ways for _, way in each], excess)
+def _ahead_of(lattice: Lattice) -> WaysOn:
+    """Returns the ways on from the states of a lattice whose arcs lead upwards."""
+    fst = lattice.fst
+    end_costs = np.full(fst.num_states, np.inf)
+    is_end = fst.final < np.inf
+    end_costs[is_end] = fst.final[is_end].astype(np.float64) + lattice.final_acoustic_cost[is_end]
+    costs = (fst.cost.astype(np.float64) + lattice.acoustic_cost).tolist()
+    first_arc, dst, ends = (each.tolist() for each in (fst.offsets, fst.dst, end_costs))
+    best, ways = [_INF] * fst.num_states, [list[tuple[float, int]]()] * fst.num_states
+    for state in range(fst.num_states - 1, -1, -1):
+        arcs = range(first_arc[state], first_arc[state + 1])
+        found = [(_single(best[dst[arc]] + costs[arc]), arc) for arc in arcs]
+        found += [(_single(ends[state]), _END)] if ends[state] < _INF else []
+        ways[state] = sorted(found)
+        best[state] = ways[state][0][0] if found else _INF
+    offsets = [0, *accumulate(map(len, ways))]
+    excess = [_single(value - own) for own, each in zip(best, ways, strict=True) for value, _ in each]
+    return WaysOn(best, offsets, [way for each in ways for _, way in each], excess)
 
 
 @dataclass(slots=True)
@@ -89,14 +85,8 @@ class _State:
 class _Search:
     """The composition while it grows."""
 
-    def __init__(self, lattice: Lattice, acceptor: WordAcceptor, options: ComposeOptions):
-        self._lattice, self._acceptor, self._options = lattice, acceptor, options
-        fst = lattice.fst
-        cost = fst.cost.astype(np.float64) + lattice.acoustic_cost
-        final_cost = np.full(fst.num_states, np.inf)
-        ends = fst.final < np.inf
-        final_cost[ends] = fst.final[ends].astype(np.float64) + lattice.final_acoustic_cost[ends]
-        self._ahead = _Ahead.of(lattice, cost, final_cost)
+    def __init__(self, lattice: Lattice, ahead: WaysOn, acceptor: WordAcceptor, options: ComposeOptions):
+        self._ahead, self._acceptor, self._options, fst = ahead, acceptor, options, lattice.fst
         self._label, self._dst, self._graph = fst.ilabel.tolist(), fst.dst.tolist(), fst.cost.tolist()
         self._acoustic, self._final = lattice.acoustic_cost.tolist(), fst.final.tolist()
         self._final_acoustic = lattice.final_acoustic_cost.tolist()
@@ -207,8 +197,8 @@ class _Search:
                 self._queue.append((expected, number))
         heapq.heapify(self._queue)
 
-    def result(self) -> Lattice:
-        """Returns the lattice of all states and arcs on complete paths, maybe none."""
+    def result(self) -> PrunedArcs:
+        """Returns all states and arcs on complete paths, maybe none."""
         states = self._states
         is_kept = [False] * len(states)
         for each in reversed(self._order()):
@@ -217,11 +207,9 @@ class _Search:
         kept = [states[each] for each in number]
         leaving = ((src, *arc) for src, state in enumerate(kept) for arc in state.arcs)
         rows = [(src, number[dst], graph, arc) for src, dst, _, graph, arc in leaving if is_kept[dst]]
-        src, dst, graph, arcs = map(np.array, zip(*rows, strict=True)) if rows else np.zeros((4, 0), np.int64)
-        own = np.array([state.state for state in kept], np.int64)
-        final = np.array([state.final for state in kept], np.float32)
-        fst = Fst.from_arcs(0 if kept else NO_STATE, final, src, dst, self._lattice.fst.ilabel[arcs], graph)
-        return with_arcs(self._lattice, fst, arcs, own)
+        of_arcs = map(np.array, zip(*rows, strict=True)) if rows else np.zeros((4, 0), np.int64)
+        final = np.array([state.final for state in kept], np.float64)
+        return PrunedArcs(np.array([state.state for state in kept], np.int64), final, *of_arcs)
 
 
 def _single(value: float) -> float:
