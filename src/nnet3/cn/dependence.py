@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Iterable, Mapping
 
 import torch
@@ -19,7 +20,7 @@ from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node
 from nnet3.cn.samples import SampleLayout
 
-_memcmp = ctypes.CDLL(None).memcmp
+_memcmp = (ctypes.CDLL(None) if os.name == "posix" else ctypes.cdll.msvcrt).memcmp
 _memcmp.argtypes = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t
 _INTEGER_OF_SIZE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 

@@ -78,7 +78,7 @@ class Queues(Generic[T]):
 
     def _grow(self) -> None:
         structures = self._in_order()
-        self._growth += 1
+        self._growth = min(self._growth + 1, len(_BUCKETS) - 1)
         self._buckets = {}
         for structure in structures:
             self._insert(structure)
