@@ -125,6 +125,6 @@ def test_names_of_frozen_components() -> None:
     nnet = nnet3.Nnet.from_config(CONFIG)
     with pytest.raises(RequestError, match="has no component 'lstn' to be frozen; did you mean 'lstm'"):
         nnet3.compile(nnet, request(["lstn"]))
-    for wrong in ("lstm", None, 3):
+    for wrong in ("lstm", None, 3, ["lstm", []]):
         with pytest.raises(ArgumentError, match="frozen must be names of components"):
             request(wrong)  # type: ignore[arg-type]

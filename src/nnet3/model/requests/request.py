@@ -53,7 +53,8 @@ class ComputationRequest:
         for flag in ("need_model_derivative", "store_component_stats"):
             check_kind(getattr(self, flag), (bool, np.bool_), flag, "True or False")
             object.__setattr__(self, flag, bool(getattr(self, flag)))
-        if isinstance(self.frozen, str) or not isinstance(self.frozen, Collection):
+        are_names = isinstance(self.frozen, Collection) and all(isinstance(name, str) for name in self.frozen)
+        if isinstance(self.frozen, str) or not are_names:
             raise ArgumentError(f"frozen must be names of components, as nnet.frozen is, got {self.frozen!r}"[:150])
         object.__setattr__(self, "frozen", frozenset(self.frozen))
 
