@@ -73,9 +73,7 @@ class CindexMachine:
         begin = {
             number
             for number, node in enumerate(self.nodes)
-            if (
-                node.gradient or (number in self.info and self.info[number].updatable and request.need_model_derivative)
-            )
+            if (node.gradient or (number in self.info and request.trains(self.info[number])))
         }
         found = _reached({number for number in (*begin, *asked) if not is_dead[number]}, users)
         if request.watches_others:
@@ -355,7 +353,7 @@ class CindexMachine:
             self._matrix(batch.step.node, own[kept], deriv[kept]),
             tuple(derivs),
             (0,) * len(derivs),
-            not info.updatable or self.request.need_model_derivative,
+            not info.updatable or self.request.updates(info),
             batch.precomputed,
             batch.memo,
         ).evaluate(self.bench)

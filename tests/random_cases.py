@@ -40,6 +40,8 @@ class Case:
         """
         assert self.request is not None
         gradient = self.nnet.gradient_copy() if self.request.need_model_derivative else None
+        for name, component in gradient.components.items() if gradient else ():
+            component.set_learning_rate(0.0 if name in self.request.frozen else 1.0)
         statistics = self.nnet.gradient_copy()
         for seed, nnet in enumerate((self.nnet, statistics)):
             nnet.seed_random(seed)

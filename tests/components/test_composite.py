@@ -123,6 +123,11 @@ def test_settings_reach_the_parts() -> None:
     component.parts[2].learning_rate_factor = 0.5
     component.set_learning_rate(0.2)
     assert (component.parts[0].learning_rate, component.parts[2].learning_rate) == (0.2, 0.1)
+    assert not component.is_frozen
+    component.set_learning_rate(0.0)
+    assert component.is_frozen
+    component.parts[2].set_learning_rate(0.1)
+    assert not component.is_frozen
     component.freeze_natural_gradient(True)
     assert component.parts[2].preconditioner_in.frozen
     gradient = component.gradient_copy()

@@ -119,6 +119,9 @@ def test_a_backward_pass_changes_something_only_if_the_kernel_learns(name: str) 
         not torch.equal(a, b) if isinstance(a, Tensor) else a != b for a, b in zip(before, after, strict=True)
     )
     assert info.learns or not is_changed
+    counted = [getattr(leaf, key) for _, leaf in updated.leaves() for key in leaf.statistic_names]
+    is_counted = any(bool(torch.as_tensor(sums).any()) for sums in counted)  # they were zero
+    assert info.counts_backward or not (info.updatable and is_counted)
 
 
 @pytest.mark.parametrize("name", SIMPLE)

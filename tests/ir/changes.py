@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,9 +61,9 @@ def with_table(kind: str, table: object, command: Command, dtype: type = np.int3
     return change
 
 
-def with_kernel(kernel: int, *, uses_memo: bool = False) -> Change:
+def with_kernel(kernel: int, **promises: Any) -> Change:
     def change(c: NnetComputation) -> None:
-        c.kernels[kernel] = replace(c.kernels[kernel], uses_memo=uses_memo)
+        c.kernels[kernel] = replace(c.kernels[kernel], **promises)
         c.num_memos = 3
 
     return change

@@ -76,6 +76,7 @@ KERNELS = {
         lambda c: setattr(c, "need_model_derivative", False),
         "it updates kernel 'affine' in a computation without model derivative",
     ),
+    "update of what is frozen": (with_kernel(0, is_frozen=True), "it updates kernel 'affine', which is frozen"),
     "number of inputs": (
         put(ADD_OUT, replace(PROPAGATE, inputs=(SPLICED, Y))),
         "it has 2 inputs, kernel 'affine' 1",

@@ -81,6 +81,7 @@ def test_components_of_every_type(name: str) -> None:
     request = nnet3.ComputationRequest(inputs, request.outputs, need_model_derivative=True, store_component_stats=True)
     prove(nnet, request)
     prove(nnet, request, deriv_times=(1, 3))
+    prove(nnet, request, frozen=nnet.components)
 
 
 FOLDERS = (golden_cases("random") + golden_cases("recipe"))[:: 3 if EFFORT == 1 else 1]
@@ -98,6 +99,7 @@ def test_random_networks(make: Callable[[int], Any]) -> None:
         request = computable_request(nnet := made.nnet(), made.request)
         if request is not None:
             prove(nnet, request)
+            prove(nnet, request, frozen=random.Random(seed).sample(sorted(nnet.components), len(nnet.components) // 2))
 
 
 def test_random_toy_graphs() -> None:

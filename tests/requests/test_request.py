@@ -30,6 +30,8 @@ REQUESTS = [
     ComputationRequest([io("input")], [io("output", FRAMES[:2])]),
     ComputationRequest([io("input")], [io("second")]),
     ComputationRequest([], [io("input"), io("output")]),
+    ComputationRequest([io("input")], [io("output", has_deriv=True)], True, frozen=["a"]),
+    ComputationRequest([io("input")], [io("output", has_deriv=True)], True, frozen=["a", "b"]),
 ]
 
 
@@ -42,16 +44,19 @@ def test_what_makes_a_difference() -> None:
 
 
 def test_what_needs_a_backward_pass() -> None:
-    assert [request.needs_backward for request in REQUESTS] == [False, True, True, True, True] + 7 * [False]
+    assert [request.needs_backward for request in REQUESTS] == [False, True, True, True, True] + 7 * [False] + 2 * [
+        True
+    ]
 
 
 def test_a_request_prints_a_line_for_each_io() -> None:
-    request = ComputationRequest([io("input")], [io("output", FRAMES[:2], has_deriv=True)], True, True)
+    request = ComputationRequest([io("input")], [io("output", FRAMES[:2], has_deriv=True)], True, True, ["b", "a"])
     assert str(request).splitlines() == [
         "input input [ (0, 0:2) ]",
         "output output [ (0, 0:1) ] with derivative",
         "need_model_derivative",
         "store_component_stats",
+        "frozen a, b",
     ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -66,3 +68,23 @@ def test_without_a_similar_name_there_is_no_hint() -> None:
         Kernels({"xyz": Scale()}).find(TRAINED)
     with pytest.raises(ExecutionError, match=r"^the network to store statistics has no component 'scale' \(did you me"):
         Kernels(NETWORK, None, {"scales": Scale()}).for_statistics(TRAINED)
+
+
+class Rated(Scale):
+    def __init__(self, is_frozen: bool):
+        super().__init__()
+        self.is_frozen = is_frozen
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+@pytest.mark.parametrize("to_update", [None, {}, {"scale": None}, TO_UPDATE, {"scale": Rated(True)}])
+def test_what_leaves_a_frozen_kernel_as_it_is(frozen: bool, to_update: Any) -> None:
+    plan = SimpleNamespace(kernels=[replace(TRAINED, is_frozen=frozen)])
+    Kernels(NETWORK, to_update).check_frozen(plan)  # type: ignore[arg-type]
+
+
+def test_a_frozen_kernel_that_would_change_is_an_error() -> None:
+    kernels = Kernels(NETWORK, {"scale": Rated(False)})
+    kernels.check_frozen(SimpleNamespace(kernels=[TRAINED]))  # type: ignore[arg-type]
+    with pytest.raises(ExecutionError, match="compiled with component 'scale' frozen, and has no gradient for it"):
+        kernels.check_frozen(SimpleNamespace(kernels=[replace(TRAINED, is_frozen=True)]))  # type: ignore[arg-type]

@@ -71,3 +71,34 @@ def test_the_comparison_can_fail() -> None:
         check_change("x", before, torch.tensor([1.0, 0.0, 0.0]), torch.tensor([1.0, 0.01, 0.0]), 2e-3)
     with pytest.raises(AssertionError):
         compare_lines(["is -2.3 over"] * 5, ["is -2.4 over"] * 5)
+
+
+FROZEN = {
+    "bottom": ("tdnn1.affine",),
+    "middle": ("lstm1.W_all", "lstm1.lstm_nonlin", "lstm1.W_rp"),
+    "all": ("tdnn1.affine", "lstm1.W_all", "lstm1.lstm_nonlin", "lstm1.W_rp", "output.affine"),
+}
+
+
+@pytest.mark.parametrize("name", FROZEN)
+def test_frozen_layers_have_derivatives_where_kaldi_has_them(name: str) -> None:
+    """Which statistics the backward pass leaves says where it went: which rows were counted, not their values."""
+    path = next(path for path in golden_cases("train") if path.name == "lstm")
+    nnet = nnet3.load(path / "start.raw")
+    for each in FROZEN[name]:
+        nnet.components[each].updatable.learning_rate_factor = 0.0  # type: ignore[union-attr]
+    nnet.set_learning_rate(0.01)
+    assert nnet.frozen == set(FROZEN[name])
+    start, expected = nnet.copy(), nnet3.load(Path(__file__).parent / "golden" / f"{name}.raw")
+    trainer = Trainer(nnet, TrainerOptions(max_param_change=2.0, seed=1))
+    for minibatch in read_minibatches(path / "merged.ark", nnet):
+        assert trainer.train_minibatch(minibatch).skipped is None
+    for each, component in nnet.components.items():
+        others = [network.components[each] for network in (start, expected)]
+        for key, tensor in component.parameters().items():
+            before, target = (other.parameters()[key] for other in others)
+            check_change(f"{each} {key}", before, tensor, target, LOOSE_TOLERANCE)
+            assert torch.equal(before, tensor) == (each in FROZEN[name])
+        for key in {"count", "oderiv_count"}.intersection(component.statistic_names):
+            count, target_count = getattr(component, key), getattr(others[1], key)
+            assert count == target_count or (key == "count" and each == "tdnn1.relu"), "that one is drawn"

@@ -31,6 +31,7 @@ def test_requests_follow_from_what_is_trained() -> None:
     assert [io.has_deriv for io in (*request.inputs, *request.outputs)] == [False, True]
     assert not minibatch().request(train=True, store_stats=False).store_component_stats
     assert not minibatch().request(train=False).needs_backward
+    assert minibatch().request(train=True, frozen=["a"]).frozen == {"a"}
     two = minibatch().request([("output", "output-xent")], train=True)
     assert [io.name for io in two.outputs] == ["output", "output-xent"]
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from contextlib import nullcontext
+from unittest.mock import patch
 
+import pytest
+import torch
+
+from nnet3 import ComputationCache, Nnet
 from nnet3.train import Trainer, TrainerOptions
 from tests.train.networks import differing, everything, many, random_minibatch
 
@@ -33,3 +38,25 @@ def test_contents_come_back_whatever_was_learnt_since() -> None:
     trainer.train_minibatch(random_minibatch(1), 0.01)
     trainer.load_contents(contents)
     assert differing(kept, everything(nnet)) == []
+
+
+def test_a_frozen_component_saves_its_gradient_and_changes_nothing_else() -> None:
+    """The rates of each minibatch count: from 0 a component learns again, by a program that has its gradient."""
+    found = []
+    for are_known in (True, False):
+        nnet, cache = many(), ComputationCache()
+        nnet.components["affine"].learning_rate_factor = 0.0  # type: ignore[attr-defined]
+        trainer = Trainer(nnet, cache=cache)
+        with nullcontext() if are_known else patch.object(Nnet, "frozen", frozenset()):
+            for number in range(3):
+                trainer.train_minibatch(random_minibatch(number), 0.01)
+        frozen = everything(nnet)
+        trainer.model.delta.components["affine"].learning_rate_factor = 1.0  # type: ignore[attr-defined]
+        trainer.train_minibatch(random_minibatch(3), 0.01)
+        assert {"affine.linear_params", "linear.params"} <= {*differing(frozen, everything(nnet))}
+        assert cache.counts.compiled + cache.counts.continued == 1 + are_known
+        found.append((frozen, everything(nnet)))
+    (one, after), (other, _) = found
+    assert torch.equal(one["affine.linear_params"], many().components["affine"].parameters()["linear_params"])
+    assert [name for name in differing(one, other) if not name.startswith("relu.")] == []  # it had a derivative
+    assert one["relu.oderiv_count"] == 0 < after["relu.oderiv_count"]

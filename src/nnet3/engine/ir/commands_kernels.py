@@ -227,6 +227,8 @@ class Backprop(Command):
             yield f"it has memo {self.memo}, but kernel '{kernel.name}' uses none"
         if self.update and not computation.need_model_derivative and kernel.updatable:
             yield f"it updates kernel '{kernel.name}' in a computation without model derivative"
+        if self.update and kernel.is_frozen and not kernel.counts_backward:
+            yield f"it updates kernel '{kernel.name}', which is frozen"
 
 
 def _rows_of_sample(computation: ProgramTables, name: str, number: int, **output: int) -> Problems:

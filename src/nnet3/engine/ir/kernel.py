@@ -75,6 +75,7 @@ class KernelInfo:
     name: str
     inputs: tuple[InputPromises, ...] = field(default=(InputPromises(),))
     updatable: bool = False
+    is_frozen: bool = False  # the program has no gradient for its parameters
     #: Output row i belongs to row i of every input that has samples: they have equal numbers of rows.
     row_by_row: bool = False
     #: Row by row, and an output row depends on its own rows alone, and on all of inputs that have no samples.

@@ -24,7 +24,7 @@ from nnet3.engine.ir.references import limits, table_problems
 from nnet3.engine.ir.variables import block_table
 from nnet3.errors import ModelFormatError
 
-VERSION = 11  # a new one wherever fields change: caches find files by it
+VERSION = 12  # a new one wherever fields change: caches find files by it
 
 Arrays = dict[str, np.ndarray]
 

@@ -14,7 +14,7 @@ affine.Backprop(m3(1, :), [], m6(1, :), &m4) [node h]
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -48,7 +48,9 @@ class KernelCode:
 
     def info(self, node: int) -> KernelInfo:
         if node not in self._infos:
-            self._infos[node] = self.source.kernel(node)
+            info = self.source.kernel(node)
+            is_frozen = info.updatable and info.name in self.request.frozen
+            self._infos[node] = replace(info, is_frozen=True) if is_frozen else info
         return self._infos[node]
 
     # ---- forward ----
@@ -127,7 +129,7 @@ class KernelCode:
             return
         node, info = self.schedule.nodes[step.node], self.info(step.node)
         is_merged = step.node in self.layout.needs.merged
-        update = not is_merged and (not info.updatable or self.request.need_model_derivative)
+        update = not is_merged and (not info.updatable or self.request.updates(info))
         written, added = [0] * len(node.operands), [0] * len(node.operands)
         sums, blocks = list[Command](), self.computation.submatrices
         for number, operand in enumerate(node.operands):

@@ -200,7 +200,7 @@ def merged_updates(task: LayoutTask, needed: np.ndarray, live: LiveRows) -> dict
             o.use is Use.ROW or (o.use is Use.WHOLE and promises.accumulates_deriv)
             for o, promises in zip(node.operands, info.inputs, strict=True)
         )
-        if info.merges_updates and rows_only and ((info.updatable and request.need_model_derivative) or whole):
+        if info.merges_updates and rows_only and (request.updates(info) or whole):
             whole_operands = tuple(operand.node for operand in node.operands if operand.use is Use.WHOLE)
             nodes[info.name, whole_operands].append(number)
     return {
@@ -285,7 +285,7 @@ def deriv_needed(task: LayoutTask, sent: Mapping[int, GatheredNode], live: LiveR
         if node.kind is NodeKind.PROVIDED:
             needed[number] |= bool(node.gradient)
         elif node.kind is NodeKind.KERNEL and schedule.steps_of_node[number]:
-            needed[number] |= source.kernel(number).updatable and request.need_model_derivative
+            needed[number] |= request.trains(source.kernel(number))
         if node.kind is NodeKind.GATHERED:
             used = {each for slot in sent[number].slots for each in slot.sources} if number in sent else set()
         else:

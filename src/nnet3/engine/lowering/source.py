@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -198,7 +198,7 @@ class LoweringRequest:
     `samples`: the indexes over which ALL_SAMPLES operands run (needed only with such operands). `deriv_times`: the
     first and the last t with derivatives, None for all (see `live_rows`). `watches_others`: outputs without a
     derivative are only looked at, and nodes below watched outputs alone have no derivative; else the derivative of such
-    an output is zero, and is computed.
+    an output is zero, and is computed. `frozen`: the names of kernels that get no gradient.
     """
 
     inputs: Sequence[RequestedRows]
@@ -208,7 +208,16 @@ class LoweringRequest:
     samples: IndexTable | None = None
     deriv_times: tuple[int, int] | None = None
     watches_others: bool = False
+    frozen: Collection[str] = ()
 
     @property
     def needs_backward(self) -> bool:
         return self.need_model_derivative or any(rows.has_deriv for rows in (*self.inputs, *self.outputs))
+
+    def trains(self, kernel: KernelInfo) -> bool:
+        """True if the parameters of a kernel get a gradient, for which its output needs a derivative."""
+        return kernel.updatable and self.need_model_derivative and kernel.name not in self.frozen
+
+    def updates(self, kernel: KernelInfo) -> bool:
+        """True if a backward step changes a kernel: a frozen kernel may still count, where it has a derivative."""
+        return self.trains(kernel) or (self.need_model_derivative and kernel.updatable and kernel.counts_backward)

@@ -63,7 +63,7 @@ class UpdateCode:
             deriv,
             tuple(written),
             tuple(0 if w else a for a, w in zip(added, written, strict=True)),
-            info.updatable and code.layout.task.request.need_model_derivative,
+            code.request.updates(info),
         )
         yield from (DeallocMatrix(matrix) for matrix in self._collected)
 

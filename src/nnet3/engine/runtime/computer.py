@@ -90,9 +90,9 @@ class NnetComputer:
         which are then read and written in place: nothing has to be accepted for them, and `get_output` gives the bound
         tensor itself.
 
-        Raises ExecutionError if the computation updates and there is nothing to update, if a component is missing, if
-        the computation was compiled for another network, and for another dtype than the network's, outside memory that
-        does not fit, and a missing device.
+        Raises ExecutionError if the computation updates and there is nothing to update, or leaves a component frozen
+        that would change, if a component is missing, if the computation was compiled for another network, and for
+        another dtype than the network's, outside memory that does not fit, and a missing device.
         """
         check_kind(computation, NnetComputation, "the computation", "what nnet3.compile gives")
         self._nnets = nnet, nnet_to_update, nnet_to_store_stats
@@ -289,6 +289,7 @@ class NnetComputer:
         check_fingerprint(self.computation.fingerprint, self._nnets[0])
         if self._given_dtype is not None:
             check_tensors(self._nnets[0], self._given_dtype)
+        self._kernels.check_frozen(self.plan)
         self._state.provided.clear()
         if self._given_dtype is None:
             dtype = common_dtype([*self._state.accepted.values(), *self.outside.values()])

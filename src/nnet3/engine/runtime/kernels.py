@@ -30,6 +30,7 @@ class Kernels:
 
         Kernels may state their `input_dim` and `output_dim`; the computation may be another network's.
         """
+        self.check_frozen(plan)
         given = [each for each in (self.network, self.to_update, self.to_store_stats) if each is not None]
         for kernel in plan.kernels:
             if kernel.output_width >= 0:
@@ -42,6 +43,21 @@ class Kernels:
                 found = kernels.get(kernel.name)
                 _check_width(kernel.name, "input", kernel.input_width, getattr(found, "input_dim", -1))
                 _check_width(kernel.name, "output", kernel.output_width, getattr(found, "output_dim", -1))
+
+    def check_frozen(self, plan: Plan) -> None:
+        """Raise ExecutionError if the network to update would change a kernel that the plan leaves as it is.
+
+        Kernels may state that they are frozen, `is_frozen`; those that state nothing are.
+        """
+        if self.to_update is None:
+            return
+        for kernel in plan.kernels:
+            if kernel.is_frozen and not getattr(self.to_update.get(kernel.name), "is_frozen", True):
+                raise ExecutionError(
+                    f"the computation was compiled with component '{kernel.name}' frozen, and has no gradient for it, "
+                    "but in the network to update it has a learning rate: compile again, without it in the request's "
+                    "`frozen`"
+                )
 
     def for_statistics(self, kernel: PlannedKernel) -> Kernel:
         """Returns the kernel that takes forward statistics: of `to_store_stats`, else `to_update`, else the network."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from nnet3.errors import ExecutionError
 
-PLAN_VERSION = 7
+PLAN_VERSION = 8
 
 
 class Port(NamedTuple):
@@ -50,6 +50,7 @@ class PlannedKernel:
 
     name: str
     updatable: bool
+    is_frozen: bool = False
     input_width: int = -1
     output_width: int = -1
     is_updated: bool = False

@@ -259,7 +259,8 @@ class PlanMachine(Machine):
 
     def _check_kernel(self, command: Any) -> None:
         planned, info = self.plan.kernels[command.kernel], self.computation.kernels[command.kernel]
-        if (planned.name, planned.updatable) != (info.name, info.updatable):
+        flags = info.updatable, info.is_frozen
+        if (planned.name, planned.updatable, planned.is_frozen) != (info.name, *flags):
             raise ProofError(f"it runs kernel '{planned.name}', expected '{info.name}'")
         is_backward = isinstance(command, Backprop)
         if is_backward and command.update and not planned.is_updated:

@@ -47,7 +47,9 @@ class Planner:
         self.opcodes, self.texts = dict[str, int](), dict[str, int]()
         self._patterns: dict[bytes, tuple[RowPattern, np.ndarray]] = {}
         self.calls: list[Call] = []
-        self.kernels = [PlannedKernel(kernel.name, kernel.updatable) for kernel in computation.kernels]
+        self.kernels = [
+            PlannedKernel(kernel.name, kernel.updatable, kernel.is_frozen) for kernel in computation.kernels
+        ]
         self.last_memo_users = _last_memo_users(computation)
         self.lanes: list[str] = [dtype]
         self.lane_of_matrix = [self._lane(matrix.dtype or dtype) for matrix in computation.matrices]

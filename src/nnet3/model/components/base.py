@@ -172,6 +172,9 @@ class Component(ComponentFields, ComponentState, PromisesToProofs, abc.ABC):
 
     # ---- what others ask instead of a type ----
 
+    #: True if updates leave the parameters as they are, if there are any.
+    is_frozen: bool = True
+
     def leaves(self) -> Iterator[tuple[str, Component]]:
         """Yields the component, or the parts of a composite, each after the prefix of its tensors' names."""
         yield "", self
@@ -426,6 +429,10 @@ class UpdatableComponent(Component):
     @property
     def updatable(self) -> UpdatableComponent | None:
         return self if self.properties & Properties.UPDATABLE else None
+
+    @property
+    def is_frozen(self) -> bool:  # type: ignore[override]
+        return self.learning_rate == 0.0
 
     def set_learning_rate(self, rate: float) -> None:
         self.learning_rate = rate * self.learning_rate_factor

@@ -252,6 +252,10 @@ class CompositeComponent(UpdatableComponent):
         for part in self.parts:
             part.set_test_mode(test_mode)
 
+    @property
+    def is_frozen(self) -> bool:  # type: ignore[override]
+        return super().is_frozen and all(part.is_frozen for part in self.parts)
+
     def set_learning_rate(self, rate: float) -> None:
         super().set_learning_rate(rate)
         for part in self.parts:

@@ -32,7 +32,7 @@ class GruComponent(UpdatableComponent):
     """
 
     largest_derivs = (1.0,)
-    learns_last = True
+    learns_last = counts_backward = True
 
     properties = (
         Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT | Properties.BACKPROP_NEEDS_OUTPUT

@@ -57,6 +57,7 @@ class LstmNonlinearityComponent(UpdatableComponent):
     """
 
     largest_derivs = (0.25, 0.25, 1.0, 0.25, 1.0)
+    counts_backward = True
 
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("params",)

@@ -18,7 +18,7 @@ class PromisesToProofs:
 
     @property
     def counts_backward(self) -> bool:
-        """True if the backward pass counts its changes to derivatives, in the component to update."""
+        """True if the backward pass adds to statistics of the component to update, such as changes to derivatives."""
         return False
 
     @property

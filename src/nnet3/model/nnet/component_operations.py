@@ -36,6 +36,11 @@ class ComponentOperations(abc.ABC):
         for component in self.components.values():
             component.set_learning_rate(rate)
 
+    @property
+    def frozen(self) -> frozenset[str]:
+        """The components with parameters and learning rate 0: a request's `frozen` saves their gradients."""
+        return frozenset(name for name, each in self.components.items() if each.updatable and each.is_frozen)
+
     def scale_(self, scale: float) -> None:
         """Multiplies all parameters and statistics. Raises ArgumentError unless `scale` is a finite number."""
         scale = check_number("a scale", scale)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
@@ -28,12 +28,17 @@ _DEFAULT_OPTIONS = CompileOptions()
 
 @dataclass(frozen=True, eq=False)
 class ComputationRequest:
-    """Inputs provided (for input nodes, or ready-made values of component nodes) and outputs wanted."""
+    """Inputs provided (for input nodes, or ready-made values of component nodes) and outputs wanted.
+
+    `need_model_derivative` asks for the gradients of all components but the `frozen`, for whose sake nothing goes
+    backward. `nnet.frozen` are those with learning rate 0, which an update leaves as they are anyway.
+    """
 
     inputs: Sequence[IoSpecification]
     outputs: Sequence[IoSpecification]
     need_model_derivative: bool = False
     store_component_stats: bool = False
+    frozen: Collection[str] = frozenset()
 
     length_is_free: ClassVar[bool] = True  # programs for it may be continued to other lengths
 
@@ -48,6 +53,10 @@ class ComputationRequest:
         for flag in ("need_model_derivative", "store_component_stats"):
             check_kind(getattr(self, flag), (bool, np.bool_), flag, "True or False")
             object.__setattr__(self, flag, bool(getattr(self, flag)))
+        are_names = isinstance(self.frozen, Collection) and all(isinstance(name, str) for name in self.frozen)
+        if isinstance(self.frozen, str) or not are_names:
+            raise ArgumentError(f"frozen must be names of components, as nnet.frozen is, got {self.frozen!r}"[:150])
+        object.__setattr__(self, "frozen", frozenset(self.frozen))
 
     @property
     def needs_backward(self) -> bool:
@@ -65,7 +74,12 @@ class ComputationRequest:
     def key(self) -> tuple[object, ...]:
         """Returns the key in a cache of computations: equal for equal requests."""
         ios = tuple(io.key() for io in self.inputs), tuple(io.key() for io in self.outputs)
-        return (*ios, self.need_model_derivative, self.store_component_stats)
+        return (*ios, *self._flags)
+
+    @property
+    def _flags(self) -> tuple[object, ...]:
+        """All but inputs and outputs."""
+        return self.need_model_derivative, self.store_component_stats, self.frozen
 
     def check(self, nnet: Nnet) -> None:
         """Raises RequestError unless names, indexes and flags fit together and fit the network `nnet`."""
@@ -85,6 +99,10 @@ class ComputationRequest:
                 _check_io(kind, io, seen)
         if self.needs_backward and not any(io.has_deriv for io in self.outputs):
             raise RequestError("derivatives are asked for, but no output has has_deriv=True: nothing to start from")
+        for name in sorted(self.frozen):
+            if name not in nnet.components:
+                hint = did_you_mean(name, nnet.components)
+                raise RequestError(f"the network has no component '{name}' to be frozen{'; ' + hint if hint else ''}")
         for name, component in nnet.components.items() if self.needs_backward else ():
             if component.inference_only:
                 raise RequestError(
@@ -104,7 +122,7 @@ class ComputationRequest:
         name, times = "\n".join(chain(*fingerprint.items())), self.deriv_times(options)
         series = RequestSeries(self, network, name, options)
         ios = tuple(tuple((io.name, io.has_deriv) for io in given) for given in (self.inputs, self.outputs))
-        signature = type(self), name, ios, self.need_model_derivative, self.store_component_stats
+        signature = type(self), name, ios, *self._flags
         return CompileTask(
             {"nnet": name, "request": self.key()},
             cache(lambda: (nnet_source(network), lowering_request(network, self, times))),
@@ -137,7 +155,7 @@ class ComputationRequest:
     def __str__(self) -> str:
         lines = [f"input {io}" for io in self.inputs] + [f"output {io}" for io in self.outputs]
         flags = [name for name in ("need_model_derivative", "store_component_stats") if getattr(self, name)]
-        return "\n".join(lines + flags)
+        return "\n".join([*lines, *flags, *([f"frozen {', '.join(sorted(self.frozen))}"] if self.frozen else [])])
 
 
 class StateRequest(ComputationRequest):
@@ -179,6 +197,7 @@ def lowering_request(
         request.need_model_derivative,
         request.store_component_stats,
         deriv_times=deriv_times,
+        frozen=request.frozen if request.need_model_derivative else (),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -102,11 +102,17 @@ class Minibatch:
         return next(iter(counts.values()))
 
     def request(
-        self, outputs: Sequence[Sequence[str]] | None = None, *, train: bool, store_stats: bool | None = None
+        self,
+        outputs: Sequence[Sequence[str]] | None = None,
+        *,
+        train: bool,
+        store_stats: bool | None = None,
+        frozen: Collection[str] = (),
     ) -> ComputationRequest:
         """Returns what to compile: with derivatives and statistics for training, outputs alone for evaluation.
 
         `outputs`: for each target the nodes to compute, by default its own. `store_stats`: by default as `train`.
+        `frozen`: the components that get no gradient.
         """
         names = [(target.name,) for target in self.targets] if outputs is None else outputs
         return ComputationRequest(
@@ -118,6 +124,7 @@ class Minibatch:
             ],
             need_model_derivative=train,
             store_component_stats=train if store_stats is None else store_stats,
+            frozen=frozen,
         )
 
 
@@ -146,7 +153,8 @@ class MinibatchComputers:
 
     def get(self, minibatch: Minibatch, outputs: Sequence[Sequence[str]]) -> NnetComputer:
         """Returns the computer of a minibatch. `outputs`: for each target the output nodes to compute."""
-        request = minibatch.request(outputs, train=self._to_update is not None, store_stats=self._store_stats)
+        train, frozen = (False, ()) if self._to_update is None else (True, self._to_update.frozen)
+        request = minibatch.request(outputs, train=train, store_stats=self._store_stats, frozen=frozen)
 
         def program() -> NnetComputation:
             return self._cache.compile(self._nnet, request, self._compile_options)

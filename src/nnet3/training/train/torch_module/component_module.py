@@ -105,7 +105,7 @@ class ComponentModule(SharedTensors):
             )
         tensors, view = (
             self.effective_parameters(),
-            ComponentView(component, training={id(component): self.training}, frozen=False),
+            ComponentView(component, training={id(component): self.training}),
         )
         view.follow()
         view.view.__dict__.update(self.effective_buffers())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -61,13 +62,7 @@ class ProgramWorker:
         wanted_index_of = {
             id(tensor): wanted_indexes[number] for tensor, number in survey.own if number in wanted_indexes
         }
-        frozen = [
-            name
-            for name, component in network.components.items()
-            if program.needs.backward
-            and not any(id(tensor) in wanted_index_of for tensor in component.parameters().values())
-        ]
-        self.view = NetworkView(network, training=survey.training, frozen=frozen, reductions=survey.reductions)
+        self.view = NetworkView(network, training=survey.training, reductions=survey.reductions)
         for name, call in self.calls.items():
             self.view.exchange(name, replaced(self.view.components[name].view, call))
         kinds = [program.kinds[number] for number in wanted]
@@ -126,6 +121,18 @@ class ModuleProgram:
     idle: list[ProgramWorker] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    @cached_property
+    def _frozen(self) -> list[str]:
+        """The components with parameters of which none is wanted."""
+        wanted = {id(tensor) for tensor, number in self.survey.own if number in self.needs.parameters}
+        return [
+            name
+            for name, component in self.network.components.items()
+            if component.updatable
+            and name not in self.survey.replacements
+            and wanted.isdisjoint(map(id, component.parameters().values()))
+        ]
+
     def request(self, view: NetworkView, shape: BatchShape) -> ComputationRequest:
         needs = self.needs
         inputs, outputs = specifications(
@@ -137,7 +144,7 @@ class ModuleProgram:
             outputs=needs.backward,
         )
         has_statistics = any(_keeps_statistics(c.view) for c in view.components.values())
-        return ComputationRequest(inputs, outputs, bool(needs.parameters), has_statistics)
+        return ComputationRequest(inputs, outputs, bool(needs.parameters), has_statistics, self._frozen)
 
     def acquire(self, shape: BatchShape) -> ProgramWorker:
         """Returns a worker for one run forward and maybe backward, for the settings that the network has now."""

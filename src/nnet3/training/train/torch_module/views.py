@@ -1,9 +1,9 @@
-"""Views of a network as the module runs it: shared tensors, with other modes, frozen components, no self-repair."""
+"""Views of a network as the module runs it: shared tensors, with other modes, no self-repair."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from nnet3.model.components.base import Component, Properties
+from nnet3.model.components.base import Component
 from nnet3.model.components.random_source import RandomSource
 from nnet3.model.components.row_sums import RowReduction, summed_by
 from nnet3.model.nnet import Nnet
@@ -53,7 +53,6 @@ class ComponentView:
         original: Component,
         *,
         training: Mapping[int, bool],
-        frozen: bool,
         reductions: Mapping[int, RowReduction] | None = None,
     ) -> None:
         """`training` by the id of the component; components without an entry have one mode only. `reductions`, also
@@ -61,15 +60,12 @@ class ComponentView:
         """
         self.original = original
         self.parts = [
-            ComponentView(part, training=training, frozen=False, reductions=reductions)
-            for part in getattr(original, "parts", ())
+            ComponentView(part, training=training, reductions=reductions) for part in getattr(original, "parts", ())
         ]
         self._own = _overrides(original, training.get(id(original)))
         if self.parts:
             self._own["parts"] = [part.view for part in self.parts]
         self.view: Component = original.shared_copy()
-        if frozen and original.properties & Properties.UPDATABLE:
-            self.view = shared_copy_as(_frozen_type(type(original)), original)
         reduction = (reductions or {}).get(id(original))
         if reduction is not None:
             self.view = shared_copy_as(_summing_type(type(original)), original, _reduction=reduction)
@@ -118,20 +114,6 @@ def _overrides(original: Component, training: bool | None) -> dict[str, Any]:
 
 
 @cache
-def _frozen_type(kind: type[_C]) -> type[_C]:
-    """Returns the same type without the promise to learn."""
-
-    class Frozen(kind):  # type: ignore[valid-type, misc]
-        @property
-        def properties(self) -> Properties:
-            own: Properties | None = self.__dict__.get("properties")
-            properties: Properties = super().properties if own is None else own
-            return properties & ~Properties.UPDATABLE
-
-    return Frozen
-
-
-@cache
 def _summing_type(kind: type[_C]) -> type[_C]:
     """Returns the same type, whose sums over rows are sums over all processes."""
 
@@ -157,12 +139,10 @@ class NetworkView:
         original: Nnet,
         *,
         training: Mapping[int, bool],
-        frozen: Iterable[str],
         reductions: Mapping[int, RowReduction],
     ) -> None:
-        names = frozenset(frozen)
         self.components = {
-            name: ComponentView(component, training=training, frozen=name in names, reductions=reductions)
+            name: ComponentView(component, training=training, reductions=reductions)
             for name, component in original.components.items()
         }
         self.follow()
