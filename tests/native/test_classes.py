@@ -65,6 +65,12 @@ def test_numbers_that_are_not_finite_stay_so() -> None:
     assert value.item() == 0.0
 
 
+def test_integers_that_are_classes() -> None:
+    for numbers, expected in (([0, -1, 2], True), ([], True), ([3], False), ([-2], False), ([0.5], False)):
+        assert classes.are_classes(torch.tensor(numbers, dtype=torch.float32), 3) == expected
+    assert not classes.are_classes(torch.tensor([torch.nan]), 3)
+
+
 def test_what_is_left_to_pytorch() -> None:
     table, group, sizes = torch.ones(3, 2), np.zeros(1, np.int64), np.ones(1, np.int64)
     assert classes.sum_chosen(table, torch.tensor([3]), group, sizes, False) is None

@@ -7,6 +7,16 @@
 #define AHEAD 16 /* rows of a table that are asked for before they are needed */
 #define LINE 16  /* floats of the cache */
 
+/* Whether all numbers are integers from -1 to classes - 1. */
+int64_t nnet3_are_classes(int64_t count, const float *numbers, int64_t classes) {
+    int32_t others = 0;
+    for (int64_t place = 0; place < count; place++) {
+        const float number = numbers[place];
+        others |= !(number >= -1.0f) | !(number < (float)classes) | (number != truncf(number));
+    }
+    return !others;
+}
+
 /* y_g = the sum of the rows of the table that the indexes of group g choose, divided by its size, if there are sizes; y
    (groups, columns), zeros before. Returns the number of chosen rows, or -1 for an index that the table does not have. */
 int64_t nnet3_sum_chosen(int64_t count, int64_t groups, int64_t columns, const int64_t *indexes, const int64_t *group,

@@ -1,7 +1,7 @@
 """What class indexes choose by native code, classes.c: sums of rows of a table, and the cross-entropy of classes.
 
 Functions return what they compute, or True. Where native code does not take the matrices (see cells.py) they do nothing
-and return None or False. Formulas stand in classes.c.
+and return None or False, as they do for wrong class indexes. Formulas stand in classes.c.
 """
 
 from __future__ import annotations
@@ -11,6 +11,12 @@ from torch import Tensor
 
 from nnet3.base.native.cells import are_native, place_of
 from nnet3.base.native.library import library
+
+
+def are_classes(numbers: Tensor, classes: int) -> bool:
+    """Returns true for contiguous float32 numbers that are all integers from -1 to classes - 1; see above."""
+    functions = library() if are_native(numbers) and numbers.is_contiguous() else None
+    return functions is not None and bool(functions.nnet3_are_classes(numbers.numel(), numbers.data_ptr(), classes))
 
 
 def sum_chosen(

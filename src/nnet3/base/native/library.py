@@ -96,6 +96,8 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
     "nnet3_dropout_backward": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, *_MATRIX, *_MATRIX), None),
     # Rows, columns; the derivative, y, sums of derivatives, their bound; the offset and the factor of y.
     "nnet3_repair": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, _POINTER, _DOUBLE, _FLOAT, _FLOAT), _SIZE),
+    # Numbers, their memory, classes.
+    "nnet3_are_classes": ((_SIZE, _POINTER, _SIZE), _SIZE),
     # Indexes, groups, columns; indexes, groups, sizes; sums, the table, its rows.
     "nnet3_sum_chosen": ((_SIZE, _SIZE, _SIZE, *3 * (_POINTER,), *_MATRIX, *_MATRIX, _SIZE), _SIZE),
     # Indexes, columns; groups, sizes; the derivatives of sums and of chosen rows.
