@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 Method = TypeVar("Method", bound=Callable[..., Any])
-_MANY_ROWS = 8  # of an iteration: panels of weights are multiplied in the time in which they come from memory
+_MANY_ROWS = range(8, 65)  # of an iteration, which multiplies panels in the time in which they come from memory
 DTYPES = (torch.float16, torch.float32, torch.float64)  # those that NumPy has
 
 
@@ -343,7 +343,7 @@ class NetworkState:
 
     def _hoists(self, layout: SampleLayout | None) -> bool:
         """Returns false where values of a loop with these samples come sooner without `hoists` (see `find_sums`)."""
-        are_many = layout is not None and layout.are_sequences and len(layout.lengths) >= _MANY_ROWS
+        are_many = layout is not None and layout.are_sequences and len(layout.lengths) in _MANY_ROWS
         is_native = are_many and self._dtype == torch.float32 and self._device.type == "cpu"
         return not (is_native and fastest().packed == "panels")
 

@@ -33,7 +33,7 @@ def sum_chosen(
     assert indexes.shape == groups.shape
     sums = table.new_zeros(len(sizes), table.shape[1])
     numbers = indexes.data_ptr(), groups.ctypes.data, sizes.ctypes.data if is_mean else 0
-    matrices = *place_of(sums), *place_of(table), len(table)
+    matrices = *place_of(sums), *place_of(table), table.shape[0]
     num_chosen = functions.nnet3_sum_chosen(len(groups), *sums.shape, *numbers, *matrices)
     return None if num_chosen < 0 else (sums, num_chosen)
 
@@ -59,7 +59,7 @@ def class_cross_entropy(value: Tensor, scores: Tensor, classes: Tensor) -> Tenso
     posteriors = scores.new_empty(scores.shape)
     matrices = *place_of(scores), *place_of(classes), value.data_ptr()
     found = functions.nnet3_class_cross_entropy(*scores.shape, posteriors.data_ptr(), *matrices)
-    return posteriors if found == len(scores) else None
+    return posteriors if found == scores.shape[0] else None
 
 
 def class_cross_entropy_backward(

@@ -96,7 +96,7 @@ class EmbeddingReduction(Embedding):
 
         def backward(gradient: Tensor) -> list[Tensor | None]:
             derivs, chosen = sum_chosen_backward(gradient, *groups), numbers
-            if num_chosen < len(numbers):
+            if num_chosen < numbers.shape[0]:
                 derivs, chosen = derivs[numbers >= 0], numbers[numbers >= 0]
             return [torch.sparse_coo_tensor(chosen[None], derivs, table.shape, check_invariants=False), None]
 
