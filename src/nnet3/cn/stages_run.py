@@ -160,7 +160,7 @@ class ProgramCall:
 
 @dataclass(frozen=True, eq=False)
 class WholeCall:
-    """A node that PyTorch computed without autograd: the operands' values, and the value, a leaf with `grad`."""
+    """A node computed without autograd: the operands' values, and the node's value, a leaf that collects `grad`."""
 
     operands: Sequence[SampleRows]
     value: Tensor

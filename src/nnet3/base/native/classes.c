@@ -48,6 +48,27 @@ void nnet3_sum_chosen_backward(int64_t count, int64_t columns, const int64_t *gr
     }
 }
 
+static float largest_of(int64_t count, const float *x) {
+    float largest[LANES];
+    for (int lane = 0; lane < LANES; lane++) largest[lane] = x[0];
+    int64_t j = 0;
+    for (; j + LANES <= count; j += LANES)
+        EACH (int lane = 0; lane < LANES; lane++) largest[lane] = x[j + lane] > largest[lane] ? x[j + lane] : largest[lane];
+    for (; j < count; j++) largest[0] = x[j] > largest[0] ? x[j] : largest[0];
+    for (int lane = 1; lane < LANES; lane++) largest[0] = largest[lane] > largest[0] ? largest[lane] : largest[0];
+    return largest[0];
+}
+
+static float sum_of(int64_t count, const float *x) {
+    Vector sums = {0.0f};
+    float sum = 0.0f;
+    int64_t j = 0;
+    for (; j + LANES <= count; j += LANES) sums += load(x + j);
+    for (int lane = 0; lane < LANES; lane++) sum += sums[lane];
+    for (; j < count; j++) sum += x[j];
+    return sum;
+}
+
 /* Writes p = softmax of the scores, (rows, classes), and the sum of -log p_rc over rows r of class c. Returns the number of
    the first row whose class does not exist; `rows` if all exist. */
 int64_t nnet3_class_cross_entropy(int64_t rows, int64_t classes, float *p, const float *scores, int64_t of_scores,
@@ -56,10 +77,9 @@ int64_t nnet3_class_cross_entropy(int64_t rows, int64_t classes, float *p, const
     for (int64_t row = 0; row < rows; row++, p += classes, scores += of_scores, class_of_row += of_class) {
         if (!(*class_of_row >= -1.0f && *class_of_row < (float)classes)) return row;
         const int64_t wanted = (int64_t)*class_of_row;
-        float largest = scores[0], sum = 0.0f;
-        for (int64_t j = 1; j < classes; j++) largest = scores[j] > largest ? scores[j] : largest;
+        const float largest = largest_of(classes, scores);
         EACH (int64_t j = 0; j < classes; j++) p[j] = decay(largest - scores[j]);
-        for (int64_t j = 0; j < classes; j++) sum += p[j];
+        const float sum = sum_of(classes, p);
         EACH (int64_t j = 0; j < classes; j++) p[j] /= sum;
         if (wanted >= 0) total += (double)(logf(sum) + (largest - scores[wanted]));
     }

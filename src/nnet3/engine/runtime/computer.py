@@ -136,7 +136,7 @@ class NnetComputer:
     def _prepare(self, dtype: torch.dtype) -> None:
         self.plan: Plan = plan_of(self.computation, dtype, prove=self.debug)
         self._wanted: dict[int, dict[str, Port]] = {}  # by segment and name
-        self._bound: dict[int, dict[str, Tensor]] = {}  # results in outside memory, by the same
+        self._bound: dict[int, dict[str, Tensor]] = {}  # results in outside memory, by segment and name
         check_outside(self.plan, self.outside, self.device)
         self._constants = Constants(self.device)
         self._kernels = self._look_up_kernels(self.plan)
