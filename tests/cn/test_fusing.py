@@ -92,10 +92,10 @@ def test_in_the_place_of_the_first_value() -> None:
     torch.testing.assert_close(operands[0], expected)
 
 
-def fused(net: cn.Network, root: Node, kept: tuple[str, ...] = ()) -> dict[str, list[str]]:
+def fused(net: cn.Network, root: Node, kept: tuple[str, ...] = (), *, hoists: bool = True) -> dict[str, list[str]]:
     """The sums below a node, with the kinds of their terms, those summed before a loop in brackets."""
     graph = net._nodes
-    sums, taken = find_sums(graph.below((root,)), graph.composites, (), {root, *map(graph.find, kept)})
+    sums, taken = find_sums(graph.below((root,)), graph.composites, (), {root, *map(graph.find, kept)}, hoists=hoists)
     assert not taken & set(sums)
     found = {}
     for node, each in sums.items():
@@ -118,6 +118,15 @@ def test_what_is_known_before_a_loop_is_summed_before_it() -> None:
     kernels = [line.partition(": ")[2] for line in str(net.program(batch)).splitlines() if ".Propagate" in line]
     assert [line.partition(".")[0] for line in kernels[:3]] == ["sum:early", "sum", "h"]
     compare(net, batch)
+
+
+@pytest.mark.parametrize(("cells", "expected"), [(12, ["value", "product", "product"]), (11, None)])
+def test_short_products_stay_in_loops_where_nothing_is_hoisted(cells: int, expected: list[str] | None) -> None:
+    x, d = cn.input("x", 3), cn.delay(None, dim=cells, name="d")
+    before = cn.macros.affine(x, cells, name="before")
+    h = d.connect(cn.tanh(cn.plus(before, cn.parameter("R", (cells, cells)) @ d, name="sum"), name="h"))
+    net = cn.Network(outputs={"h": h})
+    assert fused(net, h, hoists=False)["sum"] == (expected or fused(net, h)["sum"])
 
 
 @pytest.mark.parametrize("kept", ["before", "Wx", "Rd"])

@@ -17,6 +17,7 @@ from torch import Tensor
 from nnet3 import cn
 from nnet3.base.native import operations
 from nnet3.base.native.fastest import Fastest
+from nnet3.cn import network_state
 from nnet3.engine.runtime import native_runs
 from nnet3.errors import NetworkError
 from tests.cn.random_graphs import networks
@@ -204,6 +205,34 @@ def test_threads_share_panels(monkeypatch: pytest.MonkeyPatch) -> None:
         expected = twin.criterion_and_gradients(batch(24, 20))
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     assert_same(net.criterion_and_gradients(batch(24, 20)), expected)
+
+
+@pytest.mark.usefixtures("_panels")
+def test_weights_are_packed_once_for_what_runs_before_in_and_after_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight matrices: of many sequences inputs, which are short, are multiplied in the loop."""
+    monkeypatch.setattr(network_state, "fastest", lambda: Fastest("panels", True))
+    (net, batch), (twin, _) = network(lstm, 45), network(lstm, 45)
+    packed, pack = list[int](), native_runs.NativeRun._pack
+
+    def note(self: native_runs.NativeRun, number: int, address: int) -> None:
+        packed.append(number)
+        pack(self, number, address)
+
+    monkeypatch.setattr(native_runs.NativeRun, "_pack", note)
+    given = batch(9, 50)
+    for scale in (1.0, 0.5, 2.0):
+        for each in (net, twin):
+            each.set_parameters({name: scale * value for name, value in each.parameters().items()})
+        with without_native_code():
+            expected = twin.evaluate("scores", given)
+        packed.clear()
+        for ours, theirs in zip(net.evaluate("scores", given), expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+        assert len(packed) == 8
+    packed.clear()
+    net.profile(given, ["scores"], repeats=2)
+    assert len(packed) % 8 == 0 < len(packed)
+    assert [":early" in str(net.program(batch(count, 50), ["scores"])) for count in (9, 3)] == [False, True]
 
 
 def test_a_whole_small_step_is_a_few_calls() -> None:

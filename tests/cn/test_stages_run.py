@@ -416,3 +416,22 @@ def test_where_not_a_number_begins():
     attending.set_parameters({"K": np.zeros((4, 3))})
     with pytest.raises(TrainingError, match=r"\(times\) is the first node that holds nan, in column 2 of sequence 0"):
         cn.train(attending, [{**given, "word": cn.sequences(words)}], learning_rate=0.1)
+
+
+def test_sums_and_means_of_embeddings_that_nobody_else_needs():
+    """In float32 native code reads the table; in float64, and for who needs the embedding too, PyTorch does."""
+    table, words, other = cn.parameter("E", (3, 5)), cn.input("words", classes=5), cn.parameter("F", (3, 5))
+    chosen = cn.embedding(table, words)
+    total = cn.sequence.mean(chosen) + cn.sequence.sum(cn.embedding(other, words))
+    J = cn.squared_norm(total) + cn.squared_norm(cn.sequence.sum(chosen)) + cn.squared_norm(cn.sequence.max(chosen))
+    net = cn.Network(J, {"total": total})
+    batch = {"words": cn.sequences([np.array(each) for each in ([1, 4, 1], [-1, 2], [3, -1, -1, 3])])}
+    value, found = net.criterion_and_gradients(batch)
+    assert value == pytest.approx(net.criterion(batch), rel=1e-5)
+    assert net.tensors()["F"].grad.is_sparse
+    for exact in (net.copy().to(torch.float64), cn.Network(J, {"chosen": chosen}, dtype=torch.float64)):
+        for name, gradient in exact.gradients(batch).items():
+            np.testing.assert_allclose(found[name], gradient, rtol=1e-4, atol=1e-5)
+    assert cn.check_gradients(exact, batch).worst < 1e-5
+    with pytest.raises(ShapeError, match="expected integers 0"):
+        net.gradients({"words": cn.sequences([np.array([5])])})

@@ -127,8 +127,8 @@ def an_address_off(patch: Patch) -> None:
     """Outside of loops."""
     in_groups = native_bound_runs.in_groups
 
-    def moved(calls: Any, operations: Any, addresses: Any, *iterations: int, together: bool) -> list[Group]:
-        groups = in_groups(calls, operations, addresses, *iterations, together=together)
+    def moved(calls: Any, operations: Any, addresses: Any, *iterations: int, **shared: Any) -> list[Group]:
+        groups = in_groups(calls, operations, addresses, *iterations, **shared)
         for group in groups:
             if group.run is not None and not iterations:
                 group.run._arrays[0][-1, ADDRESSES.start] += FLOAT_BYTES

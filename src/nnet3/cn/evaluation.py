@@ -65,8 +65,9 @@ class EvaluatedNetwork(NetworkState):
             run = self._staged(layouts, needed, outputs, values, training=training)
             run.run()
             return {node: run.values[node] for node in outputs}
-        given = tuple(node for node in needed if node in valid)
-        runner = self._runner(Question(self._nodes, outputs, layouts.on(""), given, training=training))
+        given, layout = tuple(node for node in needed if node in valid), layouts.on("")
+        hoists = self._hoists(layout)
+        runner = self._runner(Question(self._nodes, outputs, layout, given, training=training, hoists=hoists))
         return runner.forward(known)
 
     def _kept(self, computed: Sequence[Node], roots: Collection[Node]) -> tuple[Node, ...]:

@@ -6,6 +6,9 @@ Of h = tanh(W x + R h(t-1) + b) a program has, instead of two products and two s
     V = V' + R h(t-1)       at each frame: the product is added to the known sum
 
 A node is taken into a sum if its value has no other user and is not wanted.
+
+Where native code multiplies by panels, an iteration of many rows multiplies short inputs in less time than memory
+takes to keep sums for it: then nothing is summed before the loop (`hoists`).
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from nnet3.model.components.large_products import add_product
 PRODUCT, ELEMENTS, VALUE = "product", "elements", "value"
 _SUMS = (Plus, Minus)
 _OPERANDS = {PRODUCT: 2, ELEMENTS: 2, VALUE: 1}
+_SHORT = 0.25  # of the columns that an iteration multiplies anyway
 
 
 @dataclass(frozen=True)
@@ -161,19 +165,31 @@ class SumOfProducts(Operation):
 
 
 def find_sums(
-    nodes: Sequence[Node], composites: Iterable[Composite], given: Collection[Node], kept: Collection[Node]
+    nodes: Sequence[Node],
+    composites: Iterable[Composite],
+    given: Collection[Node],
+    kept: Collection[Node],
+    *,
+    hoists: bool = True,
 ) -> tuple[dict[Node, FusedSum], set[Node]]:
     """Returns the sums among nodes, in forward order, that take in others; and the nodes taken in.
 
-    The values of `given` nodes are not computed; the values of `kept` nodes are wanted.
+    The values of `given` nodes are not computed; the values of `kept` nodes are wanted. Without `hoists` products of
+    short values stay in loops.
     """
-    return _Finder(nodes, composites, given, kept).find()
+    return _Finder(nodes, composites, given, kept, hoists).find()
 
 
 class _Finder:
     def __init__(
-        self, nodes: Sequence[Node], composites: Iterable[Composite], given: Collection[Node], kept: Collection[Node]
+        self,
+        nodes: Sequence[Node],
+        composites: Iterable[Composite],
+        given: Collection[Node],
+        kept: Collection[Node],
+        hoists: bool,
     ) -> None:
+        self._hoists = hoists
         self._computed = [node for node in nodes if node.is_evaluated and node not in given]
         self._loops = {node: each for each in composites if each.is_loop for node in each.nodes}
         users = Counter(operand for node in self._computed for operand in node.operands)
@@ -220,10 +236,18 @@ class _Finder:
         """Returns the terms to be summed before the loop around the root, and the rest."""
         loop = self._loops.get(root)
         early = [t for t in terms if loop is not None and all(self._loops.get(o) is not loop for o in t.operands)]
+        others = [term for term in terms if term not in early]
+        if not self._hoists and _width(early) <= _SHORT * _width(others):
+            return [], list(terms)
         is_one = len(early) > 1 and any(t.node.shape == root.shape for t in early) and any(t.factor == 1 for t in early)
         if is_one:
-            return early, [term for term in terms if term not in early]
+            return early, others
         return [], [replace(term, kind=VALUE) if term in early else term for term in terms]
+
+
+def _width(terms: Iterable[SumTerm]) -> int:
+    """Returns how many columns all matrices multiplied by others have."""
+    return sum(term.operands[1].shape.rows for term in terms if term.kind == PRODUCT)
 
 
 def _fits(operand: Node, value: Node) -> bool:

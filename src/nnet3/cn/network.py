@@ -160,7 +160,10 @@ class Network(DifferentiatedNetwork):
         roots = [root for root in roots if root.is_evaluated]
         training = gradients and self.training
         question = Question(
-            self._nodes, tuple(roots), layout, (), criteria, flags, training=training, accumulates=not gradients
+            *(self._nodes, tuple(roots), layout, (), criteria, flags),
+            training=training,
+            accumulates=not gradients,
+            hoists=gradients or self._hoists(layout),
         )
         return self._program_of(question)
 

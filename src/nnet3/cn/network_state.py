@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.base.native.fastest import fastest
 from nnet3.base.options.compiling import CompileOptions
 from nnet3.cn.dependence import Stamps
 from nnet3.cn.graph import NodeGraph
@@ -25,7 +26,7 @@ from nnet3.cn.order import Composite
 from nnet3.cn.program import Program, Question
 from nnet3.cn.roots import Criteria, Outputs, named_outputs, weights_of
 from nnet3.cn.runners import Runner, Runners
-from nnet3.cn.samples import Layouts, checked_layout
+from nnet3.cn.samples import Layouts, SampleLayout, checked_layout
 from nnet3.cn.stages_run import StagesRun
 from nnet3.engine.driver import ComputationCache, default_cache
 from nnet3.engine.ir.kernel import Kernel
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+_MANY_ROWS = range(8, 65)  # of an iteration, which multiplies panels in the time in which they come from memory
 DTYPES = (torch.float16, torch.float32, torch.float64)  # those that NumPy has
 
 
@@ -338,6 +340,12 @@ class NetworkState:
         self._stamps.forget()
 
     # ---- programs ----
+
+    def _hoists(self, layout: SampleLayout | None) -> bool:
+        """Returns false where values of a loop with these samples come sooner without `hoists` (see `find_sums`)."""
+        are_many = layout is not None and layout.are_sequences and len(layout.lengths) in _MANY_ROWS
+        is_native = are_many and self._dtype == torch.float32 and self._device.type == "cpu"
+        return not (is_native and fastest().packed == "panels")
 
     def _runner(self, question: Question) -> Runner:
         return self._runners.find(question)

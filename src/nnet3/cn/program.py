@@ -49,6 +49,7 @@ class Question:
     `stores_statistics` components take test mode's normalization from the samples. `accumulates`: whether gradients of
     stored nodes are added to the contents of memory, or overwrite the contents. `apart`: names of nodes that stay
     separate kernels; None for all (see `fusing`). `by_frames`: whether frames are computed one by one (see `steps`).
+    `hoists`: see `find_sums`.
     """
 
     graph: NodeGraph
@@ -63,6 +64,7 @@ class Question:
     accumulates: bool = True
     apart: tuple[str, ...] | None = ()
     by_frames: bool = False
+    hoists: bool = True
 
     @cached_property
     def key(self) -> tuple[object, ...]:
@@ -72,7 +74,8 @@ class Question:
         groups = (self.outputs, self.given, self.criteria, self.probes, flagged)
         named = (tuple(names[node] for node in nodes) for nodes in groups)
         layout = None if self.layout is None else self.layout.sorted
-        return (layout, *named, self.training, self.stores_statistics, self.accumulates, self.apart, self.by_frames)
+        modes = self.training, self.stores_statistics, self.accumulates, self.apart, self.by_frames, self.hoists
+        return (layout, *named, *modes)
 
 
 class Program:
@@ -103,6 +106,7 @@ class Program:
             question.accumulates,
             question.apart if options.optimize and options.level >= DEFAULT_LEVEL else None,
             question.by_frames,
+            hoists=question.hoists,
         )
 
     def layout_of(self, node: Node) -> SampleLayout:

@@ -247,6 +247,11 @@ class SampleLayout:
         return [np.ascontiguousarray(part.T) for part in np.split(by_sequence, ends)]
 
     @cached_property
+    def length_of_sequence(self) -> Array:
+        """The number of frames of each sequence."""
+        return np.array(self.lengths)
+
+    @cached_property
     def sequence_of_row(self) -> Array:
         """The number of each row's sequence, in the user's order of sequences."""
         numbers: Array = np.repeat(np.arange(len(self.lengths)), self.lengths)[self._order]

@@ -7,9 +7,9 @@ rows of samples, as in programs; the gradient is autograd's.
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import torch
@@ -19,6 +19,9 @@ from nnet3.cn.operation import Operation
 from nnet3.cn.samples import SampleLayout
 from nnet3.cn.shape import Shape
 from nnet3.errors import GradientError, NetworkError, ShapeError
+
+#: From the gradient of a value to the gradients of the operands; None for an operand without one.
+Backward: TypeAlias = Callable[[Tensor], Sequence[Tensor | None]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +66,13 @@ class SampleRows:
 
 
 class SequenceOperation(Operation):
-    """Base. `integers`: the operands that are class indexes or numbers of frames, which have no gradient."""
+    """Base. `integers`: the operands that are class indexes or numbers of frames, which have no gradient.
+
+    `is_lazy`: whether the value is computed only if a user needs it (see `after`).
+    """
 
     is_whole: ClassVar[bool] = True
+    is_lazy: ClassVar[bool] = False
     integers: ClassVar[tuple[int, ...]] = ()
 
     @property
@@ -80,6 +87,24 @@ class SequenceOperation(Operation):
     @abc.abstractmethod
     def compute(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> Tensor:
         """Returns the rows of the value, by functions known to autograd; `own`: the value's samples."""
+
+    def differentiate(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> tuple[Tensor, Backward] | None:
+        """Returns the value with its gradient, found in less time than by autograd; None where autograd is to find it.
+
+        Autograd does not look on. Operands with a gradient have `requires_grad`.
+        """
+        return None
+
+    def after(self, operand: SequenceOperation) -> SequenceOperation | None:
+        """Returns the operation that finds this one's value without that of a lazy operand, the only one; or None.
+
+        `differentiate` of the operation takes the operands of `operand`.
+        """
+        return None
+
+    def reduced(self, how: str) -> SequenceOperation | None:
+        """Returns, of a lazy operation, what finds the value reduced over the frames of each sequence; or None."""
+        return None
 
     def step(self, frames: Tensor, contexts: Sequence[Tensor], there: Tensor) -> Tensor:
         """Returns the value (sequences, number, rows of it) at frames (sequences, number, rows) of the first operand.

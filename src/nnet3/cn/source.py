@@ -61,6 +61,8 @@ class CnSource:
         accumulates: bool = True,
         apart: Collection[str] | None = None,
         has_clock: bool = False,
+        *,
+        hoists: bool = True,
     ):
         self._flags, self._accumulates, self._given = flags, accumulates, given
         self._nodes: list[SourceNode] = []
@@ -82,7 +84,7 @@ class CnSource:
         self._sums: dict[Node, FusedSum] = {}
         if apart is not None:
             kept = {*roots, *probes, *(node for node in ordered if self.names[node] in apart)}
-            self._sums, taken = find_sums(ordered, graph.composites, given, kept)
+            self._sums, taken = find_sums(ordered, graph.composites, given, kept, hoists=hoists)
             ordered = [node for node in ordered if node not in taken]
         for node in ordered:
             self.number[node] = self._reserve()

@@ -22,7 +22,7 @@ from nnet3.cn.node_text import describe_node
 from nnet3.cn.program import Question
 from nnet3.cn.runners import Runner
 from nnet3.cn.samples import Layouts, SampleLayout
-from nnet3.cn.sequence_operation import SampleRows, SequenceOperation
+from nnet3.cn.sequence_operation import Backward, SampleRows, SequenceOperation
 from nnet3.cn.sequence_operation_in_loop import ContextInputs, contexts_of, row_operands
 from nnet3.engine.runtime.profile import CommandTime, Profiler, ProfileReport
 
@@ -159,6 +159,23 @@ class ProgramCall:
 
 
 @dataclass(frozen=True, eq=False)
+class WholeCall:
+    """A node computed without autograd: the operands' values, and the node's value, a leaf that collects `grad`."""
+
+    operands: Sequence[SampleRows]
+    value: Tensor
+    gradients_of: Backward
+
+    def backward(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yields each operand's value with a gradient, and the gradient; nothing if the value has no gradient."""
+        if self.value.grad is None:
+            return
+        for operand, gradient in zip(self.operands, self.gradients_of(self.value.grad), strict=True):
+            if gradient is not None and operand.tensor.requires_grad:
+                yield operand.tensor, gradient
+
+
+@dataclass(frozen=True, eq=False)
 class ProgramStage:
     """One program of a run in stages, the program's given values, and the contexts of nodes in its loops."""
 
@@ -173,7 +190,8 @@ class StagesRun:
 
     `values` begins with the known values. With `flags` (whether the gradient of each node is needed) values have a
     history for autograd. `leaves`: the parameters read by PyTorch, by node. `probed`: gradients of `probes`.
-    `apart`: see `Question`. `known_stages`: the `stages` of an equal run, with equal layouts.
+    `apart`: see `Question`. `known_stages`: the `stages` of an equal run, with equal layouts. `lazy`: the operands of
+    nodes that are computed if a user needs them.
     """
 
     graph: NodeGraph
@@ -191,7 +209,8 @@ class StagesRun:
     probed: dict[Node, Tensor] = field(default_factory=dict)
     profiler: StagesProfiler | None = None
     known_stages: Sequence[ProgramStage | Node] | None = None
-    calls: list[ProgramCall] = field(default_factory=list)
+    calls: list[ProgramCall | WholeCall] = field(default_factory=list)
+    lazy: dict[Node, Sequence[SampleRows]] = field(default_factory=dict)
 
     def run(self) -> None:
         with torch.set_grad_enabled(bool(self.flags)):
@@ -238,9 +257,33 @@ class StagesRun:
         return used | set(self.keep)
 
     def _whole(self, node: Node) -> None:
-        operation = node.operation
+        """Computes a node, or leaves it until a user needs the value."""
+        operation, first = node.operation, node.operands[0]
         assert isinstance(operation, SequenceOperation)
-        operands = [SampleRows(self._value(operand), self._layout(operand)) for operand in node.operands]
+        if operation.is_lazy and node not in self.keep and node not in self.probes:
+            self.lazy[node] = self._rows(node.operands)
+            return
+        if first in self.lazy and node not in self.probes:
+            assert isinstance(first.operation, SequenceOperation)
+            merged = operation.after(first.operation)
+            if merged is not None and self._differentiate(node, merged, self.lazy[first]):
+                return
+        self._compute(node, operation, self._rows(node.operands))
+
+    def _rows(self, nodes: Sequence[Node]) -> list[SampleRows]:
+        return [SampleRows(self._value(node), self._layout(node)) for node in nodes]
+
+    def _differentiate(self, node: Node, operation: SequenceOperation, operands: Sequence[SampleRows]) -> bool:
+        """Computes a value by an operation that knows its gradient; returns False for another operation."""
+        found = operation.differentiate(operands, self._layout(node))
+        if found is None:
+            return False
+        self.values[node], gradients_of = found
+        if self.flags.get(node, False):
+            self.calls.append(WholeCall(operands, self.values[node].requires_grad_(), gradients_of))
+        return True
+
+    def _compute(self, node: Node, operation: SequenceOperation, operands: Sequence[SampleRows]) -> None:
         value = operation.compute(operands, self._layout(node))
         if node in self.probes and value.requires_grad:
             value.retain_grad()
@@ -253,6 +296,9 @@ class StagesRun:
 
     def _value(self, node: Node) -> Tensor:
         if not node.is_stored:
+            if node not in self.values:
+                assert isinstance(node.operation, SequenceOperation)
+                self._compute(node, node.operation, self.lazy.pop(node))
             return self.values[node]
         if node not in self.leaves:
             self.leaves[node] = node.memory.detach().requires_grad_(self.flags.get(node, False))

@@ -138,10 +138,10 @@ def are_native(*matrices: Tensor) -> bool:
     """True if native code takes matrices: of float32, on the CPU, columns side by side."""
     if matrices[0].numel() > _LARGE and torch.get_num_threads() >= _MANY_THREADS:
         return False
-    return all(
-        each.dtype == torch.float32 and each.is_cpu and (each.stride(-1) == 1 or each.shape[-1] == 1)
-        for each in matrices
-    )
+    for each in matrices:
+        if each.dtype != torch.float32 or not each.is_cpu or (each.stride(-1) != 1 and each.shape[-1] != 1):
+            return False
+    return True
 
 
 def are_sums(sums: Tensor) -> bool:

@@ -29,7 +29,7 @@ _LOG = logging.getLogger("nnet3")
 _SOURCES = tuple(
     Path(__file__).with_name(name)
     for name in (
-        *("operations.c", "cells.c", "layers.c", "panels.c", "elements.c"),
+        *("operations.c", "cells.c", "layers.c", "classes.c", "panels.c", "elements.c"),
         *("graphs.c", "tokens.c", "lattices.c", "words.c", "rescoring.c"),
     )
 )
@@ -96,6 +96,16 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
     "nnet3_dropout_backward": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, *_MATRIX, *_MATRIX), None),
     # Rows, columns; the derivative, y, sums of derivatives, their bound; the offset and the factor of y.
     "nnet3_repair": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, _POINTER, _DOUBLE, _FLOAT, _FLOAT), _SIZE),
+    # Numbers, their memory, classes.
+    "nnet3_are_classes": ((_SIZE, _POINTER, _SIZE), _SIZE),
+    # Indexes, groups, columns; indexes, groups, sizes; sums, the table, its rows.
+    "nnet3_sum_chosen": ((_SIZE, _SIZE, _SIZE, *3 * (_POINTER,), *_MATRIX, *_MATRIX, _SIZE), _SIZE),
+    # Indexes, columns; groups, sizes; the derivatives of sums and of chosen rows.
+    "nnet3_sum_chosen_backward": ((_SIZE, _SIZE, _POINTER, _POINTER, *_MATRIX, _POINTER), None),
+    # Rows, classes; posteriors, scores, the classes of rows; the value.
+    "nnet3_class_cross_entropy": ((_SIZE, _SIZE, _POINTER, *_MATRIX, *_MATRIX, _POINTER), _SIZE),
+    # Rows, classes; the derivative, posteriors, the classes of rows; that of the value, whether it is added.
+    "nnet3_class_cross_entropy_backward": ((_SIZE, _SIZE, *_MATRIX, _POINTER, *_MATRIX, _POINTER, _SIZE), None),
     # Spaces, instructions, templates, their spaces, calls and how long these are, tables.
     "nnet3_run_elements": ((_POINTER, _POINTER, _POINTER, _POINTER, _POINTER, _SIZE, _POINTER), None),
     # Words and their number, two states; the first arcs and final costs of states.

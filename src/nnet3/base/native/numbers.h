@@ -38,12 +38,16 @@ static inline Exponential exponential(float x) {
     return (Exponential){p * r * r + r, (int32_t)(n == n ? n : 0.0f)};
 }
 
-/* 1 / (1 + e^-x) with e^-|x|, whose power of two may be less than the least one: it is multiplied in two parts */
-static inline float sigmoid(float x) {
-    const float size = fabsf(x), limited = size > 105.0f ? 105.0f : size;
-    const Exponential e = exponential(-limited);
+/* e^-x for x >= 0, whose power of two may be less than the least one: it is multiplied in two parts */
+static inline float decay(float x) {
+    const Exponential e = exponential(-(x > 105.0f ? 105.0f : x));
     const int32_t half = e.n / 2;
-    const float below = (e.p + 1.0f) * power_of_two(half) * power_of_two(e.n - half);
+    return (e.p + 1.0f) * power_of_two(half) * power_of_two(e.n - half);
+}
+
+/* 1 / (1 + e^-x) with e^-|x| */
+static inline float sigmoid(float x) {
+    const float below = decay(fabsf(x));
     return (x < 0.0f ? below : 1.0f) / (1.0f + below);
 }
 

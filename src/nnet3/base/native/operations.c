@@ -61,29 +61,56 @@ INLINED void dots(const int rows, const int chains, const float *x, int64_t stri
     }
 }
 
-/* A row of y = a + n x W^T for W whose columns of y lie side by side: (inner, columns) in memory. Those of x lie
-   `of_x` apart. */
-INLINED void combine(int64_t columns, int64_t inner, float n, float *y, const float *a, const float *x, int64_t of_x,
-                     const float *w, int64_t of_w) {
-    int64_t j = 0;
-    for (; j + 2 * LANES <= columns; j += 2 * LANES) {
-        Vector left = {0.0f}, right = {0.0f};
-        for (int64_t i = 0; i < inner; i++) {
-            left += x[i * of_x] * load(w + i * of_w + j);
-            right += x[i * of_x] * load(w + i * of_w + j + LANES);
-        }
-        left = a ? load(a + j) + n * left : n * left;
-        right = a ? load(a + j + LANES) + n * right : n * right;
-        memcpy(y + j, &left, sizeof left);
-        memcpy(y + j + LANES, &right, sizeof right);
+/* Rows of y = a + n x W^T for W whose columns of y lie side by side: (inner, columns) in memory. Those of x lie `step`
+   floats apart. */
+typedef struct {
+    int64_t rows, columns, inner;
+    float n, *y;
+    const float *a, *x, *w;
+    int64_t of_y, of_a, of_x, step, of_w;
+} Combination;
+
+/* Some rows and some columns, a constant number of rows and of vectors; the last one has `count` columns. Without
+   reading behind W, which ends with the columns of the last inner number. */
+INLINED void combine_some(const int rows, const int vectors, int64_t count, const Combination *p, int64_t row, int64_t j) {
+    const int64_t behind = j + vectors * LANES - p->columns; /* numbers that are read and not used */
+    const int64_t whole = behind <= 0 ? p->inner : p->of_w > 0 ? p->inner - (behind + p->of_w - 1) / p->of_w : 0;
+    const float *x = p->x + row * p->of_x, *w = p->w + j;
+    Vector sums[4][2] = {{{0.0f}}};
+    for (int64_t i = 0; i < p->inner; i++, x += p->step, w += p->of_w) {
+        Vector weights[2] = {{0.0f}};
+        if (i < whole) for (int k = 0; k < vectors; k++) weights[k] = load(w + k * LANES);
+        else memcpy(weights, w, (size_t)((vectors - 1) * LANES + count) * sizeof(float));
+        for (int r = 0; r < rows; r++)
+            for (int k = 0; k < vectors; k++) sums[r][k] += x[r * p->of_x] * weights[k];
     }
-    for (int64_t end; j < columns; j = end) { /* eight at a time, then what is left */
-        end = j + 8 <= columns ? j + 8 : columns;
-        float sums[8] = {0.0f};
-        const int64_t count = end - j;
-        for (int64_t i = 0; i < inner; i++)
-            EACH (int64_t k = 0; k < count; k++) sums[k] += x[i * of_x] * w[i * of_w + j + k];
-        for (int64_t k = 0; k < count; k++) y[j + k] = (a ? a[j + k] : 0.0f) + n * sums[k];
+    for (int r = 0; r < rows; r++) {
+        float *y = p->y + (row + r) * p->of_y + j;
+        const float *a = p->a ? p->a + (row + r) * p->of_a + j : 0;
+        for (int k = 0; k < vectors; k++, y += LANES) {
+            if (k == vectors - 1 && count < LANES) {
+                for (int64_t lane = 0; lane < count; lane++) y[lane] = (a ? a[lane] : 0.0f) + p->n * sums[r][k][lane];
+                continue;
+            }
+            const Vector sum = a ? load(a) + p->n * sums[r][k] : p->n * sums[r][k];
+            memcpy(y, &sum, sizeof sum);
+            if (a) a += LANES;
+        }
+    }
+}
+
+static void combine(const Combination *p) {
+    for (int64_t row = 0, rows; row < p->rows; row += rows) {
+        rows = p->rows - row >= 4 ? 4 : 1;
+        for (int64_t j = 0; j < p->columns; j += 2 * LANES) {
+            const int64_t left = p->columns - j, of_last = left > LANES ? left - LANES : left;
+            const int64_t count = of_last < LANES ? of_last : LANES;
+            if (left > LANES) {
+                if (rows == 4) combine_some(4, 2, count, p, row, j);
+                else combine_some(1, 2, count, p, row, j);
+            } else if (rows == 4) combine_some(4, 1, count, p, row, j);
+            else combine_some(1, 1, count, p, row, j);
+        }
     }
 }
 
@@ -101,9 +128,8 @@ static void product(const Operation *op, float *const *at) {
             const int64_t some = op->columns - j < SOME ? op->columns - j : SOME;
             for (int64_t i = 0; i < inner; i++)
                 for (int64_t k = 0; k < some; k++) turned[i * some + k] = at[2][(j + k) * stride[2] + i];
-            for (int64_t row = 0; row < op->rows; row++)
-                combine(some, inner, number, at[0] + row * stride[0] + j, at[3] ? at[3] + row * stride[3] + j : 0,
-                        at[1] + row * stride[1], 1, turned, some);
+            combine(&(Combination){op->rows, some, inner, number, at[0] + j, at[3] ? at[3] + j : 0, at[1], turned,
+                                   stride[0], stride[3], stride[1], 1, some});
         }
         return;
     }
@@ -189,9 +215,8 @@ static int run_whole(const Operation *op, float *const *at, float *scratch, int6
     case LSTM: nnet3_lstm(rows, columns, at[0], stride[0], at[1], stride[1], at[2], inner); return 1;
     case PACK: pack(op, at[2], scratch + stride[SCRATCH]); return 1;
     case COMBINE:
-        for (int64_t row = 0; row < rows; row++)
-            combine(columns, inner, (float)op->number, at[0] + row * stride[0], at[3] ? at[3] + row * stride[3] : 0,
-                    at[1] + row * stride[1], stride[4], at[2], stride[2]);
+        combine(&(Combination){rows, columns, inner, (float)op->number, at[0], at[3], at[1], at[2], stride[0], stride[3],
+                               stride[1], stride[4], stride[2]});
         return 1;
     case PANELS:
         if (rows * columns * inner < FEWEST_FOR_THREADS) threads = 1;

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import nll_loss
 
+from nnet3.base.native import classes as native_classes
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.leaves import constant
 from nnet3.cn.nodes.products import diag_times
@@ -88,6 +89,10 @@ class ClassCrossEntropy(Operation):
 
     def evaluate(self, inputs: Matrices, output: Tensor) -> tuple[Tensor, Tensor]:
         # R = log softmax(Y), v = -sum_ij w_i q_ij r_ij (as torch.nn.functional.cross_entropy has it)
+        if not self.smoothing and len(inputs) == 2:
+            posterior = native_classes.class_cross_entropy(output, inputs[1], inputs[0])
+            if posterior is not None:
+                return posterior, inputs[0].clone()
         log_posterior, labels = torch.log_softmax(inputs[1], 1), inputs[0].long().view(-1)
         if self.smoothing or len(inputs) > 2:
             check_class_indexes(self.type, inputs[0], inputs[1].shape[1], least=-1)
@@ -106,6 +111,9 @@ class ClassCrossEntropy(Operation):
         self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
     ) -> None:
         log_posterior, labels = memo
+        if labels.is_floating_point():  # of native code, with posteriors
+            native_classes.class_cross_entropy_backward(dx, log_posterior, labels, gradient, accumulate)
+            return
         if not self.smoothing and len(inputs) == 2:
             # dy_ij += dv (p_ij - q_ij) where there is a class
             dv = gradient.squeeze()  # also in the place of the sum of weights, by which sums are not divided

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
+from nnet3.base.native.classes import sum_chosen, sum_chosen_backward
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.leaves import Input
 from nnet3.cn.samples import SampleLayout
-from nnet3.cn.sequence_operation import SampleRows, SequenceOperation, check_samples
+from nnet3.cn.sequence_operation import Backward, SampleRows, SequenceOperation, check_samples
 from nnet3.cn.shape import Shape
 from nnet3.errors import GradientError, ShapeError
 
@@ -42,6 +43,7 @@ class Embedding(LookUp):
     """E: D x K, a column for each class; c: class indexes, 1 x S. Column j of the value is column c_j of E."""
 
     type: ClassVar[str] = "embedding"
+    is_lazy: ClassVar[bool] = True
     sparse: bool = True
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
@@ -69,6 +71,39 @@ class Embedding(LookUp):
             return torch.embedding(table, numbers, -1, False, is_sparse)
         chosen = torch.embedding(table, numbers[numbers >= 0], -1, False, is_sparse)
         return table.new_zeros(len(numbers), table.shape[1]).index_put((numbers >= 0,), chosen)
+
+    def reduced(self, how: str) -> SequenceOperation | None:
+        return {"sum": _SUM, "mean": _MEAN}.get(how) if self.sparse else None
+
+
+@dataclass(frozen=True)
+class EmbeddingReduction(Embedding):
+    """The sum or the mean of an embedding over the frames of each sequence, without the embedding in between.
+
+    The gradient is sparse.
+    """
+
+    is_mean: bool = False
+
+    def differentiate(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> tuple[Tensor, Backward] | None:
+        table, classes = (operand.tensor.detach() for operand in operands)
+        numbers, layout = classes.long().view(-1), operands[1].samples
+        groups = layout.sequence_of_row, layout.length_of_sequence, self.is_mean
+        found = sum_chosen(table, numbers, *groups) if operands[0].tensor.is_leaf else None
+        if found is None:
+            return None
+        sums, num_chosen = found
+
+        def backward(gradient: Tensor) -> list[Tensor | None]:
+            derivs, chosen = sum_chosen_backward(gradient, *groups), numbers
+            if num_chosen < numbers.shape[0]:
+                derivs, chosen = derivs[numbers >= 0], numbers[numbers >= 0]
+            return [torch.sparse_coo_tensor(chosen[None], derivs, table.shape, check_invariants=False), None]
+
+        return sums, backward
+
+
+_SUM, _MEAN = (EmbeddingReduction(is_mean=is_mean) for is_mean in (False, True))
 
 
 @dataclass(frozen=True)

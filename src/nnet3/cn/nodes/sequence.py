@@ -44,7 +44,7 @@ class SequenceReduction(SequenceOperation):
         if alike and self.how not in ("first", "last"):  # samples are frame by frame
             frames = x.tensor.unflatten(0, (-1, alike))  # (frames, sequences, rows)
             return frames.amax(0) if self.how == "max" else frames.sum(0) if self.how == "sum" else frames.mean(0)
-        lengths = np.array(x.samples.lengths)  # (sequences,)
+        lengths = x.samples.length_of_sequence
         if self.how in ("first", "last"):
             frame = np.zeros_like(lengths) if self.how == "first" else lengths - 1
             return x.at(x.samples.rows_at(np.arange(len(lengths)), frame))
@@ -54,6 +54,9 @@ class SequenceReduction(SequenceOperation):
             return zeros.scatter_reduce(0, sequence, x.tensor, "amax", include_self=False)
         total = zeros.index_add(0, x.sequence, x.tensor)
         return total if self.how == "sum" else total / x.numbers(np.maximum(lengths, 1))[:, None]
+
+    def after(self, operand: SequenceOperation) -> SequenceOperation | None:
+        return operand.reduced(self.how)
 
 
 @dataclass(frozen=True)

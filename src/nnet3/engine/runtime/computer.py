@@ -21,7 +21,7 @@ from nnet3.engine.runtime.link import LinkedComputation, link
 from nnet3.engine.runtime.linker import RunState
 from nnet3.engine.runtime.memory import Lease, OneThread, checked_device, pool_of, unrecorded
 from nnet3.engine.runtime.models import check_fingerprint, check_one_dtype, check_tensors, common_dtype, model_dtype
-from nnet3.engine.runtime.outside import accepted_matrix, check_outside, outside_dtype
+from nnet3.engine.runtime.outside import accepted_matrix, check_outside, outside_dtype, results_in
 from nnet3.engine.runtime.plan import Plan, Port, SegmentPlan
 from nnet3.engine.runtime.plan_family import plan_of
 from nnet3.errors import ExecutionError, NumericalError, check_kind
@@ -136,6 +136,7 @@ class NnetComputer:
     def _prepare(self, dtype: torch.dtype) -> None:
         self.plan: Plan = plan_of(self.computation, dtype, prove=self.debug)
         self._wanted: dict[int, dict[str, Port]] = {}  # by segment and name
+        self._bound: dict[int, dict[str, Tensor]] = {}  # results in outside memory, by segment and name
         check_outside(self.plan, self.outside, self.device)
         self._constants = Constants(self.device)
         self._kernels = self._look_up_kernels(self.plan)
@@ -161,6 +162,7 @@ class NnetComputer:
             if not plan.has_tables_of(before):
                 self._constants = self._constants.of_plan(before, plan) if has_its_calls else Constants(self.device)
             self._wanted.clear()
+            self._bound.clear()
             if self.debug:
                 self._observer = Tracer(computation, self.debug_file or sys.stderr)
 
@@ -276,9 +278,9 @@ class NnetComputer:
                 check_one_dtype(self._nnets[0], self.dtype)
             raise
         self._state.accepted.clear()
-        if self.outside:
-            bound = ((port.name, self.outside.get(name)) for name, port in segment.bound_results().items())
-            self._state.provided.update((name, memory) for name, memory in bound if memory is not None)
+        if self._next_segment not in self._bound:
+            self._bound[self._next_segment] = results_in(self.outside, segment)
+        self._state.provided.update(self._bound[self._next_segment])
         self._next_segment += 1
         if self._segment is None:
             self._release()

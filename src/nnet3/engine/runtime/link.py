@@ -113,6 +113,7 @@ class LinkedComputation:
         if self._replay is not None:
             self._replay.run(number)
             return
+        self._native.begin_segment()
         for call in self.calls_of_segment(number):
             call()
 
@@ -137,6 +138,7 @@ class LinkedComputation:
     def calls_one_by_one(self, segment: SegmentPlan) -> Iterator[tuple[int, int, BoundCall]]:
         """Yields the calls of a segment in order: command, iteration, what runs."""
         owners = self.plan.call_command.tolist()
+        self._native.begin_segment()
         return ((owners[call], iteration, run) for call, iteration, run in self._one_by_one(segment))
 
     def stretches(self, number: int) -> Iterator[tuple[bool, Iterator[BoundCall]]]:

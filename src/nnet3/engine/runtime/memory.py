@@ -36,6 +36,13 @@ class Arena:
         self.num_bytes = num_bytes
         self.storage = in_huge_pages(torch.empty(num_bytes, dtype=torch.uint8, device=device))
         self.links: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+        self._scratch = torch.empty(0, dtype=torch.float32, device="cpu")
+
+    def scratch(self, num_floats: int) -> Tensor:
+        """Returns memory of at least so many floats on the CPU, for use within a segment."""
+        if len(self._scratch) < num_floats:
+            self._scratch = in_huge_pages(torch.empty(num_floats, dtype=torch.float32, device="cpu"))
+        return self._scratch
 
     def lane(self, dtype: torch.dtype) -> Tensor:
         """Returns the whole arena as a one-dimensional tensor of this dtype."""

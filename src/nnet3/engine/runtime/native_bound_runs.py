@@ -12,7 +12,15 @@ from torch import Tensor
 from nnet3.base.native.ranges import ReachableMemory
 from nnet3.engine.ir.objects import many_objects
 from nnet3.engine.runtime.linker import ONCE, BoundCall, BoundRun, Linker
-from nnet3.engine.runtime.native_runs import NativeRun, NativeRuns, in_groups, native_kernels, operations_of
+from nnet3.engine.runtime.native_runs import (
+    NativeRun,
+    NativeRuns,
+    PackedWeights,
+    in_groups,
+    native_kernels,
+    operations_of,
+    views_of_long_loops,
+)
 from nnet3.engine.runtime.plan import Plan
 from nnet3.engine.runtime.replay import KernelState, objects_of
 from nnet3.engine.runtime.view_operations import ViewOperations, on_views
@@ -69,6 +77,7 @@ class NativeBoundRuns:
         self._straight: dict[tuple[range, bool], _Straight] = {}
         self._loops: dict[int, _WholeLoop] = {}  # by first call
         self._together: NativeRuns | None = None  # all runs that moved together last
+        self._weights = PackedWeights(linker.arena.scratch)
 
     def __bool__(self) -> bool:
         return bool(self._kernels)
@@ -83,6 +92,10 @@ class NativeBoundRuns:
         self.forget()
         self._state = None if objects is None else KernelState(objects)
         return True
+
+    def begin_segment(self) -> None:
+        """Notes that weights may have changed since the last segment."""
+        self._weights.forget()
 
     @property
     def memory(self) -> ReachableMemory:
@@ -104,7 +117,7 @@ class NativeBoundRuns:
         self._operations.clear()
         self._straight.clear()
         self._loops.clear()
-        self._together = None
+        self._together, self._weights = None, PackedWeights(self._linker.arena.scratch)
 
     def move(self, plan: Plan, anew: Set[int], bound: Mapping[int, Sequence[BoundCall]]) -> None:
         """Becomes the bound runs of another plan, after the linker's views have moved.
@@ -164,7 +177,12 @@ class NativeBoundRuns:
         numbers = [call for call in own for _ in bound[call]]
         runs = [run for call in own for run in bound[call]]
         found = [each for call in own for each in self._operations[call]]
-        groups = in_groups(runs, found, addresses, together=together)
+        groups = in_groups(
+            *(runs, found, addresses),
+            together=together,
+            weights=self._weights,
+            packed_anyway=views_of_long_loops(self.plan),
+        )
         made = [runs[group.calls[0]] if group.run is None else partial(group.run, 0, 1) for group in groups]
         bound_run: BoundRun = ONCE, [numbers[group.calls[0]] for group in groups], [[run] for run in made]
         native = [(group.calls, group.run) for group in groups if group.run is not None]
@@ -213,7 +231,9 @@ class NativeBoundRuns:
             stand_ins, bound = linker.bind_stand_ins(calls, steps)
             operations = list(on_views(map(operations_of, bound.values()), stand_ins))
         numbers = list(bound)
-        groups = in_groups(list(bound.values()), operations, addresses, len(iterations), together=together)
+        groups = in_groups(
+            *(list(bound.values()), operations, addresses, len(iterations)), together=together, weights=self._weights
+        )
         for group in groups:
             if group.run is not None:
                 group.run.check(self.memory)

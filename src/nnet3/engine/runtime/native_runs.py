@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from functools import partial
 from itertools import accumulate, groupby
 from typing import Any, NamedTuple
@@ -51,29 +51,77 @@ _ON_VIEWS: dict[Any, Callable[..., Operations | None]] = {
 _FEWEST_TURNS = 8  # for which weights are packed
 
 
+def scratch_memory(num_floats: int) -> Tensor:
+    """Returns memory for panels."""
+    return torch.empty(num_floats, dtype=torch.float32, device="cpu")
+
+
+class PackedWeights:
+    """The panels of weights that do not change while a segment runs, shared by native runs in the segment.
+
+    The first run that needs panels makes them. `memory_of` gives memory of at least so many floats.
+    """
+
+    def __init__(self, memory_of: Callable[[int], Tensor] = scratch_memory) -> None:
+        self._memory_of, self.num_floats = memory_of, 0
+        self._memory: Tensor | None = None
+        self._begins: dict[Row, int] = {}  # by the operation that makes panels
+        self._made: set[int] = set()  # where panels begin that are made
+
+    def begin_of(self, row: Row, size: int) -> int:
+        """Returns where the panels begin that an operation makes, `size` floats."""
+        begin = self._begins.setdefault(row, self.num_floats)
+        self.num_floats += size if begin == self.num_floats else 0
+        return begin
+
+    def forget(self) -> None:
+        """Notes that weights may have changed."""
+        self._made.clear()
+        self._memory = None
+
+    def made(self, begins: Sequence[int], make: Callable[[int, int], object]) -> int:
+        """Returns the address of memory with panels from `begins` on; `make(number, address)` makes those that lack."""
+        if self._memory is None or len(self._memory) < self.num_floats:
+            self.forget()
+            self._memory = self._memory_of(self.num_floats)
+        address: int = self._memory.data_ptr()
+        for number, begin in enumerate(begins):
+            if begin not in self._made:
+                make(number, address)
+                self._made.add(begin)
+        return address
+
+
 class NativeRun:
     """Operations that run in order in each of some iterations. Weights are packed before the first iteration."""
 
     def __init__(
-        self, operations: ViewOperations, num_iterations: int = 1, addresses: ViewAddresses = NO_ADDRESSES
+        self,
+        operations: ViewOperations,
+        num_iterations: int = 1,
+        addresses: ViewAddresses = NO_ADDRESSES,
+        weights: PackedWeights | None = None,
     ) -> None:
-        """`addresses`: those of the plan's views. Raises ValueError for operations not continued by their tables."""
+        """`addresses`: those of the plan's views. `weights`: shared ones; by default weights are packed for this run.
+
+        Raises ValueError for operations not continued by their tables.
+        """
         found, bound = library(), operations.bound_to(addresses)
         assert found is not None
         if bound is None:
             raise ValueError("rows differ that were equally many")
         self._operations = operations
+        self._weights, self._shares = weights or PackedWeights(), weights is not None
         packing: dict[Row, tuple[int, int]] = {}  # operation, and where its panels begin
         order, scratch = list[int](), list[int]()
-        self._num_floats, width, panels = 0, columns_of_panel(), 0
+        width, panels = columns_of_panel(), 0
         for number, row in enumerate(map(tuple, bound[0].tolist())):
             size = size_of_panels(row, width)
             if not size:
                 order.append(number)
                 scratch.append(panels if reads_scratch(row) else row[SCRATCH])
                 continue
-            _, panels = packing.setdefault(row, (number, self._num_floats))
-            self._num_floats += size if panels == self._num_floats else 0
+            _, panels = packing.setdefault(row, (number, self._weights.begin_of(row, size)))
         before = [number for number, _ in packing.values()]
         self._order = np.array([*before, *order], np.int64)
         self._scratch_of = np.array([*(begin for _, begin in packing.values()), *scratch], np.int64)
@@ -82,11 +130,10 @@ class NativeRun:
         rows[:, SCRATCH] = self._scratch_of
         pointers = np.array([table.ctypes.data for table in addresses.tables], np.int64)
         self._arrays, self._run = [rows, moves, pointers, *addresses.tables], found.nnet3_run
-        self._scratch: Tensor | None = None
         self._addresses = addresses
         self._ranges: Ranges | None = None  # of the present operations, when they are checked
         self.lie_in(rows, moves)
-        check_scratch(rows, moves, self._num_floats, width)
+        check_scratch(rows, moves, self._weights.num_floats, width)
 
     def move(self, num_iterations: int, addresses: ViewAddresses) -> bool:
         """Move to `addresses` and to `num_iterations` iterations; returns False, and changes nothing, where moving is
@@ -111,7 +158,7 @@ class NativeRun:
     def moved(self, num_iterations: int, addresses: ViewAddresses) -> None:
         """Note that operations and moves have changed to these of `addresses`."""
         self._arrays[2][:] = [table.ctypes.data for table in addresses.tables]
-        self._arrays[3:], self._num_iterations, self._scratch = addresses.tables, num_iterations, None
+        self._arrays[3:], self._num_iterations = addresses.tables, num_iterations
         self._addresses, self._ranges = addresses, None
 
     @property
@@ -134,7 +181,7 @@ class NativeRun:
     def unpacked(self) -> tuple[int, int, int, int] | None:
         """The addresses of operations, moves and tables, and the number of operations; None if weights are packed."""
         operations, moves, tables = (array.ctypes.data for array in self._arrays[:3])
-        return None if self._num_floats else (operations, moves, tables, self._num_rows)
+        return None if self._num_before else (operations, moves, tables, self._num_rows)
 
     @property
     def packed(self) -> np.ndarray:
@@ -171,16 +218,15 @@ class NativeRun:
 
     def __call__(self, start: int, stop: int) -> None:
         """Run them in iterations [start, stop)."""
-        threads = torch.get_num_threads()
-        if not self._num_floats:
-            self._function(0, self._num_rows, start, stop, None, threads)
-            return
-        if start == 0 or self._scratch is None:
-            self._scratch = torch.empty(self._num_floats, dtype=torch.float32, device="cpu")
-            self._function(0, self._num_before, 0, 1, self._scratch.data_ptr(), 1)
-        self._function(self._num_before, self._num_rows, start, stop, self._scratch.data_ptr(), threads)
-        if stop == self._num_iterations:
-            self._scratch = None
+        address = None
+        if self._num_before:
+            if start == 0 and not self._shares:
+                self._weights.forget()
+            address = self._weights.made(self._scratch_of[: self._num_before].tolist(), self._pack)
+        self._function(self._num_before, self._num_rows, start, stop, address, torch.get_num_threads())
+
+    def _pack(self, number: int, address: int) -> None:
+        self._function(number, number + 1, 0, 1, address, 1)
 
 
 class NativeRuns:
@@ -247,13 +293,18 @@ def in_groups(
     num_iterations: int = 1,
     *,
     together: bool,
+    weights: PackedWeights | None = None,
+    packed_anyway: Set[int] = frozenset(),
 ) -> list[Group]:
     """Groups calls by maker, native code or Python; unless `together`, each call is a separate group.
 
     Native code makes all calls with `operations`, if a kernel's call is among the calls. Weights are packed for many
-    iterations in which nothing changes the weights.
+    iterations in which nothing changes the weights; those in the views `packed_anyway` are packed for many others.
     """
-    is_native = [_goes(each, addresses, num_iterations) for each in operations]
+    is_native = [
+        _goes(each, addresses, max(num_iterations, _FEWEST_TURNS) if _packs_in(each, packed_anyway) else num_iterations)
+        for each in operations
+    ]
     groups: list[Group] = []
     for are_native, positions in groupby(range(len(calls)), lambda position: is_native[position]):
         numbers = list(positions)
@@ -262,8 +313,20 @@ def in_groups(
             continue
         for part in [numbers] if together else [[number] for number in numbers]:
             made = joined([each for number in part if (each := operations[number]) is not None])
-            groups.append(Group(part, NativeRun(made, num_iterations, addresses)))
+            groups.append(Group(part, NativeRun(made, num_iterations, addresses, weights)))
     return groups
+
+
+def _packs_in(operations: ViewOperations | None, views: Set[int]) -> bool:
+    """True if all weights that operations pack are in some of these views."""
+    return operations is not None and operations.packed_views <= views
+
+
+def views_of_long_loops(plan: Plan) -> set[int]:
+    """Returns numbers of views, among others, that calls use in loops for which weights are packed."""
+    ranges = [(first, end) for first, end, iterations, *_ in plan.loops.tolist() if iterations >= _FEWEST_TURNS]
+    starts = plan.call_start
+    return {view for first, end in ranges for view in plan.call_args[starts[first] : starts[end]].tolist()}
 
 
 def _goes(operations: ViewOperations | None, addresses: ViewAddresses, num_iterations: int) -> bool:

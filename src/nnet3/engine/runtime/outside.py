@@ -13,8 +13,14 @@ from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.matrices import as_tensor, warn_of_gradient
 from nnet3.engine.runtime.dtypes import DTYPES
 from nnet3.engine.runtime.memory import unrecorded
-from nnet3.engine.runtime.plan import OutsidePlan, Plan, Port
+from nnet3.engine.runtime.plan import OutsidePlan, Plan, Port, SegmentPlan
 from nnet3.errors import ExecutionError
+
+
+def results_in(outside: Mapping[str, Tensor], segment: SegmentPlan) -> dict[str, Tensor]:
+    """Returns the results of a segment that are in outside memory, by the names of ports."""
+    named = segment.bound_results().items()
+    return {port.name: outside[name] for name, port in named if name in outside}
 
 
 def check_outside(plan: Plan, outside: Mapping[str, Any], device: torch.device) -> None:

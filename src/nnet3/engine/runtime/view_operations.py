@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from nnet3.base.native.codes import Code
 from nnet3.base.native.operations import (
     ADDRESSES,
     COUNTED,
@@ -74,6 +75,12 @@ class ViewOperations:
                 if own >= 0 and own != other and (counts[own] != (counts[other] if other >= 0 else number)).any():
                     return None
         return MovedOperations(rows, moves)
+
+    @cached_property
+    def packed_views(self) -> set[int]:
+        """The views whose weights are packed."""
+        operation, matrix, view = self.matrices.T[:3]
+        return set(view[(self.rows[operation, 0] == Code.PACK) & (matrix == 2)].tolist())
 
     def packs_constant(self, packed: np.ndarray, addresses: ViewAddresses) -> bool:
         """True if all weights packed by the `packed` operations are in constant views."""
