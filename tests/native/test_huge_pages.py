@@ -40,6 +40,8 @@ def test_matrices_for_long_lie_one_behind_the_other(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(huge_pages, "_free", torch.empty(0))
     monkeypatch.setattr(huge_pages, "_AT_ONCE", 100)
     shapes = [(3, 5), (), (0, 7), (2, 2, 4), (1, 70), (1000,), (1,)]
+    with torch.inference_mode():
+        zeros_for_long(4)
     made = [zeros_for_long(*shape).fill_(number) for number, shape in enumerate(shapes)]
     for number, (matrix, shape) in enumerate(zip(made, shapes, strict=True)):
         assert matrix.shape == shape

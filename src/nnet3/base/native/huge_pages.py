@@ -33,11 +33,11 @@ def zeros_for_long(*shape: int) -> Tensor:
     size = math.prod(shape)
     if _advise() is None or size == 0:
         return torch.zeros(shape, dtype=torch.float32, device="cpu")
-    with _lock:
+    with _lock, torch.inference_mode(False):  # whoever asks next may be in another mode
         if len(_free) < size:
             _free = in_huge_pages(torch.empty(max(size, _AT_ONCE), dtype=torch.float32, device="cpu"))
         memory, _free = _free[:size], _free[-(-size // _LINE) * _LINE :]
-    return memory.view(shape).zero_()
+        return memory.view(shape).zero_()
 
 
 def in_huge_pages(memory: Tensor) -> Tensor:
