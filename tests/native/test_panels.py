@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import threading
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, strategies as st
 from torch import Tensor
 
 from nnet3.base.native import panels as room
-from nnet3.base.native.panels import Panels, product
+from nnet3.base.native.panels import Panels, PanelsOfOffsets, product
 from tests.components.finite_differences import strided
 from tests.native.native_code import needs_native_code
 
 pytestmark = needs_native_code
 
-SHAPES = [(1, 1), (1, 40), (31, 7), (32, 5), (33, 64), (100, 3), (160, 200)]  # columns, inner
+SHAPES = [(1, 1), (1, 40), (31, 7), (32, 5), (33, 64), (100, 3), (160, 200), (70, 601)]  # columns, inner
 
 
 def numbers(*shape: int) -> Tensor:
@@ -62,6 +63,46 @@ def test_parts_are_in_the_same_memory(rows: int) -> None:
     assert part.panels.untyped_storage().data_ptr() == whole.panels.untyped_storage().data_ptr()
     with pytest.raises(ValueError, match="panels of 100 x 43"):
         part.multiply(numbers(rows, 60), y, bias)
+
+
+BLOCKS = {  # offset; first row and end of y; first row, end and step of x
+    "one": [(0, 0, 0, 0, 0, 1)],
+    "two of all rows": [(0, 0, 0, 0, -1, 1), (1, 0, 0, 1, 0, 1)],
+    "every second row": [(1, 0, 0, 1, 0, 2), (0, 0, 0, 0, 0, 2)],
+    "different steps": [(1, 0, 0, 1, 0, 1), (0, 0, 0, 0, 0, 2), (2, 0, 0, 3, 0, 2)],
+    "parts": [(0, 2, 0, 0, 0, 1), (1, 2, 0, 5, 0, 1), (2, 0, -3, 1, 0, 1)],
+    "none": [],
+}
+
+
+@pytest.mark.parametrize("columns", [1, 17, 40, 64, 100])
+@pytest.mark.parametrize("rows", [4, 5, 13, 40, 400])
+@pytest.mark.parametrize("name", BLOCKS)
+def test_blocks_of_rows_are_summed_as_one_by_one(name: str, rows: int, columns: int) -> None:
+    blocks, inner = BLOCKS[name], 300 if rows == 13 else 20
+    weights = [Panels(numbers(columns, inner + number)[:, number:].contiguous()) for number in range(3)]
+    x, bias, y = numbers(2 * rows + 9, inner), numbers(columns), strided(torch.full((rows, columns), torch.nan))
+    expected = bias.repeat(rows, 1)
+    for offset, begin, end, first, _, step in blocks:
+        some = expected[begin : rows + end]
+        weights[offset].multiply(x[first::step][: len(some)], some, some.clone())
+    PanelsOfOffsets(weights).multiply(strided(x), y, bias, np.array(blocks, np.int64).reshape(-1, 6))
+    assert torch.equal(y, expected)
+
+
+@pytest.mark.parametrize(
+    "change", [(0, -1), (0, 2), (1, -1), (2, 1), (1, 8), (3, -1), (3, 4), (3, 99), (5, 0), (5, 2), (5, 2**62)]
+)
+def test_blocks_that_do_not_fit_are_refused(change: tuple[int, int]) -> None:
+    weights, y = PanelsOfOffsets([Panels(numbers(40, 20)), Panels(numbers(40, 20))]), torch.zeros(8, 40)
+    blocks = np.array([(0, 0, 0, 0, 0, 1), (1, 0, 0, 3, 0, 1)], np.int64)
+    weights.multiply(numbers(11, 20), y, numbers(40), blocks)
+    blocks[1, change[0]], before = change[1], y.clone()
+    with pytest.raises(ValueError, match="panels of 40 x 20"):
+        weights.multiply(numbers(11, 20), y, numbers(40), blocks)
+    assert torch.equal(y, before)
+    with pytest.raises(ValueError, match="panels of 40 x 20"):
+        weights.multiply(numbers(11, 21), y, numbers(40), blocks[:1])
 
 
 def test_panels_are_of_the_type_of_their_weights() -> None:

@@ -15,6 +15,9 @@
 #define PANELS_AT_ONCE 2 /* for FEW_ROWS, whose sums would wait for each other */
 #define FEW_ROWS 2
 #define LINE 16 /* floats of the cache */
+#define STEPS 4 /* of a loop, between which memory is asked for */
+#define STEPS_IN_CACHE 256 /* of a panel, in the first cache */
+#define MOST_AT_ONCE 16 /* products that are added up at once */
 #define ROWS_AT_ONCE (16 * ROWS)
 #define COLUMNS_AT_ONCE 512
 #define STEPS_AT_ONCE 384
@@ -30,6 +33,8 @@ INLINED Half load_half(const float *from) {
 
 INLINED int64_t least(int64_t one, int64_t other) { return one < other ? one : other; }
 
+typedef struct { int64_t x, panels; } Place;
+
 /* Matrices x (rows, inner), W (columns, inner), `a` and y (rows, columns). `of_`: floats from one row to the next, 0 if
    each is the same one; `step_`: floats from one of the inner numbers to the next, 1 where there are panels. */
 typedef struct {
@@ -39,52 +44,73 @@ typedef struct {
     int64_t of_y, of_x, of_a, of_w, step_of_x, step_of_w, of_panel;
     float alpha;
     int64_t steps, tile; /* most inner numbers of a panel that is made, most rows of a tile */
+    int64_t more;        /* products that are added to this one, and how far their x and panels are from its own */
+    const Place *places;
 } Product;
 
-/* A tile of y: some rows of a panel's columns, of which there are a half, three quarters or all, or of two panels; both
-   numbers are constants. Meanwhile memory from `soon` on is asked for, so many floats a step; few rows read panels as
-   fast as these come without being asked for. */
-INLINED void tile(const int rows, const int columns, const Product *p, const float *panel, const float *x,
-                  const float *a, int64_t of_a, float *y, int64_t of_y, const float *soon, int64_t step_soon) {
-    const int64_t of_x = p->of_x, inner = p->inner, of_panel = p->of_panel;
+/* Where a tile of y lies, and what it is made of: `steps` of the inner numbers of x and a panel. Between its first and its
+   last steps the sums of its rows lie in `sums`, side by side. */
+typedef struct {
+    const float *panel, *x, *a, *soon;
+    float *y, *sums;
+    int64_t of_a, of_y, steps, step_soon;
+    int begins, ends;
+} Tile;
+
+/* Computes a tile: some rows of a panel's columns, of which there are a half, three quarters or all, or of two panels;
+   both numbers are constants. Meanwhile memory from `soon` on is asked for, so many floats each STEPS steps; few rows
+   read panels as fast as these come without being asked for. */
+INLINED void tile(const int rows, const int columns, const Product *p, const Tile *t) {
+    const int64_t of_x = p->of_x, of_a = t->of_a, of_y = t->of_y, of_panel = p->of_panel, steps = t->steps;
     const int vectors = columns / LANES, has_half = columns % LANES != 0;
+    const float *panel = t->panel, *x = t->x, *a = t->a, *soon = t->soon;
+    float *y = t->y;
     Vector sums[ROWS][2 * PANELS_AT_ONCE];
     Half halves[ROWS];
     for (int row = 0; row < rows; row++) {
-        for (int k = 0; k < vectors; k++) sums[row][k] = (Vector){0.0f};
-        halves[row] = (Half){0.0f};
-        for (int column = 0; column < columns; column += LINE) {
+        const float *kept = t->sums + row * columns;
+        for (int k = 0; k < vectors; k++) sums[row][k] = t->begins ? (Vector){0.0f} : load(kept + k * LANES);
+        halves[row] = t->begins || !has_half ? (Half){0.0f} : load_half(kept + LANES);
+        for (int column = 0; t->ends && column < columns; column += LINE) {
             __builtin_prefetch(a + row * of_a + column);
             __builtin_prefetch(y + row * of_y + column, 1);
         }
     }
-    for (int64_t i = 0; i < inner; i++, panel += PANEL, soon += step_soon) {
-        Vector weights[2 * PANELS_AT_ONCE];
-        for (int k = 0; k < vectors; k++) weights[k] = load(panel + k / 2 * of_panel + k % 2 * LANES);
-        for (int k = 0; rows > FEW_ROWS && k < PANEL; k += LINE) __builtin_prefetch(soon + k, 0, 2);
-        const Half half = load_half(panel + LANES);
-        for (int row = 0; row < rows; row++) {
-            const float factor = x[row * of_x + i];
-            for (int k = 0; k < vectors; k++) sums[row][k] += factor * weights[k];
-            if (has_half) halves[row] += factor * half;
-        }
+    const float *const threes[] = {x, x + 3 * of_x, x + 6 * of_x, x + 9 * of_x}; /* rows that few registers lead to */
+#define STEP(k) \
+    do { \
+        Vector weights[2 * PANELS_AT_ONCE]; \
+        for (int v = 0; v < vectors; v++) weights[v] = load(panel + v / 2 * of_panel + v % 2 * LANES); \
+        const Half half = load_half(panel + LANES); \
+        if (rows > FEW_ROWS && t->step_soon > k * PANEL) \
+            for (int line = k * PANEL; line < (k + 1) * PANEL; line += LINE) __builtin_prefetch(soon + line, 0, 2); \
+        for (int row = 0; row < rows; row++) { \
+            const float factor = threes[row / 3][row % 3 * of_x + i + k]; \
+            for (int v = 0; v < vectors; v++) sums[row][v] += factor * weights[v]; \
+            if (has_half) halves[row] += factor * half; \
+        } \
+        panel += PANEL; \
+    } while (0)
+    int64_t i = 0;
+    for (; i + STEPS <= steps; i += STEPS, soon += t->step_soon) {
+        STEP(0); STEP(1); STEP(2); STEP(3);
     }
+    for (; i < steps; i++) STEP(0);
     for (int row = 0; row < rows; row++) {
+        float *to = t->ends ? y + row * of_y : t->sums + row * columns;
         for (int k = 0; k < vectors; k++) {
-            const Vector sum = load(a + row * of_a + k * LANES) + p->alpha * sums[row][k];
-            memcpy(y + row * of_y + k * LANES, &sum, sizeof sum);
+            if (t->ends) sums[row][k] = load(a + row * of_a + k * LANES) + p->alpha * sums[row][k];
+            memcpy(to + k * LANES, &sums[row][k], sizeof(Vector));
         }
         if (has_half) {
-            const Half sum = load_half(a + row * of_a + LANES) + p->alpha * halves[row];
-            memcpy(y + row * of_y + LANES, &sum, sizeof sum);
+            if (t->ends) halves[row] = load_half(a + row * of_a + LANES) + p->alpha * halves[row];
+            memcpy(to + LANES, &halves[row], sizeof(Half));
         }
     }
 }
 
-static void tile_of(int64_t rows, int quarters, const Product *p, const float *panel, const float *x, const float *a,
-                    int64_t of_a, float *y, int64_t of_y, const float *soon, int64_t step_soon) {
-#define TILE_OF(count, part) \
-    case count + ROWS * part: tile(count, part * PANEL / 4, p, panel, x, a, of_a, y, of_y, soon, step_soon); break
+static void tile_of(int64_t rows, int quarters, const Product *p, const Tile *t) {
+#define TILE_OF(count, part) case count + ROWS * part: tile(count, part * PANEL / 4, p, t); break
 #define TILE(count) TILE_OF(count, 2); TILE_OF(count, 3); TILE_OF(count, 4)
     switch (rows + ROWS * quarters) {
         TILE_OF(1, 4 * PANELS_AT_ONCE); TILE_OF(2, 4 * PANELS_AT_ONCE);
@@ -95,32 +121,54 @@ static void tile_of(int64_t rows, int quarters, const Product *p, const float *p
     }
 }
 
-/* Some rows, which stay in the cache while panels come and go. Tiles have about equally many rows. The tiles of a panel
-   together ask for the next panel: a step of one tile is over too soon for memory. */
+/* Some rows of all products, which stay in the second cache while panels come and go. Tiles have about equally many rows.
+   All tiles go through some steps of a panel, which stay in the first cache, then through the next ones. Together they ask
+   for what follows in memory: a step of one tile is over too soon for memory. */
 static void rows_of(const Product *p) {
     static const float nothing[PANELS_AT_ONCE * PANEL];
     float edge[ROWS * PANEL] = {0}; /* for the last panel, which may have columns that y has not */
-    const int64_t count = (p->rows + p->tile - 1) / p->tile, step_soon = (PANEL + count - 1) / count;
+    float sums[ROWS_AT_ONCE * PANEL], products[ROWS_AT_ONCE * PANEL];
+    const int64_t count = (p->rows + p->tile - 1) / p->tile, stretches = 1 + (p->inner - 1) / STEPS_IN_CACHE;
+    Tile t = {.step_soon = (STEPS * PANEL + count - 1) / count};
     for (int64_t column = 0, next; column < p->columns; column = next) {
         const int64_t left = least(p->columns - column, PANEL);
         const int at_once = p->rows <= FEW_ROWS && p->columns - column >= PANELS_AT_ONCE * PANEL ? PANELS_AT_ONCE : 1;
         const int quarters = left <= LANES ? 2 : left <= LANES + LANES / 2 ? 3 : 4 * at_once;
-        const float *weights = p->panels + column / PANEL * p->of_panel, *soon = weights + at_once * p->of_panel;
+        const int is_whole = at_once > 1 || left == quarters * PANEL / 4;
         const size_t bytes = (size_t)left * sizeof(float);
-        int64_t row = 0, rows;
-        for (int64_t tiles = count; tiles > 0; tiles--, row += rows, soon += step_soon * p->inner) {
-            const float *x = p->x + row * p->of_x, *a = p->a ? p->a + row * p->of_a + column : nothing;
-            float *y = p->y + row * p->of_y + column;
-            rows = (p->rows - row + tiles - 1) / tiles;
-            if (at_once > 1 || left == quarters * PANEL / 4) {
-                tile_of(rows, quarters, p, weights, x, a, p->of_a, y, p->of_y, soon, step_soon);
-                continue;
-            }
-            for (int64_t k = 0; k < rows; k++) memcpy(edge + k * PANEL, a + k * p->of_a, bytes);
-            tile_of(rows, quarters, p, weights, x, edge, PANEL, edge, PANEL, soon, step_soon);
-            for (int64_t k = 0; k < rows; k++) memcpy(y + k * p->of_y, edge + k * PANEL, bytes);
-        }
+        const float *first_panel = p->panels + column / PANEL * p->of_panel;
         next = column + at_once * PANEL;
+        for (int64_t number = 0; number <= p->more; number++) {
+            const Place place = number > 0 ? p->places[number - 1] : (Place){0, 0};
+            int64_t step = 0;
+            for (int64_t part = stretches; part > 0; part--, step += t.steps) {
+                t.steps = (p->inner - step + part - 1) / part;
+                t.panel = first_panel + place.panels + step * PANEL;
+                t.begins = step == 0, t.ends = part == 1;
+                t.soon = !t.ends            ? t.panel + t.steps * PANEL
+                         : number < p->more ? first_panel + p->places[number].panels
+                                            : p->panels + next / PANEL * p->of_panel;
+                const int has_edge = !is_whole && t.ends, is_first = number == 0, is_last = number == p->more;
+                int64_t row = 0, rows;
+                for (int64_t tiles = count; tiles > 0; tiles--, row += rows, t.soon += t.steps / STEPS * t.step_soon) {
+                    const float *a = p->a ? p->a + row * p->of_a + column : nothing;
+                    float *y = p->y + row * p->of_y + column, *product = products + row * PANEL;
+                    rows = (p->rows - row + tiles - 1) / tiles;
+                    t.x = p->x + place.x + row * p->of_x + step;
+                    t.sums = sums + row * PANEL;
+                    t.a = is_first ? a : product, t.of_a = is_first ? p->of_a : at_once * PANEL;
+                    t.y = is_last ? y : product, t.of_y = is_last ? p->of_y : at_once * PANEL;
+                    if (has_edge && is_first) {
+                        for (int64_t k = 0; k < rows; k++) memcpy(edge + k * PANEL, a + k * p->of_a, bytes);
+                        t.a = edge, t.of_a = PANEL;
+                    }
+                    if (has_edge && is_last) t.y = edge, t.of_y = PANEL;
+                    tile_of(rows, quarters, p, &t);
+                    if (has_edge && is_last)
+                        for (int64_t k = 0; k < rows; k++) memcpy(y + k * p->of_y, edge + k * PANEL, bytes);
+                }
+            }
+        }
     }
 }
 
@@ -257,11 +305,14 @@ static void share(const Product *p, int64_t number, int64_t threads) {
     const Product mine = by_rows ? some_of(p, first * ROWS, count * ROWS, 0, p->columns)
                                  : some_of(p, 0, p->rows, first * PANEL, count * PANEL);
     if (!p->panels) in_blocks(&mine);
-    else
-        for (int64_t row = 0; row < mine.rows; row += ROWS_AT_ONCE) {
-            const Product some = some_of(&mine, row, ROWS_AT_ONCE, 0, mine.columns);
+    else {
+        const int64_t times = (mine.rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE;
+        const int64_t rows = times ? ((mine.rows + ROWS - 1) / ROWS + times - 1) / times * ROWS : 0;
+        for (int64_t row = 0; row < mine.rows; row += rows) {
+            const Product some = some_of(&mine, row, rows, 0, mine.columns);
             rows_of(&some);
         }
+    }
 }
 
 /* The threads are those of OpenMP that PyTorch has loaded and computes with: others would wait for them, as they go on
@@ -300,8 +351,48 @@ void nnet3_panel_product(int64_t rows, int64_t columns, int64_t inner, float *y,
                          int64_t of_x, const float *a, int64_t of_a, const float *panels, int64_t of_panel,
                          int64_t threads) {
     const Product product = {rows, columns, inner, y, x, a, 0, panels, of_y, of_x, of_a, 0, 1, 1, of_panel, 1.0f,
-                             STEPS_AT_ONCE, ROWS};
+                             STEPS_AT_ONCE, ROWS, 0, 0};
     multiply(&product, threads);
+}
+
+/* Rows of y from `begin_y` on get the panels of one offset times rows of x, every `step_x`-th one from `begin_x` on. Ends
+   count from the last row. */
+typedef struct { int64_t offset, begin_y, end_y, begin_x, end_x, step_x; } Block;
+
+/* y = b + sum over blocks of x W^T; panels of each offset as above. Blocks on the same rows of y are multiplied together,
+   panel by panel. Returns 0, and computes nothing, if a block has an offset or rows that there are not. */
+int64_t nnet3_sum_of_blocks(int64_t rows, int64_t rows_of_x, int64_t columns, int64_t inner, float *y, int64_t of_y,
+                            const float *x, int64_t of_x, const float *b, const float *const *panels, int64_t offsets,
+                            int64_t of_panel, const Block *blocks, int64_t count, int64_t threads) {
+    Place places[MOST_AT_ONCE];
+    for (int64_t k = 0; k < count; k++) {
+        const Block *block = blocks + k;
+        const int64_t some = rows + block->end_y - block->begin_y, last = block->begin_x + (some - 1) * block->step_x;
+        if (block->offset < 0 || block->offset >= offsets || block->begin_y < 0 || block->end_y > 0 || some < 1 ||
+            block->begin_x < 0 || block->begin_x >= rows_of_x || block->step_x < 1 || block->step_x > rows_of_x ||
+            last >= rows_of_x) return 0;
+    }
+    const float *a = b;
+    if (!count || blocks[0].begin_y || blocks[0].end_y) {
+        for (int64_t row = 0; row < rows; row++) memcpy(y + row * of_y, b, (size_t)columns * sizeof(float));
+        a = y;
+    }
+    for (int64_t k = 0, next; k < count; k = next, a = y) {
+        const Block *block = blocks + k;
+        const int64_t some = rows + block->end_y - block->begin_y;
+        const float *first_x = x + block->begin_x * of_x, *first_panels = panels[block->offset];
+        Product product = {some, columns, inner, y + block->begin_y * of_y, first_x, a == b ? b : a + block->begin_y * of_y,
+                           0, first_panels, of_y, of_x * block->step_x, a == b ? 0 : of_y, 0, 1, 1, of_panel, 1.0f,
+                           STEPS_AT_ONCE, ROWS, 0, places};
+        for (next = k + 1; next < count && product.more < MOST_AT_ONCE; next++, product.more++) {
+            const Block *other = blocks + next;
+            if (other->begin_y != block->begin_y || other->end_y != block->end_y || other->step_x != block->step_x) break;
+            places[product.more].x = (other->begin_x - block->begin_x) * of_x;
+            places[product.more].panels = panels[other->offset] - first_panels;
+        }
+        multiply(&product, threads);
+    }
+    return 1;
 }
 
 /* y = a + alpha x W^T of matrices that may lie in any way, but for y and `a`; `a` may be y itself, or none. A row of
@@ -310,7 +401,7 @@ void nnet3_product(int64_t rows, int64_t columns, int64_t inner, float *y, int64
                    int64_t step_of_x, const float *w, int64_t of_w, int64_t step_of_w, const float *a, int64_t of_a,
                    float alpha, int64_t threads) {
     Product product = {rows, columns, inner, y, x, a, w, 0, of_y, of_x, of_a, of_w, step_of_x, step_of_w, 0, alpha,
-                       STEPS_AT_ONCE, ROWS};
+                       STEPS_AT_ONCE, ROWS, 0, 0};
     if (columns <= PANEL && step_of_x == 1) { /* x comes once: few rows side by side, as far as one panel goes */
         product.steps = COLUMNS_AT_ONCE / PANEL * STEPS_AT_ONCE;
         if (of_x % SAME_PLACE == 0) product.tile = ROWS / 2;

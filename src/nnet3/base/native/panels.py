@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.base.native.huge_pages import zeros_for_long
 from nnet3.base.native.library import library
 
 _FEWEST_FOR_THREADS = 2**21  # multiplications
@@ -23,7 +26,7 @@ class Panels:
         if library() is None:
             raise RuntimeError("there is no native code for panels")
         self.columns, width = len(weights), columns_of_panel()
-        self.panels = weights.new_zeros(-(-self.columns // width), weights.shape[1], width)
+        self.panels = zeros_for_long(-(-self.columns // width), weights.shape[1], width)
         make_panels(self.panels, weights)
 
     def to_dense(self) -> Tensor:
@@ -42,6 +45,41 @@ class Panels:
         Columns of y lie side by side. A row of y does not depend on the number of rows.
         """
         multiply_by_panels(y, x, self.panels, addend, self.columns)
+
+
+class PanelsOfOffsets:
+    """Weights W_o (columns, inner) of a sum of products y = b + sum_o x_o W_o^T, where x_o are rows of one matrix x."""
+
+    def __init__(self, weights: Sequence[Panels]) -> None:
+        """`weights`: the W_o, of the same size."""
+        self._weights = tuple(weights)  # whose memory this reads
+        self._addresses = np.array([each.panels.data_ptr() for each in weights], np.int64)
+        first = weights[0].panels
+        self._sizes = weights[0].columns, first.shape[1], self._addresses.ctypes.data, len(weights), first.stride(0)
+        self._multiplications = first.numel()
+
+    def multiply(self, x: Tensor, y: Tensor, bias: Tensor, blocks: np.ndarray) -> None:
+        """y = b + sum over blocks of x_o W_o^T. Columns of x, of y and of b (columns,) lie side by side.
+
+        `blocks` (blocks, 6), int64: the number of an offset o; the first row of y that gets its product, and the end of
+        these rows, which counts from the last row, 0 or negative; the first row of x_o in x, the end, which nobody
+        reads, and how many rows of x lie from one row of x_o to the next. Raises ValueError for blocks or matrices that
+        do not fit.
+        """
+        functions, (rows, columns), (rows_of_x, inner) = library(), y.shape, x.shape
+        assert functions is not None
+        if rows == 0:
+            return
+        of_weights = self._sizes
+        fits = (columns, inner) == of_weights[:2] and bias.shape == (columns,) and blocks.shape[1:] == (6,)
+        if fits:
+            threads = num_threads(rows * self._multiplications)
+            operands = y.data_ptr(), y.stride(0), x.data_ptr(), x.stride(0), bias.data_ptr(), *of_weights[2:]
+            fits = functions.nnet3_sum_of_blocks(
+                *(rows, rows_of_x, columns, inner, *operands, blocks.ctypes.data, len(blocks), threads)
+            )
+        if not fits:
+            raise ValueError(f"panels of {of_weights[0]} x {of_weights[1]} and matrices {x.shape}, {y.shape}, {blocks}")
 
 
 def columns_of_panel() -> int:

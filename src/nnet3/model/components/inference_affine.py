@@ -15,11 +15,11 @@ from typing_extensions import Self
 from nnet3.base.kaldi_io.writer import Writer
 from nnet3.base.native import operations
 from nnet3.base.native.operations import Operations
-from nnet3.base.native.panels import Panels
+from nnet3.base.native.panels import Panels, PanelsOfOffsets
 from nnet3.errors import ComponentError
 from nnet3.model.components.base import Component, Deriv, Properties, Updated
 from nnet3.model.components.large_products import packed
-from nnet3.model.components.time_blocks import ALL_ROWS, RowBlock, TimeBlocks
+from nnet3.model.components.time_blocks import ALL_ROWS, RowBlock, TimeBlocks, table_of
 from nnet3.model.components.time_offsets import ReadsTimeOffsets
 
 
@@ -87,8 +87,13 @@ class PackedAffineComponent(InferenceAffine):
     slices_pack = False
 
     def take_weights(self, linear: Tensor) -> None:
-        self.packed_weights = [packed(weights) for weights in linear.split(self.input_dim, 1)]
+        self._take_packed(linear.split(self.input_dim, 1))
         self.has_slices = not self.needs_indexes and isinstance(self.packed_weights[0], Panels)
+
+    def _take_packed(self, weights: Sequence[Tensor]) -> None:
+        self.packed_weights = [packed(each) for each in weights]
+        panels = [each for each in self.packed_weights if isinstance(each, Panels)]
+        self._panels = PanelsOfOffsets(panels) if panels else None
 
     def slice(self, first: int, end: int, adds: bool, goes_backward: bool) -> PackedSlice:
         return PackedSlice(self, first, end)
@@ -108,6 +113,9 @@ class PackedAffineComponent(InferenceAffine):
         blocks: tuple[RowBlock, ...] = (ALL_ROWS,)
         if indexes is not None:
             x, blocks = indexes.input_without_padding(x), indexes.blocks
+        if self._panels is not None and x.stride(1) == 1 == y.stride(1):
+            self._panels.multiply(x, y, self.bias_params, table_of(blocks))
+            return
         addend = self.bias_params
         if not blocks or not blocks[0].is_whole:
             addend = y.copy_(self.bias_params)
@@ -131,15 +139,16 @@ class PackedAffineComponent(InferenceAffine):
             raise ComponentError("weights are packed for the CPU alone: take the network that was packed")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        memo.update((id(weights), weights) for weights in self.packed_weights)  # nobody can write to them
+        memo.update((id(weights), weights) for weights in (*self.packed_weights, self._panels))  # nobody writes to them
         return super().__deepcopy__(memo)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "packed_weights": [weights.to_dense() for weights in self.packed_weights]}
+        dense = [weights.to_dense() for weights in self.packed_weights]
+        return {**super().__getstate__(), "packed_weights": dense, "_panels": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.packed_weights = [packed(weights) for weights in state["packed_weights"]]
+        self._take_packed(state["packed_weights"])
 
 
 class PackedSlice:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import starmap
 from typing import NamedTuple, TypeVar
 
@@ -51,6 +51,12 @@ class RowBlock(NamedTuple):
 
     def of_input(self, matrix: M) -> M:
         return matrix[self.input_start : self.input_end or None : self.input_step]
+
+
+@lru_cache(maxsize=1024)
+def table_of(blocks: tuple[RowBlock, ...]) -> np.ndarray:
+    """Returns blocks as the rows of a table, (blocks, 6), int64."""
+    return np.array(blocks, np.int64).reshape(-1, 6)
 
 
 #: The block of a component that looks at its own time only.
