@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from nnet3.speech.language_models.rnnlm import Rnnlm
 from nnet3.speech.language_models.rnnlm_acceptor import RnnlmAcceptor
 from nnet3.speech.language_models.word_acceptor import ScaledAcceptor
 from nnet3.speech.lattices.cheapest_acceptor import CheapestAcceptor
-from nnet3.speech.lattices.lattice_composition import WordFst, composed
+from nnet3.speech.lattices.lattice_composition import WordFst, composed_in_turn
 from nnet3.speech.lattices.lattice_states import is_deterministic
 from nnet3.speech.lattices.rescoring import exchanged, rescored_by_fst
 
@@ -31,6 +30,7 @@ _OLD, _NEW, _RNNLM, _NETWORK = "rescore/G.fst", "rescore/G.carpa", "rnnlm", "rnn
 _SHARE = 0.5  # of an RNNLM; the n-gram model keeps the rest
 _NGRAM_ORDER = 4
 _BOUNDS = ComposeOptions(lattice_compose_beam=3.0, max_arcs=3000)
+_ALL_STAGES = 3
 _MOST_STATES = 200_000  # that acceptors keep for further results
 _DISAMBIGUATION = "#"
 
@@ -112,7 +112,7 @@ class Rescoring:
         With a damaged model, returns the lattice unchanged, with a warning.
         """
         try:
-            *_, found = self.stages(lattice)
+            found = self.after(lattice, _ALL_STAGES)
         except Nnet3Error as error:
             _LOG.warning("the words are those of the search graph alone: %s", error)
             return lattice
@@ -120,21 +120,19 @@ class Rescoring:
             _LOG.warning("no words are left: all that was heard has words that %s or %s does not know", _OLD, _NEW)
         return found
 
-    def stages(self, lattice: Lattice) -> Iterator[Lattice]:
-        """Yields the lattice without the old model, with the new model and, if any, with the RNNLM's share."""
+    def after(self, lattice: Lattice, stages: int) -> Lattice:
+        """Returns the lattice after 1 to 3 stages: without the old model, with the new one, with the RNNLM's share."""
         with self._lock:  # acceptors grow, and the computers of a network are for one thread at a time
             if any(len(acceptor) > _MOST_STATES for acceptor in self._acceptors):
                 self._forget()
             old, new = self._acceptors
-            if is_deterministic(lattice):
-                found = composed(lattice, ScaledAcceptor(old, -1.0))
-            else:
-                found = rescored_by_fst(lattice, self._old, -1.0)
-            yield found
-            found = composed(found, new)
-            yield found
-            if self._rnnlm is not None:
-                yield exchanged(found, new, RnnlmAcceptor(self._rnnlm, _NGRAM_ORDER), _SHARE, _BOUNDS)
+            added = [ScaledAcceptor(old, -1.0), new][:stages]
+            if not is_deterministic(lattice):
+                lattice, added = rescored_by_fst(lattice, self._old, -1.0), added[1:]
+            if self._rnnlm is None or stages < _ALL_STAGES:
+                return composed_in_turn(lattice, added)
+            rnnlm = RnnlmAcceptor(self._rnnlm, _NGRAM_ORDER)
+            return exchanged(lattice, new, rnnlm, _SHARE, _BOUNDS, added=added)
 
 
 def _check_count(path: Path, count: int, words: SymbolTable, at_most: bool) -> None:

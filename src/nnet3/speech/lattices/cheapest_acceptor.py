@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nnet3.speech.arrays.aliases import Integers, Singles
-from nnet3.speech.language_models.word_acceptor import WordAcceptor, WordArcs, arcs_of_pairs
+from nnet3.speech.language_models.word_acceptor import NativeModel, WordAcceptor, WordArcs, arcs_of_pairs
 from nnet3.speech.lattices.lattice_composition import WordFst
 
 _SAME = 2.0**10  # steps in a unit of cost: states whose costs round to equal numbers of steps are one
@@ -48,6 +48,17 @@ class CheapestAcceptor(WordAcceptor):
         final = self._words.fst.final
         costs = (cost + float(final[member]) for member, cost in self._states[state].items())
         return float(np.float32(min(costs, default=np.inf)))
+
+    def native(self) -> list[NativeModel]:
+        return self._native
+
+    @cached_property
+    def _native(self) -> list[NativeModel]:
+        fst = self._words.fst
+        pairs = (fst.offsets, np.int64), (fst.ilabel, np.int32), (fst.dst, np.int32), (fst.cost, np.float32)
+        kept = [np.ascontiguousarray(array, kind) for array, kind in (*pairs, (fst.final, np.float32))]
+        table = [*(each.ctypes.data for each in kept), fst.num_states, fst.start]
+        return [NativeModel("grammar", np.array(table, np.int64), kept)]
 
     def _made_arc(self, state: int, word: int) -> tuple[int, float] | None:
         reached: _Members = {}
