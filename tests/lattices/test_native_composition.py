@@ -22,12 +22,14 @@ from nnet3.speech.language_models.const_arpa_making import make_const_arpa
 from nnet3.speech.language_models.rnnlm import Rnnlm
 from nnet3.speech.language_models.rnnlm_acceptor import RnnlmAcceptor
 from nnet3.speech.language_models.word_acceptor import JointAcceptor, ScaledAcceptor, WordAcceptor
-from nnet3.speech.lattices import lattice_composition, native_composition, pruned_composition
+from nnet3.speech.lattices import native_composition
 from nnet3.speech.lattices.cheapest_acceptor import CheapestAcceptor
+from nnet3.speech.lattices.label_lattice import LabelLattice
 from nnet3.speech.lattices.lattice_composition import WordFst, composed_in_turn
-from nnet3.speech.lattices.native_composition import native_composed
+from nnet3.speech.lattices.lattice_states import is_deterministic, label_lattice, sorted_upwards
+from nnet3.speech.lattices.native_composition import NativeComposition
 from nnet3.speech.lattices.pruned_composition import composed_pruned
-from nnet3.speech.lattices.rescoring import exchanged
+from nnet3.speech.lattices.rescoring import best_of_words, exchanged
 from tests.asr.golden_const_arpa import as_arrays, random_ngrams
 from tests.asr.random_lattices import Sums, random_grammar, random_lattice
 from tests.asr.small_rnnlm import OPTIONS, WORDS, embedding, network, small_rnnlm
@@ -73,8 +75,7 @@ def _both_ways(made: Callable[[], Lattice]) -> tuple[Lattice | str, Lattice | st
     """Returns a lattice or an error, as native code and as Python makes it, histories one by one."""
     native = _outcome(made)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (pruned_composition, lattice_composition):
-            patch.setattr(module, "native_composed", lambda *operands: None)
+        patch.setattr(native_composition, "library", lambda: None)
         patch.setattr(const_arpa_acceptor, "library", lambda *, warns: None)
         patch.setattr(word_histories, "_MOST_STEPS", 10**6)
         return native, _outcome(made)
@@ -89,11 +90,11 @@ def _counting(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         assert functions is not None
 
         def counted(*operands: Any) -> Any:
-            made = functions.nnet3_compose_pruned(*operands)
-            gave_up.append(made is None)
+            made = functions.nnet3_exchange(*operands)
+            gave_up.append(not made)
             return made
 
-        return SimpleNamespace(**vars(functions) | {"nnet3_compose_pruned": counted})
+        return SimpleNamespace(**vars(functions) | {"nnet3_exchange": counted})
 
     monkeypatch.setattr(native_composition, "library", counting)
     return gave_up
@@ -121,7 +122,7 @@ def test_random_lattices(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_models_that_are_added(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lattices with a grammar taken away and an n-gram model added, alone and before the best paths are found."""
-    gave_up, num_arcs = _counting(monkeypatch), [0, 0]
+    gave_up, num_arcs = _counting(monkeypatch), [0, 0, 0]
     for seed in range(150):
         rng = np.random.default_rng(seed)
         lattice, model, grammar = _lattice(rng), _model(rng, int(rng.integers(1, 5))), WordFst(random_grammar(rng))
@@ -139,8 +140,36 @@ def test_models_that_are_added(monkeypatch: pytest.MonkeyPatch) -> None:
             both = _both_ways(lambda: composed_in_turn(lattice, acceptors()[:number]))  # noqa: B023
             num_arcs[0] += _same(*both).fst.num_arcs
         num_arcs[1] += _same(*_both_ways(made)).fst.num_arcs
+        for each in (lattice, best_of_words(lattice)):
+            num_arcs[2] += _compare_by_levels(each, acceptors())
     assert not any(gave_up)
     assert min(num_arcs) > 500
+
+
+def _compare_by_levels(lattice: Lattice, acceptors: list[WordAcceptor]) -> int:
+    """A lattice by levels, if it has at most one arc for a label, becomes what its table becomes, by levels.
+
+    Returns how many arcs that are.
+    """
+    native = NativeComposition.of(acceptors)
+    assert native is not None
+    by_levels = LabelLattice.of(sorted_upwards(lattice))
+    found = native.labelled(by_levels)
+    if not is_deterministic(by_levels.lattice()):
+        assert found is None
+        return 0
+    wanted = composed_in_turn(by_levels.lattice(), acceptors)
+    assert found is not None
+    if not wanted.fst.num_states:
+        assert not found.num_states
+        return 0
+    expected = label_lattice(wanted)
+    for name in ("level", "src", "dst", "label", "graph_cost", "acoustic_cost", "final_graph", "final_acoustic"):
+        assert np.array_equal(getattr(found, name), getattr(expected, name))
+    for name in ("ids", "final_ids"):
+        assert np.array_equal(getattr(found, name).offsets, getattr(expected, name).offsets)
+        assert np.array_equal(getattr(found, name).values, getattr(expected, name).values)
+    return len(found.src)
 
 
 def test_grammars_that_python_reads() -> None:
@@ -157,7 +186,9 @@ def test_grammars_that_python_reads() -> None:
             0, final, [*states[:-1], 0, 0], [*states[1:], 0, number + 1], steps, cost_of.astype(np.float32)
         )
         acceptor = CheapestAcceptor(WordFst(grammar))
-        assert (native_composed(lattice, [acceptor]) is None) == (number == 15 or cost > 0)
+        native = NativeComposition.of([acceptor])
+        assert native is not None
+        assert (native.arcs(lattice) is None) == (number == 15 or cost > 0)
         _same(*_both_ways(lambda: composed_in_turn(lattice, [acceptor])))  # noqa: B023
 
 

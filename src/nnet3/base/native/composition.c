@@ -132,12 +132,11 @@ static int final_cost(const Model *model, const States *states, int64_t number, 
 
 /* ---- lattices ---- */
 
-static int make_lattice(Lattice *made, int64_t states, int64_t arcs) {
-    char *block = malloc((size_t)(4 * states + 5 * arcs + 1) * sizeof(int64_t));
-    if (!block) return GIVE_UP;
-    int64_t *at = (int64_t *)block;
-    *made = (Lattice){.states = states, .arcs = arcs, .block = block};
-    made->first_arc = at, at += states + 1, made->state = at, at += states;
+int nnet3_make_lattice(Lattice *made, int64_t given, int64_t states, int64_t arcs) {
+    int64_t *at = malloc((size_t)(5 * states + 5 * arcs + 1) * sizeof *at);
+    if (!at) return GIVE_UP;
+    *made = (Lattice){.given = given, .states = states, .arcs = arcs, .block = at};
+    made->first_arc = at, at += states + 1, made->state = at, at += states, made->level = at, at += states;
     made->label = at, at += arcs, made->dst = at, at += arcs, made->arc = at, at += arcs;
     made->graph = (double *)at, made->acoustic = made->graph + arcs;
     made->final = made->acoustic + arcs, made->final_acoustic = made->final + states;
@@ -155,12 +154,12 @@ static int all_go_up(const Lattice *lattice) {
 static int with_states(const Lattice *lattice, const int64_t *order, int64_t count, const int64_t *number, Lattice *made) {
     int64_t arcs = 0;
     for (int64_t arc = 0; arc < lattice->arcs; arc++) arcs += number[lattice->dst[arc]] != NONE;
-    if (make_lattice(made, count, arcs) == GIVE_UP) return GIVE_UP;
+    if (nnet3_make_lattice(made, lattice->given, count, arcs) == GIVE_UP) return GIVE_UP;
     arcs = 0;
     for (int64_t at = 0; at < count; at++) {
         const int64_t state = order[at];
         made->first_arc[at] = arcs, made->state[at] = lattice->state[state];
-        made->final[at] = lattice->final[state], made->final_acoustic[at] = lattice->final_acoustic[state];
+        made->level[at] = lattice->level[state], made->final[at] = lattice->final[state], made->final_acoustic[at] = lattice->final_acoustic[state];
         for (int64_t arc = lattice->first_arc[state]; arc < lattice->first_arc[state + 1]; arc++) {
             if (number[lattice->dst[arc]] == NONE) continue;
             made->label[arcs] = lattice->label[arc], made->dst[arcs] = number[lattice->dst[arc]];
@@ -201,17 +200,25 @@ int nnet3_sort_upwards(Lattice *lattice) {
     return found;
 }
 
-/* Removes the states without a way to an end. Arcs lead to higher states of the lattice that was given, of `given`. */
-static int connect(Lattice *lattice, int64_t given) {
+/* Returns the states in an order in which arcs lead upwards, and room for as many numbers twice, or 0 without memory. */
+static int64_t *upwards(const Lattice *lattice) {
     const int64_t states = lattice->states;
-    int64_t *begin_of = calloc((size_t)(given + 1 + 3 * states), sizeof *begin_of), kept = 0;
-    if (!begin_of) return GIVE_UP;
-    int64_t *upwards = begin_of + given + 1, *number = upwards + states, *order = number + states;
+    int64_t *order = calloc((size_t)(3 * states + lattice->given + 1), sizeof *order), *begin_of = order + 3 * states;
+    if (!order) return 0;
     for (int64_t state = 0; state < states; state++) begin_of[lattice->state[state] + 1]++;
-    for (int64_t state = 0; state < given; state++) begin_of[state + 1] += begin_of[state];
-    for (int64_t state = 0; state < states; state++) upwards[begin_of[lattice->state[state]]++] = state;
+    for (int64_t state = 0; state < lattice->given; state++) begin_of[state + 1] += begin_of[state];
+    for (int64_t state = 0; state < states; state++) order[begin_of[lattice->state[state]]++] = state;
+    return order;
+}
+
+/* Removes the states without a way to an end. */
+static int connect(Lattice *lattice) {
+    const int64_t states = lattice->states;
+    int64_t *order = upwards(lattice), kept = 0;
+    if (!order) return GIVE_UP;
+    int64_t *number = order + states;
     for (int64_t at = states - 1; at >= 0; at--) {
-        const int64_t state = upwards[at];
+        const int64_t state = order[at];
         int is_kept = lattice->final[state] < INFINITY;
         for (int64_t arc = lattice->first_arc[state]; arc < lattice->first_arc[state + 1]; arc++)
             is_kept |= number[lattice->dst[arc]] != NONE;
@@ -220,8 +227,29 @@ static int connect(Lattice *lattice, int64_t given) {
     for (int64_t state = 0; state < states; state++)
         if (number[state] != NONE) number[state] = kept, order[kept++] = state;
     const int found = kept == states ? FOUND : take_states(lattice, order, kept, number);
-    free(begin_of);
+    free(order);
     return found;
+}
+
+/* Finds the states' levels, and sorts the states by level. Returns 0 without memory. */
+int64_t nnet3_composed_levels(Lattice *lattice) {
+    const int64_t states = lattice->states;
+    int64_t *order = upwards(lattice), *level = lattice->level;
+    if (!order) return 0;
+    int64_t *number = order + states, *begin_of = number + states; /* a level has a state at least */
+    for (int64_t state = 0; state < states; state++) level[state] = 0;
+    for (int64_t at = 0; at < states; at++) {
+        const int64_t state = order[at];
+        for (int64_t arc = lattice->first_arc[state]; arc < lattice->first_arc[state + 1]; arc++)
+            if (level[lattice->dst[arc]] <= level[state]) level[lattice->dst[arc]] = level[state] + 1;
+    }
+    for (int64_t state = 0; state < states; state++)
+        if (level[state] + 1 < states) begin_of[level[state] + 1]++;
+    for (int64_t each = 1; each < states; each++) begin_of[each] += begin_of[each - 1];
+    for (int64_t state = 0; state < states; state++) number[state] = begin_of[level[state]]++, order[number[state]] = state;
+    const int found = take_states(lattice, order, states, number);
+    free(order);
+    return found != GIVE_UP;
 }
 
 /* ---- composition ---- */
@@ -245,8 +273,9 @@ static int follow(Growing *growing, const Lattice *lattice, const Model *model, 
         if (!ROOM(growing->arcs, room)) return GIVE_UP;
         growing->arcs_room = room;
     }
-    growing->arcs[growing->num_arcs++] = (Arc){numbered(&growing->pairs), arc, (float)lattice->graph[arc] + cost};
-    return FOUND;
+    const float graph = (float)lattice->graph[arc] + cost;
+    growing->arcs[growing->num_arcs++] = (Arc){numbered(&growing->pairs), arc, graph};
+    return isfinite(graph) ? FOUND : GIVE_UP;
 }
 
 static int grow(Growing *growing, const Lattice *lattice, const Model *model, int64_t start) {
@@ -271,7 +300,7 @@ static int grow(Growing *growing, const Lattice *lattice, const Model *model, in
 /* Makes the lattice of what has grown. */
 static int ripe(const Growing *growing, const Lattice *lattice, const Model *model, Lattice *made) {
     const int64_t states = growing->pairs.count, arcs = growing->num_arcs;
-    if (make_lattice(made, states, arcs) == GIVE_UP) return GIVE_UP;
+    if (nnet3_make_lattice(made, lattice->given, states, arcs) == GIVE_UP) return GIVE_UP;
     for (int64_t state = 0; state < states; state++) {
         const int64_t *pair = row_at(&growing->pairs, state);
         float cost = INFINITY;
@@ -290,12 +319,12 @@ static int ripe(const Growing *growing, const Lattice *lattice, const Model *mod
 }
 
 /* Puts the composition with a model into the place of a lattice. */
-static int add_model(Lattice *lattice, const Model *model, int64_t start, int64_t given) {
+static int add_model(Lattice *lattice, const Model *model, int64_t start) {
     Growing growing = {.num_arcs = 0};
     Lattice made = {.block = 0};
     int found = grow(&growing, lattice, model, start);
     if (found == FOUND) found = ripe(&growing, lattice, model, &made);
-    if (found == FOUND) found = connect(&made, given);
+    if (found == FOUND) found = connect(&made);
     free_rows(&growing.pairs), free_rows(&growing.states.rows);
     free(growing.states.sets), free(growing.arcs), free(growing.first_arc);
     if (found == GIVE_UP) return free(made.block), GIVE_UP;
@@ -304,53 +333,76 @@ static int add_model(Lattice *lattice, const Model *model, int64_t start, int64_
     return FOUND;
 }
 
-/* A lattice as tables have it. Its arcs lead upwards. */
+/* A lattice, costs of which are rounded. */
 typedef struct {
     int64_t states, arcs, start;
-    const int64_t *first_arc;
-    const int32_t *label, *dst;
-    const float *graph, *acoustic, *final, *final_acoustic;
+    const int64_t *first_arc, *label, *dst;
+    const double *graph, *acoustic, *final, *final_acoustic;
 } Given;
 
 static int take(const Given *given, Lattice *made) {
-    if (make_lattice(made, given->states, given->arcs) == GIVE_UP) return GIVE_UP;
-    for (int64_t state = 0; state <= given->states; state++) made->first_arc[state] = given->first_arc[state];
+    if (nnet3_make_lattice(made, given->states, given->states, given->arcs) == GIVE_UP) return GIVE_UP;
     for (int64_t state = 0; state < given->states; state++) {
-        made->state[state] = state;
-        made->final[state] = given->final[state], made->final_acoustic[state] = given->final_acoustic[state];
+        made->first_arc[state] = given->first_arc[state], made->state[state] = state, made->level[state] = 0;
+        made->final[state] = single(given->final[state]);
+        made->final_acoustic[state] = single(given->final_acoustic[state]);
+        for (int64_t arc = given->first_arc[state]; arc < given->first_arc[state + 1]; arc++) {
+            if (given->dst[arc] <= state) return GIVE_UP;
+            made->label[arc] = given->label[arc], made->dst[arc] = given->dst[arc], made->arc[arc] = arc;
+            made->graph[arc] = single(given->graph[arc]), made->acoustic[arc] = single(given->acoustic[arc]);
+        }
     }
-    for (int64_t arc = 0; arc < given->arcs; arc++) {
-        made->label[arc] = given->label[arc], made->dst[arc] = given->dst[arc], made->arc[arc] = arc;
-        made->graph[arc] = given->graph[arc], made->acoustic[arc] = given->acoustic[arc];
-    }
+    made->first_arc[given->states] = given->arcs;
     return FOUND;
 }
+
+static int by_number(const void *a, const void *b) {
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Says if each arc has a label, and no two arcs of a state have the same. */
+int64_t nnet3_is_deterministic(const Given *given) {
+    int64_t *labels = malloc((size_t)(given->arcs + 1) * sizeof *labels), is_so = labels != 0;
+    if (labels) memcpy(labels, given->label, (size_t)given->arcs * sizeof *labels);
+    for (int64_t state = 0; state < given->states && is_so; state++) {
+        const int64_t first = given->first_arc[state], end = given->first_arc[state + 1];
+        qsort(labels + first, (size_t)(end - first), sizeof *labels, by_number);
+        for (int64_t arc = first; arc < end; arc++) is_so &= labels[arc] > (arc == first ? 0 : labels[arc - 1]);
+    }
+    free(labels);
+    return is_so;
+}
+
+/* Frees a lattice; before, copies to columns, if these are there: states, levels, costs of ends; sources and destinations,
+   labels, arcs, costs. */
+void nnet3_composed_end(Lattice *lattice, void *const *columns) {
+    if (columns) {
+        const size_t of_states = (size_t)lattice->states * sizeof(int64_t), of_arcs = (size_t)lattice->arcs * sizeof(int64_t);
+        int64_t *states = columns[0], *src = columns[2];
+        double *ends = columns[1], *costs = columns[3];
+        memcpy(states, lattice->state, of_states), memcpy(states + lattice->states, lattice->level, of_states);
+        for (int64_t state = 0; state < lattice->states; state++) {
+            ends[state] = lattice->final[state];
+            ends[lattice->states + state] = ends[state] < INFINITY ? lattice->final_acoustic[state] : INFINITY;
+            for (int64_t arc = lattice->first_arc[state]; arc < lattice->first_arc[state + 1]; arc++) *src++ = state;
+        }
+        memcpy(src, lattice->dst, of_arcs), memcpy(src + lattice->arcs, lattice->label, of_arcs);
+        memcpy(src + 2 * lattice->arcs, lattice->arc, of_arcs);
+        memcpy(costs, lattice->graph, of_arcs), memcpy(costs + lattice->arcs, lattice->acoustic, of_arcs);
+    }
+    free(lattice->block), free(lattice);
+}
+
+void nnet3_composed_sizes(const Lattice *lattice, int64_t *sizes) { sizes[0] = lattice->states, sizes[1] = lattice->arcs; }
 
 /* Adds the costs of models to a lattice, one after the other; returns 0 where Python is to do it. */
 Lattice *nnet3_compose(const Given *given, const Model *models, int64_t count) {
     Lattice *lattice = calloc(1, sizeof *lattice);
     int found = lattice ? take(given, lattice) : GIVE_UP;
-    for (int64_t at = 0; at < count && found == FOUND && (!at || lattice->states); at++)
-        found = add_model(lattice, models + at, at ? 0 : given->start, given->states);
+    for (int64_t at = 0; at < count && found == FOUND && lattice->states; at++)
+        found = add_model(lattice, models + at, at ? 0 : given->start);
     if (found == FOUND) return lattice;
-    if (lattice) free(lattice->block);
-    free(lattice);
+    if (lattice) nnet3_composed_end(lattice, 0);
     return 0;
-}
-
-void nnet3_composed_sizes(const Lattice *lattice, int64_t *sizes) { sizes[0] = lattice->states, sizes[1] = lattice->arcs; }
-
-/* Frees a lattice; before, copies its states and arcs to columns, as `nnet3_pruned_end` does. */
-void nnet3_composed_end(Lattice *lattice, void *const *columns) {
-    int64_t *own = columns ? columns[0] : 0, *src = columns ? columns[2] : 0;
-    for (int64_t state = 0; columns && state < lattice->states; state++) {
-        *own++ = lattice->state[state], ((double *)columns[1])[state] = lattice->final[state];
-        for (int64_t arc = lattice->first_arc[state]; arc < lattice->first_arc[state + 1]; arc++) *src++ = state;
-    }
-    const size_t bytes = columns ? (size_t)lattice->arcs * sizeof(int64_t) : 0;
-    if (bytes) {
-        memcpy(columns[3], lattice->dst, bytes), memcpy(columns[4], lattice->graph, bytes);
-        memcpy(columns[5], lattice->arc, bytes);
-    }
-    free(lattice->block), free(lattice);
 }

@@ -131,12 +131,12 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
     "nnet3_ngram_arc": ((_POINTER, _POINTER, _SIZE, _POINTER), _SIZE),
     # The lattice, models, how many.
     "nnet3_compose": ((_POINTER, _POINTER, _SIZE), _POINTER),
+    "nnet3_is_deterministic": ((_POINTER,), _SIZE),
+    # A composed lattice, the n-gram model, the RNNLM, beam, growth and scales, the most arcs.
+    "nnet3_exchange": ((*4 * (_POINTER,), _SIZE), _SIZE),
+    "nnet3_composed_levels": ((_POINTER,), _SIZE),
     "nnet3_composed_sizes": ((_POINTER, _POINTER), None),
     "nnet3_composed_end": ((_POINTER, _POINTER), None),
-    # A composed lattice, the n-gram model, the RNNLM, beam, growth and scales, the most arcs.
-    "nnet3_compose_pruned": ((*4 * (_POINTER,), _SIZE), _POINTER),
-    "nnet3_pruned_sizes": ((_POINTER, _POINTER), None),
-    "nnet3_pruned_end": ((_POINTER, _POINTER), None),
     "nnet3_columns_of_panel": ((), _SIZE),
     "nnet3_size_of_operation": ((), _SIZE),
 }

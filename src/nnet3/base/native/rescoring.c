@@ -421,40 +421,46 @@ static int begin(Search *search) {
     return grow(search) == GIVE_UP ? GIVE_UP : keep(search);
 }
 
-/* Frees a search, not its lattice; before, copies its states and arcs to columns, if these are there: of states the given
-   lattice's state and the final cost; of arcs source, destination, cost, and the given lattice's arc. */
-void nnet3_pruned_end(Search *search, void *const *columns) {
+/* Makes the lattice of the states on complete paths. */
+static int found_lattice(const Search *search, Lattice *made) {
     const Lattice *lattice = search->lattice;
-    int64_t *own = columns ? columns[0] : 0, *src = columns ? columns[2] : 0, *dst = columns ? columns[3] : 0;
-    int64_t *arcs = columns ? columns[5] : 0;
-    double *final = columns ? columns[1] : 0, *graph = columns ? columns[4] : 0;
-    for (int64_t at = 0; columns && at < search->kept; at++) {
+    int64_t arcs = 0;
+    if (nnet3_make_lattice(made, lattice->given, search->kept, search->kept_arcs) == GIVE_UP) return GIVE_UP;
+    for (int64_t at = 0; at < search->kept; at++) {
         const State *state = search->states + search->order[at];
-        *own++ = lattice->state[lattice_state(search, search->order[at])], *final++ = state->final;
+        const int64_t own = lattice_state(search, search->order[at]);
+        made->first_arc[at] = arcs, made->state[at] = lattice->state[own], made->level[at] = 0;
+        made->final[at] = state->final, made->final_acoustic[at] = lattice->final_acoustic[own];
         EACH_ARC(search, state, arc) {
             if (search->number[arc->dst] == NONE) continue;
-            *src++ = at, *dst++ = search->number[arc->dst], *graph++ = arc->graph, *arcs++ = lattice->arc[arc->arc];
+            made->label[arcs] = lattice->label[arc->arc], made->dst[arcs] = search->number[arc->dst];
+            made->arc[arcs] = lattice->arc[arc->arc];
+            made->graph[arcs] = arc->graph, made->acoustic[arcs++] = lattice->acoustic[arc->arc];
+            if (!isfinite(arc->graph)) return GIVE_UP;
         }
     }
-    for (int64_t number = 0; search->histories.known && number < search->histories.rows.count; number++)
-        free(search->histories.known[number].values);
-    free_rows(&search->pairs), free_rows(&search->ngram_histories), free_rows(&search->histories.rows);
-    free(search->histories.known), free(search->states), free(search->arcs), free(search->queue);
-    free(search->order), free(search->number), free(search->ahead.block), free(search);
+    made->first_arc[search->kept] = arcs;
+    return FOUND;
 }
 
-/* Composes a lattice of composition.c, whose states on no way to an end are gone; returns 0 where Python is to do it. */
-Search *nnet3_compose_pruned(Lattice *lattice, const Ngrams *ngrams, const Network *network, const Options *options,
-                             int64_t max_arcs) {
-    Search *search = calloc(1, sizeof *search);
-    if (!search) return 0;
-    search->lattice = lattice, search->ngrams = ngrams, search->network = network;
-    search->options = options, search->max_arcs = max_arcs;
-    if (!lattice->states) return search;
-    if (nnet3_sort_upwards(lattice) != GIVE_UP && look_ahead(lattice, &search->ahead) != GIVE_UP && begin(search) != GIVE_UP)
-        return search;
-    nnet3_pruned_end(search, 0);
-    return 0;
+/* Puts the good paths of a lattice, composed with both models, into its place: a lattice of composition.c, whose states on
+   no way to an end are gone. Returns 0, with the lattice sorted at most, where Python is to do it. */
+int64_t nnet3_exchange(Lattice *lattice, const Ngrams *ngrams, const Network *network, const Options *options,
+                       int64_t max_arcs) {
+    if (!lattice->states) return 1;
+    if (nnet3_sort_upwards(lattice) == GIVE_UP) return 0;
+    Search search = {.lattice = lattice, .ngrams = ngrams, .network = network, .options = options, .max_arcs = max_arcs};
+    Lattice made = {.block = 0};
+    int found = look_ahead(lattice, &search.ahead);
+    if (found == FOUND) found = begin(&search);
+    if (found == FOUND) found = found_lattice(&search, &made);
+    for (int64_t number = 0; search.histories.known && number < search.histories.rows.count; number++)
+        free(search.histories.known[number].values);
+    free_rows(&search.pairs), free_rows(&search.ngram_histories), free_rows(&search.histories.rows);
+    free(search.histories.known), free(search.states), free(search.arcs), free(search.queue);
+    free(search.order), free(search.number), free(search.ahead.block);
+    if (found == GIVE_UP) return free(made.block), 0;
+    free(lattice->block);
+    *lattice = made;
+    return 1;
 }
-
-void nnet3_pruned_sizes(const Search *search, int64_t *sizes) { sizes[0] = search->kept, sizes[1] = search->kept_arcs; }

@@ -27,13 +27,16 @@ int nnet3_ngram_next(const Ngrams *model, Rows *histories, int64_t number, int64
 
 int nnet3_ngram_final(const Ngrams *model, const Rows *histories, int64_t number, float *cost);
 
-/* A lattice, its arcs by source state. state, arc: those that each comes from in the lattice that was given. */
+/* A lattice, its arcs by source state. state, arc: those that each comes from in the lattice that was given, of `given`
+   states, where arcs lead upwards. level: the number of arcs of the longest path, once it is asked for. */
 typedef struct {
-    int64_t states, arcs;
-    int64_t *first_arc, *label, *dst, *state, *arc;
+    int64_t given, states, arcs;
+    int64_t *first_arc, *label, *dst, *state, *arc, *level;
     double *graph, *acoustic, *final, *final_acoustic;
     void *block; /* in which all columns lie */
 } Lattice;
+
+int nnet3_make_lattice(Lattice *made, int64_t given, int64_t states, int64_t arcs);
 
 /* Numbers the states so that arcs lead upwards, as OpenFst does, unless arcs already do. */
 int nnet3_sort_upwards(Lattice *lattice);

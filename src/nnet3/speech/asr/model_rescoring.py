@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from nnet3.base.kaldi_io.graph_file import load_graph
@@ -21,9 +22,11 @@ from nnet3.speech.language_models.rnnlm import Rnnlm
 from nnet3.speech.language_models.rnnlm_acceptor import RnnlmAcceptor
 from nnet3.speech.language_models.word_acceptor import ScaledAcceptor
 from nnet3.speech.lattices.cheapest_acceptor import CheapestAcceptor
+from nnet3.speech.lattices.label_lattice import LabelLattice
 from nnet3.speech.lattices.lattice_composition import WordFst, composed_in_turn
-from nnet3.speech.lattices.lattice_states import is_deterministic
-from nnet3.speech.lattices.rescoring import exchanged, rescored_by_fst
+from nnet3.speech.lattices.lattice_states import is_deterministic, label_lattice
+from nnet3.speech.lattices.native_composition import NativeComposition
+from nnet3.speech.lattices.rescoring import exchange, exchanged, rescored_by_fst
 
 _LOG = logging.getLogger("nnet3")
 _OLD, _NEW, _RNNLM, _NETWORK = "rescore/G.fst", "rescore/G.carpa", "rnnlm", "rnnlm/final.raw"
@@ -106,19 +109,33 @@ class Rescoring:
         _check_ends(files.rnnlm, rnnlm.options.bos_symbol, rnnlm.options.eos_symbol, words)
         return cls(old, new, rnnlm)
 
-    def of(self, lattice: Lattice) -> Lattice:
-        """Rescores a result's lattice; warns of an empty one, where each path has a word unknown to a model.
+    def of(self, lattice: LabelLattice) -> LabelLattice | None:
+        """Rescores a result's lattice; None, with a warning, where each path has a word unknown to a model.
 
         With a damaged model, returns the lattice unchanged, with a warning.
         """
         try:
-            found = self.after(lattice, _ALL_STAGES)
+            native = self._native
+            found = None if native is None else native.labelled(lattice)
+            if found is None:
+                made = self.after(lattice.lattice(), _ALL_STAGES)
+                found = label_lattice(made) if made.fst.num_states else None
         except Nnet3Error as error:
             _LOG.warning("the words are those of the search graph alone: %s", error)
             return lattice
-        if not found.fst.num_states:
-            _LOG.warning("no words are left: all that was heard has words that %s or %s does not know", _OLD, _NEW)
-        return found
+        if found is not None and found.num_states:
+            return found
+        _LOG.warning("no words are left: all that was heard has words that %s or %s does not know", _OLD, _NEW)
+        return None
+
+    @cached_property
+    def _native(self) -> NativeComposition | None:
+        """All stages in C."""
+        old, new = self._acceptors
+        added = ScaledAcceptor(old, -1.0), new
+        if self._rnnlm is None:
+            return NativeComposition.of(added)
+        return NativeComposition.of(added, exchange(new, RnnlmAcceptor(self._rnnlm, _NGRAM_ORDER), _SHARE), _BOUNDS)
 
     def after(self, lattice: Lattice, stages: int) -> Lattice:
         """Returns the lattice after 1 to 3 stages: without the old model, with the new one, with the RNNLM's share."""

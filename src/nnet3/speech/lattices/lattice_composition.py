@@ -17,7 +17,7 @@ from nnet3.speech.arrays.arcs import arcs_between, arcs_leaving
 from nnet3.speech.arrays.columns import joined, part
 from nnet3.speech.language_models.word_acceptor import NO_ARC, StateNumbers, WordAcceptor
 from nnet3.speech.lattices.lattice_states import check_acyclic, with_arcs
-from nnet3.speech.lattices.native_composition import native_composed
+from nnet3.speech.lattices.native_composition import NativeComposition
 
 _NO_WORD = 0
 _FEW = 100  # pairs, for which arrays take longer than lists
@@ -57,7 +57,8 @@ class _Pairs:
 
 def composed_in_turn(lattice: Lattice, acceptors: Sequence[WordAcceptor]) -> Lattice:
     """Returns the lattice with the costs of language models added to its graph costs, one model after the other."""
-    made = native_composed(lattice, acceptors) if acceptors and lattice.fst.num_states else None
+    native = NativeComposition.of(acceptors) if acceptors and lattice.fst.num_states else None
+    made = None if native is None else native.arcs(lattice)
     if made is not None:
         return made.of(lattice)
     for acceptor in acceptors:

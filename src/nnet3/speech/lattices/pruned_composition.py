@@ -17,7 +17,7 @@ from nnet3.base.options.rescoring import ComposeOptions
 from nnet3.speech.language_models.word_acceptor import WordAcceptor
 from nnet3.speech.lattices.lattice_composition import composed_in_turn
 from nnet3.speech.lattices.lattice_states import sorted_upwards
-from nnet3.speech.lattices.native_composition import ComposedArcs, native_composed
+from nnet3.speech.lattices.native_composition import ComposedArcs, NativeComposition
 
 _END = -1  # in the place of an arc
 _NONE = -1
@@ -51,7 +51,8 @@ def composed_pruned(
     lattice = sorted_upwards(connected(lattice))
     if not lattice.fst.num_states:
         return lattice
-    made = native_composed(lattice, added, acceptor, options)
+    native = NativeComposition.of(added, acceptor, options)
+    made = None if native is None else native.arcs(lattice)
     if made is None:
         lattice = sorted_upwards(composed_in_turn(lattice, added))
         if not lattice.fst.num_states:
