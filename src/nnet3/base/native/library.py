@@ -31,7 +31,7 @@ _SOURCES = tuple(
     for name in (
         *("operations.c", "cells.c", "layers.c", "panels.c", "elements.c"),
         *("graphs.c", "tokens.c", "lattices.c", "words.c"),
-        *("ngrams.c", "composition.c", "rescoring.c"),
+        *("ngrams.c", "composition.c", "rescoring.c", "alignment.c"),
     )
 )
 _HEADERS = tuple(
@@ -129,6 +129,10 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
     "nnet3_words_of_intervals": ((_SIZE, *12 * (_POINTER,)), None),
     # The n-gram model, a key and a history, a word, the cost.
     "nnet3_ngram_arc": ((_POINTER, _POINTER, _SIZE, _POINTER), _SIZE),
+    # The lattice, the status.
+    "nnet3_align": ((_POINTER, _POINTER), _POINTER),
+    "nnet3_aligned_sizes": ((_POINTER, _POINTER), None),
+    "nnet3_aligned_end": ((_POINTER, _POINTER), None),
     # The lattice, models, how many.
     "nnet3_compose": ((_POINTER, _POINTER, _SIZE), _POINTER),
     "nnet3_is_deterministic": ((_POINTER,), _SIZE),
