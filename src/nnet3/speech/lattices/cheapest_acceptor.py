@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -50,13 +50,9 @@ class CheapestAcceptor(WordAcceptor):
         return float(np.float32(min(costs, default=np.inf)))
 
     def native(self) -> list[NativeModel]:
-        return self._native
-
-    @cached_property
-    def _native(self) -> list[NativeModel]:
-        fst = self._words.fst
-        pairs = (fst.offsets, np.int64), (fst.ilabel, np.int32), (fst.dst, np.int32), (fst.cost, np.float32)
-        kept = [np.ascontiguousarray(array, kind) for array, kind in (*pairs, (fst.final, np.float32))]
+        fst, kinds = self._words.fst, (np.int64, np.int32, np.int32, np.float32, np.float32)
+        columns = zip((fst.offsets, fst.ilabel, fst.dst, fst.cost, fst.final), kinds, strict=True)
+        kept = [np.ascontiguousarray(column, kind) for column, kind in columns]
         table = [*(each.ctypes.data for each in kept), fst.num_states, fst.start]
         return [NativeModel("grammar", np.array(table, np.int64), kept)]
 
