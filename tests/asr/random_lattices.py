@@ -1,4 +1,4 @@
-"""Random lattices of words, and a small word acceptor."""
+"""Random lattices of words, a small word acceptor, and random grammars."""
 
 from __future__ import annotations
 
@@ -56,3 +56,10 @@ def random_lattice(
         Strings.of(lengths, rng.integers(1, 9, lengths.sum())),
         Strings.of(ends, rng.integers(1, 9, ends.sum())),
     )
+
+
+def random_grammar(rng: np.random.Generator) -> Fst:
+    """Three states in a row with arcs of words anywhere, and without words upwards."""
+    src, dst = rng.integers(0, 3, (2, 14))
+    label = np.where(src < dst, rng.integers(0, 5, 14), rng.integers(1, 5, 14))
+    return Fst.from_arcs(0, [np.inf, 0.5, rng.normal()], src, dst, label, rng.normal(size=14))

@@ -51,7 +51,8 @@ def _one(path: Path) -> Lattice:
 def test_stages_are_those_of_vosk(path: Path) -> None:
     """S and T path by path; R from our T by its best paths, and from Vosk's T arc by arc."""
     model = path.parent / "model"
-    made = list(_rescoring(model).stages(_one(path)))
+    rescoring = _rescoring(model)
+    made = [rescoring.after(_one(path), stages) for stages in range(1, 4 if (model / "rnnlm").is_dir() else 3)]
     wanted = [path.with_suffix(f".{name}lat") for name in "str"][: len(made)]
     compared = 0
     for lattice, file in zip(made, wanted, strict=True):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nnet3.base.kaldi_io import fst_reach
-from nnet3.base.kaldi_io.fst_reach import accessible, arcs_on_cycles, breadth_first, coaccessible
+from nnet3.base.kaldi_io.fst_reach import accessible, arcs_on_cycles, breadth_first, coaccessible, longest_paths
 from nnet3.kaldi_io import Fst
 from tests.kaldi_io.random_fsts import random_fst
 
@@ -29,6 +29,11 @@ def test_reach_against_all_paths(seed: int, monkeypatch: pytest.MonkeyPatch) -> 
     assert np.array_equal(accessible(fst), at_all[fst.start])
     assert np.array_equal(coaccessible(fst), at_all[:, fst.final < np.inf].any(axis=1))
     assert np.array_equal(arcs_on_cycles(fst), at_all[fst.dst, fst.src])
+    longest = np.zeros(fst.num_states, np.int64)
+    for src, dst in [*zip(fst.src.tolist(), fst.dst.tolist(), strict=True)] * fst.num_states:
+        longest[dst] = max(longest[dst], longest[src] + 1)
+    longest[at_all[reach.diagonal()].any(axis=0)] = -1
+    assert np.array_equal(longest_paths(fst.num_states, fst.src, fst.dst), longest)
     assert sorted(breadth_first(fst, np.array([fst.start])).tolist()) == np.flatnonzero(at_all[fst.start]).tolist()
 
 

@@ -19,7 +19,7 @@ from nnet3.speech.lattices.cheapest_acceptor import CheapestAcceptor
 from nnet3.speech.lattices.lattice_composition import WordFst, composed, composed_with_fst
 from nnet3.speech.lattices.rescoring import best_of_words, rescored, rescored_by_fst
 from tests.asr.golden_rescoring import Words, paths
-from tests.asr.random_lattices import Sums, random_lattice
+from tests.asr.random_lattices import Sums, random_grammar, random_lattice
 
 
 def _with_costs(lattice: Lattice, costs: dict[Words, float]) -> dict[Words, list[tuple[tuple[int, ...], float, float]]]:
@@ -56,13 +56,6 @@ def test_all_paths_get_the_costs_of_a_model(seed: int) -> None:
         assert ids in [path[0] for path in best[words]]
 
 
-def _random_grammar(rng: np.random.Generator) -> Fst:
-    """Three states in a row with arcs of words anywhere, and without words upwards."""
-    src, dst = rng.integers(0, 3, (2, 14))
-    label = np.where(src < dst, rng.integers(0, 5, 14), rng.integers(1, 5, 14))
-    return Fst.from_arcs(0, [np.inf, 0.5, rng.normal()], src, dst, label, rng.normal(size=14))
-
-
 def _unaligned(fst: Fst) -> Fst:
     """Returns the FST with arrays that begin at odd addresses, as arrays of a file may."""
 
@@ -89,7 +82,7 @@ def _cheapest(fst: Fst, words: Words) -> float:
 @given(st.integers(0, 2**32))
 def test_words_take_the_cheapest_way_through_an_fst(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    lattice, fst = random_lattice(rng), _random_grammar(rng)
+    lattice, fst = random_lattice(rng), random_grammar(rng)
     own = paths(lattice)
     costs = {words: _cheapest(fst, words) for words in own}
     made = paths(rescored_by_fst(lattice, WordFst(fst), 1.0))
@@ -103,7 +96,7 @@ def test_words_take_the_cheapest_way_through_an_fst(seed: int) -> None:
 @given(st.integers(0, 2**32))
 def test_the_cheapest_way_of_an_acceptor(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    fst = _random_grammar(rng)
+    fst = random_grammar(rng)
     acceptor = CheapestAcceptor(WordFst(fst))
     for words in rng.integers(1, 5, (8, 4)).tolist():
         state, total = 0, 0.0
@@ -138,7 +131,7 @@ def test_output_labels_of_an_fst_are_the_words() -> None:
 def test_empty_lattices_stay_empty() -> None:
     empty = with_states(random_lattice(np.random.default_rng(0)), np.zeros(0, np.int64))
     assert paths(rescored(empty, Sums(), 1.0)) == {}
-    assert paths(rescored_by_fst(empty, WordFst(_random_grammar(np.random.default_rng(0))), 1.0)) == {}
+    assert paths(rescored_by_fst(empty, WordFst(random_grammar(np.random.default_rng(0))), 1.0)) == {}
     assert best_of_words(empty) is empty
     assert paths(composed_with_fst(random_lattice(np.random.default_rng(0)), WordFst(Fst.empty()))) == {}
 

@@ -98,6 +98,8 @@ def longest_paths(states: int, src: Integers, dst: Integers) -> Integers:
     """Returns the number of arcs of the longest path to each state, (states,); -1 on cycles and behind them."""
     order = np.argsort(src, kind="stable")
     dst, offsets = dst[order], np.searchsorted(src[order], np.arange(states + 1))
+    if len(dst) < _FEW:
+        return _longest_paths_singly(offsets, dst)
     depth, waiting = np.full(states, -1), np.bincount(dst, minlength=states)  # arcs to each state from those to come
     level, reached = 0, np.flatnonzero(waiting == 0)
     while len(reached):
@@ -106,6 +108,23 @@ def longest_paths(states: int, src: Integers, dst: Integers) -> Integers:
         waiting[ahead] -= arcs
         level, reached = level + 1, ahead[waiting[ahead] == 0]
     return depth
+
+
+def _longest_paths_singly(offsets: Integers, targets: Integers) -> Integers:
+    """Returns what `longest_paths` does, state by state."""
+    first, target = offsets.tolist(), targets.tolist()
+    depth, waiting = [0] * (len(first) - 1), np.bincount(targets, minlength=len(first) - 1).tolist()
+    reached = [state for state, arcs in enumerate(waiting) if not arcs]
+    while reached:
+        state = reached.pop()
+        behind = depth[state] + 1
+        for each in target[first[state] : first[state + 1]]:
+            if behind > depth[each]:
+                depth[each] = behind
+            waiting[each] -= 1
+            if not waiting[each]:
+                reached.append(each)
+    return np.where(np.array(waiting, np.int64) == 0, np.array(depth, np.int64), -1)
 
 
 def topological_order(fst: Fst) -> Integers:

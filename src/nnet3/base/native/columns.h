@@ -13,6 +13,12 @@ static inline int32_t int_at(const void *column, int64_t at) {
     return found;
 }
 
+static inline int64_t long_at(const void *column, int64_t at) {
+    int64_t found;
+    memcpy(&found, (const char *)column + at * (int64_t)sizeof found, sizeof found);
+    return found;
+}
+
 static inline float float_at(const void *column, int64_t at) {
     float found;
     memcpy(&found, (const char *)column + at * (int64_t)sizeof found, sizeof found);

@@ -30,10 +30,13 @@ _SOURCES = tuple(
     Path(__file__).with_name(name)
     for name in (
         *("operations.c", "cells.c", "layers.c", "classes.c", "panels.c", "elements.c"),
-        *("graphs.c", "tokens.c", "lattices.c", "words.c", "rescoring.c"),
+        *("graphs.c", "tokens.c", "lattices.c", "words.c"),
+        *("ngrams.c", "composition.c", "rescoring.c", "alignment.c"),
     )
 )
-_HEADERS = tuple(Path(__file__).with_name(name) for name in ("vectors.h", "numbers.h", "columns.h"))
+_HEADERS = tuple(
+    Path(__file__).with_name(name) for name in ("vectors.h", "numbers.h", "columns.h", "rows.h", "word_models.h")
+)
 _COMPILERS = ("cc", "gcc", "clang")
 _FLAGS = ("-O3", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", *DEFINITIONS)
 #: Flags that a compiler may not know; the first set that it takes is used. Without the last of the first set GCC rounds
@@ -141,10 +144,18 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
     "nnet3_words_of_intervals": ((_SIZE, *12 * (_POINTER,)), None),
     # The n-gram model, a key and a history, a word, the cost.
     "nnet3_ngram_arc": ((_POINTER, _POINTER, _SIZE, _POINTER), _SIZE),
-    # The lattice, the n-gram model, the RNNLM, beam, growth and scales, the most arcs.
-    "nnet3_compose_pruned": ((*4 * (_POINTER,), _SIZE), _POINTER),
-    "nnet3_pruned_sizes": ((_POINTER, _POINTER), None),
-    "nnet3_pruned_end": ((_POINTER, _POINTER), None),
+    # The lattice, the status.
+    "nnet3_align": ((_POINTER, _POINTER), _POINTER),
+    "nnet3_aligned_sizes": ((_POINTER, _POINTER), None),
+    "nnet3_aligned_end": ((_POINTER, _POINTER), None),
+    # The lattice, models, how many.
+    "nnet3_compose": ((_POINTER, _POINTER, _SIZE), _POINTER),
+    "nnet3_is_deterministic": ((_POINTER,), _SIZE),
+    # A composed lattice, the n-gram model, the RNNLM, beam, growth and scales, the most arcs.
+    "nnet3_exchange": ((*4 * (_POINTER,), _SIZE), _SIZE),
+    "nnet3_composed_levels": ((_POINTER,), _SIZE),
+    "nnet3_composed_sizes": ((_POINTER, _POINTER), None),
+    "nnet3_composed_end": ((_POINTER, _POINTER), None),
     "nnet3_columns_of_panel": ((), _SIZE),
     "nnet3_size_of_operation": ((), _SIZE),
 }

@@ -1,178 +1,15 @@
 /* Lattices composed best first with an n-gram model and an RNNLM, whose scaled costs are added.
-   nnet3/speech/lattices/pruned_composition.py, const_arpa_acceptor.py, rnnlm_acceptor.py and word_acceptor.py of
-   nnet3/speech/language_models do the same, round alike, and are asked where this file gives up: without memory, for
-   damaged models, longer histories and words that the RNNLM lacks. */
+   nnet3/speech/lattices/pruned_composition.py, rnnlm_acceptor.py and word_acceptor.py of nnet3/speech/language_models do the
+   same, round alike, and are asked where this file gives up: without memory, for damaged models and words that the RNNLM
+   lacks. */
 
-#include "columns.h"
+#include "word_models.h"
 
-#include <math.h>
-
-#define NONE (-1)
-#define HEAD 3          /* numbers of an n-gram state before its children */
-#define START (-2)      /* in the row of <s> that begins no n-grams */
-#define MOST_WORDS 16   /* of histories that are compared */
 #define FIRST_ARCS 100
-#define DIVE (-1000.0)  /* of a state's cost per level until a complete path is there */
-
-enum { GIVE_UP = -1, ABSENT, FOUND };
+#define DIVE (-1000.0) /* of a state's cost per level until a complete path is there */
 
 void nnet3_run(const void *operations, const void *moves, const void *tables, int64_t first, int64_t end,
                int64_t iteration, int64_t end_iteration, float *scratch, int64_t threads);
-
-/* ---- rows of integers, numbered in order of first occurrence: those are equal whose first `compared` numbers are ---- */
-
-typedef struct { int64_t width, compared, count, room, *values, *slots; } Rows;
-
-static int64_t *row_at(const Rows *rows, int64_t number) { return rows->values + number * rows->width; }
-
-static int64_t *slot_of(const Rows *rows, int64_t number) {
-    const int64_t *row = row_at(rows, number), last = 2 * rows->room - 1;
-    uint64_t hash = 0;
-    for (int64_t k = 0; k < rows->compared; k++)
-        hash = (hash ^ (uint64_t)row[k]) * 0x9e3779b97f4a7c15u, hash ^= hash >> 32;
-    int64_t at = (int64_t)(hash & (uint64_t)last);
-    while (rows->slots[at] && memcmp(row_at(rows, rows->slots[at] - 1), row, (size_t)rows->compared * sizeof *row))
-        at = (at + 1) & last;
-    return rows->slots + at;
-}
-
-/* Returns where a row may be written, behind the last one, or 0 without memory. */
-static int64_t *new_row(Rows *rows) {
-    if (rows->count + 1 > rows->room) {
-        const int64_t room = more_room(rows->room, rows->count + 1);
-        int64_t *slots = calloc((size_t)(2 * room), sizeof *slots);
-        if (!slots || !ROOM(rows->values, room * rows->width)) return free(slots), (int64_t *)0;
-        free(rows->slots), rows->slots = slots, rows->room = room;
-        for (int64_t number = 0; number < rows->count; number++) *slot_of(rows, number) = number + 1;
-    }
-    return row_at(rows, rows->count);
-}
-
-/* Returns the number of the row behind the last one: that of an equal row, or a new number. */
-static int64_t numbered(Rows *rows) {
-    int64_t *slot = slot_of(rows, rows->count);
-    if (!*slot) *slot = ++rows->count;
-    return *slot - 1;
-}
-
-/* ---- the n-gram model: const_arpa.py says how its arrays lie ---- */
-
-typedef struct {
-    const void *states, *unigrams, *overflow;
-    int64_t num_states, num_unigrams, num_overflow, bos, eos, unk, width;
-} Ngrams;
-
-static int64_t offset_at(const void *offsets, int64_t at) { /* they are stored as one more */
-    uint64_t found;
-    memcpy(&found, (const char *)offsets + at * (int64_t)sizeof found, sizeof found);
-    return (int64_t)(found - 1);
-}
-
-static int64_t unigram(const Ngrams *model, int64_t word) {
-    return 0 < word && word < model->num_unigrams ? offset_at(model->unigrams, word) : NONE;
-}
-
-static int real(const Ngrams *model, int64_t offset, float *value) {
-    if (offset < 0 || offset >= model->num_states) return GIVE_UP;
-    *value = float_at(model->states, offset);
-    return *value < INFINITY ? FOUND : GIVE_UP;
-}
-
-static int64_t num_children(const Ngrams *model, int64_t state) { /* or GIVE_UP */
-    if (state < 0 || state > model->num_states - HEAD) return GIVE_UP;
-    const int64_t size = int_at(model->states, state + HEAD - 1);
-    return 0 <= size && 2 * size <= model->num_states - HEAD - state ? size : GIVE_UP;
-}
-
-static int child(const Ngrams *model, int64_t state, int64_t word, float *log_prob, int64_t *inner) {
-    const int64_t size = num_children(model, state);
-    if (size == GIVE_UP) return GIVE_UP;
-    const int64_t first = state + HEAD;
-    int64_t low = 0, high = size;
-    while (low < high) {
-        const int64_t middle = (low + high) / 2;
-        if (int_at(model->states, first + 2 * middle) < word) low = middle + 1;
-        else high = middle;
-    }
-    const int64_t offset = first + 2 * low;
-    *inner = NONE;
-    if (low == size || int_at(model->states, offset) != word) return ABSENT;
-    const int64_t info = int_at(model->states, offset + 1), far = -info / 2;
-    if (info % 2 == 0) return real(model, offset + 1, log_prob);
-    if (info <= 1 && far >= model->num_overflow) return GIVE_UP;
-    *inner = info > 1 ? state + info / 2 : offset_at(model->overflow, far);
-    return real(model, *inner, log_prob);
-}
-
-static int find(const Ngrams *model, const int64_t *words, int64_t count, int64_t *state) {
-    *state = unigram(model, words[0]);
-    for (int64_t k = 1; k < count && *state != NONE; k++) {
-        float log_prob;
-        if (child(model, *state, words[k], &log_prob, state) == GIVE_UP) return GIVE_UP;
-    }
-    return *state == NONE ? ABSENT : FOUND;
-}
-
-/* `history`: the model's width, zeros before its first word. */
-static int ngram_log_prob(const Ngrams *model, const int64_t *history, int64_t word, float *log_prob) {
-    int64_t known[MOST_WORDS + 1], state = NONE, count = 0, num_back_offs = 0;
-    float back_offs[MOST_WORDS];
-    if (model->width > MOST_WORDS) return GIVE_UP;
-    for (int64_t k = 0; k <= model->width; k++) {
-        const int64_t each = k < model->width ? history[k] : word;
-        if (k < model->width && !each) continue;
-        known[count++] = model->unk != NONE && unigram(model, each) == NONE ? model->unk : each;
-    }
-    const int64_t last = known[--count];
-    state = unigram(model, last), *log_prob = -INFINITY;
-    if (state != NONE && real(model, state, log_prob) == GIVE_UP) return GIVE_UP;
-    for (int64_t first = 0; first < count; first++) {
-        const int is_there = find(model, known + first, count - first, &state);
-        if (is_there == ABSENT) continue;
-        int64_t inner;
-        float own;
-        const int found = is_there == GIVE_UP ? GIVE_UP : child(model, state, last, &own, &inner);
-        if (found == GIVE_UP) return GIVE_UP;
-        if (found == FOUND) {
-            *log_prob = own;
-            break;
-        }
-        if (real(model, state + 1, &back_offs[num_back_offs++]) == GIVE_UP) return GIVE_UP;
-    }
-    while (num_back_offs) *log_prob = back_offs[--num_back_offs] + *log_prob;
-    return FOUND;
-}
-
-/* Finds the longest end of a history that begins longer n-grams, and puts zeros before; returns one more than the offset
-   of its state, 0 for the empty end, or GIVE_UP. */
-static int64_t shorten(const Ngrams *model, int64_t *history) {
-    for (int64_t first = 0, state; first < model->width; history[first++] = 0) {
-        const int found = history[first] ? find(model, history + first, model->width - first, &state) : ABSENT;
-        const int64_t size = found == FOUND ? num_children(model, state) : 0;
-        if (found == GIVE_UP || size == GIVE_UP) return GIVE_UP;
-        if (size > 0) return state + 1;
-    }
-    return 0;
-}
-
-/* Looks up a word after a history, which becomes that behind the word; writes what `shorten` returns before it. */
-int64_t nnet3_ngram_arc(const Ngrams *model, int64_t *row, int64_t word, float *cost) {
-    int64_t *history = row + 1;
-    if (ngram_log_prob(model, history, word, cost) == GIVE_UP) return GIVE_UP;
-    if (*cost == -INFINITY) return ABSENT;
-    for (int64_t k = 0; k < model->width; k++) history[k] = k + 1 < model->width ? history[k + 1] : word;
-    row[0] = shorten(model, history), *cost = -*cost;
-    return row[0] == GIVE_UP ? GIVE_UP : FOUND;
-}
-
-static int ngram_arc(const Ngrams *model, Rows *histories, int64_t number, int64_t word, int64_t *next, float *cost) {
-    int64_t *made = new_row(histories);
-    if (!made) return GIVE_UP;
-    memcpy(made, row_at(histories, number), (size_t)histories->width * sizeof *made);
-    const int found = (int)nnet3_ngram_arc(model, made, word, cost);
-    if (found == FOUND) *next = numbered(histories);
-    return found;
-}
 
 /* ---- the RNNLM ---- */
 
@@ -250,14 +87,8 @@ static int network_arc(const Network *network, Histories *histories, int64_t num
 
 /* ---- the search ---- */
 
-/* A lattice whose arcs lead upwards, and its ways on: `WaysOn` in native_pruned.py. */
-typedef struct {
-    int64_t states;
-    const int64_t *label, *dst;
-    const double *graph, *acoustic, *final, *final_acoustic, *best;
-    const int64_t *offsets, *arc;
-    const double *excess;
-} Lattice;
+/* Ways on from the states of a lattice whose arcs lead upwards, the best first: `_WaysOn` in pruned_composition.py. */
+typedef struct { int64_t *first, *arc; double *best, *excess; void *block; } Ahead;
 
 typedef struct { double beam, growth_ratio, old_scale, new_scale; } Options;
 
@@ -271,7 +102,8 @@ typedef struct { int64_t dst, arc, next; double cost, graph; } Arc;
 typedef struct { double expected; int64_t number; } Waiting;
 
 typedef struct {
-    const Lattice *lattice;
+    Lattice *lattice;
+    Ahead ahead;
     const Ngrams *ngrams;
     const Network *network;
     const Options *options;
@@ -286,18 +118,49 @@ typedef struct {
     double best, cutoff, penalty;
 } Search;
 
-static double single(double value) { return (float)value; }
+/* ---- ways on ---- */
 
-static float product(float scale, float value) {
-    volatile float found = scale * value; /* which is rounded before it is added to another */
-    return found;
+typedef struct { double cost; int64_t arc; } Way;
+
+static int by_cost(const void *a, const void *b) {
+    const Way *x = a, *y = b;
+    if (x->cost != y->cost) return x->cost < y->cost ? -1 : 1;
+    return x->arc < y->arc ? -1 : 1;
 }
+
+static int look_ahead(const Lattice *lattice, Ahead *ahead) {
+    const int64_t states = lattice->states, most = lattice->arcs + states;
+    ahead->block = malloc((size_t)(2 * states + 1 + 2 * most) * sizeof(int64_t) + (size_t)most * sizeof(Way));
+    if (!ahead->block) return GIVE_UP;
+    Way *ways = ahead->block;
+    ahead->first = (int64_t *)(ways + most), ahead->arc = ahead->first + states + 1;
+    ahead->excess = (double *)(ahead->arc + most), ahead->best = ahead->excess + most;
+    int64_t behind = most; /* ways are found from the last state on, and begin behind the free rows */
+    for (int64_t state = states - 1; state >= 0; state--) {
+        const int64_t end = behind;
+        for (int64_t arc = lattice->first_arc[state]; arc < lattice->first_arc[state + 1]; arc++) {
+            const double own = lattice->graph[arc] + lattice->acoustic[arc];
+            ways[--behind] = (Way){single(ahead->best[lattice->dst[arc]] + own), arc};
+        }
+        if (lattice->final[state] < INFINITY)
+            ways[--behind] = (Way){single(lattice->final[state] + lattice->final_acoustic[state]), NONE};
+        qsort(ways + behind, (size_t)(end - behind), sizeof *ways, by_cost);
+        ahead->first[state] = behind, ahead->best[state] = ways[behind].cost;
+    }
+    ahead->first[states] = most;
+    for (int64_t state = 0; state < states; state++)
+        for (int64_t way = ahead->first[state]; way < ahead->first[state + 1]; way++)
+            ahead->arc[way] = ways[way].arc, ahead->excess[way] = single(ways[way].cost - ahead->best[state]);
+    return FOUND;
+}
+
+/* ---- states of the composition ---- */
 
 static int64_t lattice_state(const Search *search, int64_t number) { return row_at(&search->pairs, number)[0]; }
 
 static double expected_cost(const Search *search, int64_t number) {
     const State *state = search->states + number;
-    const double *best = search->lattice->best;
+    const double *best = search->ahead.best;
     return single(state->forward + best[lattice_state(search, number)] + state->correction + state->excess - best[0]);
 }
 
@@ -360,7 +223,7 @@ static int sort_states(Search *search) {
 static int estimate(Search *search) {
     State *states = search->states;
     const int64_t count = search->pairs.count;
-    const double *best = search->lattice->best;
+    const double *best = search->ahead.best;
     if (sort_states(search) == GIVE_UP) return GIVE_UP;
     for (int64_t number = 1; number < count; number++) states[number].forward = INFINITY, states[number].before = NONE;
     for (int64_t at = 0; at < count; at++) {
@@ -407,7 +270,7 @@ static int64_t paired(Search *search) {
 }
 
 static State new_state(const Search *search, int64_t number, int64_t depth, double forward, double correction) {
-    return (State){depth, search->lattice->offsets[lattice_state(search, number)], NONE, NONE, NONE, forward, correction,
+    return (State){depth, search->ahead.first[lattice_state(search, number)], NONE, NONE, NONE, forward, correction,
                    INFINITY, 0.0, INFINITY, INFINITY};
 }
 
@@ -416,10 +279,9 @@ static int end_at(Search *search, int64_t number) {
     const float old_scale = (float)search->options->old_scale, new_scale = (float)search->options->new_scale;
     State *state = search->states + number;
     float old, new;
-    if (ngram_log_prob(search->ngrams, row_at(&search->ngram_histories, pair[1]) + 1, search->ngrams->eos, &old) == GIVE_UP)
-        return GIVE_UP;
+    if (nnet3_ngram_final(search->ngrams, &search->ngram_histories, pair[1], &old) == GIVE_UP) return GIVE_UP;
     if (network_cost(search->network, &search->histories, pair[2], search->network->eos, &new) == GIVE_UP) return GIVE_UP;
-    const float cost = (isinf(old) ? -old : product(old_scale, -old)) + (isinf(new) ? new : product(new_scale, new));
+    const float cost = (isinf(old) ? old : product(old_scale, old)) + (isinf(new) ? new : product(new_scale, new));
     if (cost == INFINITY) return FOUND;
     state->final = single(search->lattice->final[pair[0]] + (double)cost);
     state->final_cost = state->final + search->lattice->final_acoustic[pair[0]];
@@ -438,7 +300,7 @@ static int follow(Search *search, int64_t number, int64_t arc) {
     made[0] = lattice->dst[arc], made[1] = pair[1], made[2] = pair[2];
     if (label) {
         float old, new;
-        const int found = ngram_arc(search->ngrams, &search->ngram_histories, pair[1], label, &made[1], &old);
+        const int found = nnet3_ngram_next(search->ngrams, &search->ngram_histories, pair[1], label, &made[1], &old);
         if (found != FOUND) return found;
         if (network_arc(search->network, &search->histories, pair[2], label, &made[2], &new) == GIVE_UP) return GIVE_UP;
         cost = product((float)search->options->old_scale, old) + product((float)search->options->new_scale, new);
@@ -469,11 +331,11 @@ static int follow(Search *search, int64_t number, int64_t arc) {
 
 /* Takes the next way on from a state. */
 static int expand(Search *search, int64_t number) {
-    const Lattice *lattice = search->lattice;
+    const Ahead *ahead = &search->ahead;
     State *state = search->states + number;
-    const int64_t arc = lattice->arc[state->way++];
-    const int is_over = state->way == lattice->offsets[lattice_state(search, number) + 1];
-    state->excess = is_over ? INFINITY : lattice->excess[state->way];
+    const int64_t arc = ahead->arc[state->way++];
+    const int is_over = state->way == ahead->first[lattice_state(search, number) + 1];
+    state->excess = is_over ? INFINITY : ahead->excess[state->way];
     if (wait_with(search, number) == GIVE_UP) return GIVE_UP;
     return arc == NONE ? end_at(search, number) : follow(search, number, arc);
 }
@@ -544,63 +406,61 @@ static int keep(Search *search) {
 }
 
 static int begin(Search *search) {
-    const Ngrams *ngrams = search->ngrams;
     const Network *network = search->network;
-    Rows *pairs = &search->pairs, *old = &search->ngram_histories, *new = &search->histories.rows;
+    Rows *pairs = &search->pairs, *new = &search->histories.rows;
     *pairs = (Rows){.width = 3, .compared = 3};
-    *old = (Rows){.width = ngrams->width + 1, .compared = 1};
     *new = (Rows){.width = network->width, .compared = network->width};
-    if (!new_row(pairs) || !new_row(old) || !new_row(new)) return GIVE_UP;
+    if (!new_row(pairs) || !new_row(new)) return GIVE_UP;
     memset(pairs->values, 0, 3 * sizeof *pairs->values);
     memset(new->values, 0, (size_t)new->width * sizeof *new->values);
     new->values[new->width - 1] = network->bos;
-    int64_t *start = old->values;
-    memset(start, 0, (size_t)old->width * sizeof *start);
-    if (ngrams->width) start[ngrams->width] = ngrams->bos;
-    if ((start[0] = shorten(ngrams, start + 1)) == GIVE_UP) return GIVE_UP;
-    if (!start[0]) {
-        start[0] = START;
-        if (ngrams->width) start[ngrams->width] = ngrams->bos;
-    }
-    numbered(old);
+    if (nnet3_ngram_begin(search->ngrams, &search->ngram_histories) == GIVE_UP) return GIVE_UP;
     if (entered(&search->histories, NONE, network->bos, 0) == GIVE_UP || paired(search) == GIVE_UP) return GIVE_UP;
     search->states[0] = new_state(search, 0, 0, 0.0, 0.0);
     search->best = search->cutoff = INFINITY, search->penalty = DIVE;
     return grow(search) == GIVE_UP ? GIVE_UP : keep(search);
 }
 
-/* Frees a search; before, copies its states and arcs to columns, if these are there: of states the lattice's state and
-   the final cost; of arcs source, destination, cost, and the lattice's arc. */
-void nnet3_pruned_end(Search *search, void *const *columns) {
-    int64_t *own = columns ? columns[0] : 0, *src = columns ? columns[2] : 0, *dst = columns ? columns[3] : 0;
-    int64_t *arcs = columns ? columns[5] : 0;
-    double *final = columns ? columns[1] : 0, *graph = columns ? columns[4] : 0;
-    for (int64_t at = 0; columns && at < search->kept; at++) {
+/* Makes the lattice of the states on complete paths. */
+static int found_lattice(const Search *search, Lattice *made) {
+    const Lattice *lattice = search->lattice;
+    int64_t arcs = 0;
+    if (nnet3_make_lattice(made, lattice->given, search->kept, search->kept_arcs) == GIVE_UP) return GIVE_UP;
+    for (int64_t at = 0; at < search->kept; at++) {
         const State *state = search->states + search->order[at];
-        *own++ = lattice_state(search, search->order[at]), *final++ = state->final;
+        const int64_t own = lattice_state(search, search->order[at]);
+        made->first_arc[at] = arcs, made->state[at] = lattice->state[own], made->level[at] = 0;
+        made->final[at] = state->final, made->final_acoustic[at] = lattice->final_acoustic[own];
         EACH_ARC(search, state, arc) {
             if (search->number[arc->dst] == NONE) continue;
-            *src++ = at, *dst++ = search->number[arc->dst], *graph++ = arc->graph, *arcs++ = arc->arc;
+            made->label[arcs] = lattice->label[arc->arc], made->dst[arcs] = search->number[arc->dst];
+            made->arc[arcs] = lattice->arc[arc->arc];
+            made->graph[arcs] = arc->graph, made->acoustic[arcs++] = lattice->acoustic[arc->arc];
+            if (!isfinite(arc->graph)) return GIVE_UP;
         }
     }
-    Rows *const rows[] = {&search->pairs, &search->ngram_histories, &search->histories.rows};
-    for (int64_t number = 0; search->histories.known && number < search->histories.rows.count; number++)
-        free(search->histories.known[number].values);
-    for (int k = 0; k < 3; k++) free(rows[k]->values), free(rows[k]->slots);
-    free(search->histories.known), free(search->states), free(search->arcs), free(search->queue);
-    free(search->order), free(search->number), free(search);
+    made->first_arc[search->kept] = arcs;
+    return FOUND;
 }
 
-/* Composes; returns 0 where Python is to do it. */
-Search *nnet3_compose_pruned(const Lattice *lattice, const Ngrams *ngrams, const Network *network, const Options *options,
-                             int64_t max_arcs) {
-    Search *search = calloc(1, sizeof *search);
-    if (!search) return 0;
-    search->lattice = lattice, search->ngrams = ngrams, search->network = network;
-    search->options = options, search->max_arcs = max_arcs;
-    if (begin(search) != GIVE_UP) return search;
-    nnet3_pruned_end(search, 0);
-    return 0;
+/* Puts the good paths of a lattice, composed with both models, into its place: a lattice of composition.c, whose states on
+   no way to an end are gone. Returns 0, with the lattice sorted at most, where Python is to do it. */
+int64_t nnet3_exchange(Lattice *lattice, const Ngrams *ngrams, const Network *network, const Options *options,
+                       int64_t max_arcs) {
+    if (!lattice->states) return 1;
+    if (nnet3_sort_upwards(lattice) == GIVE_UP) return 0;
+    Search search = {.lattice = lattice, .ngrams = ngrams, .network = network, .options = options, .max_arcs = max_arcs};
+    Lattice made = {.block = 0};
+    int found = look_ahead(lattice, &search.ahead);
+    if (found == FOUND) found = begin(&search);
+    if (found == FOUND) found = found_lattice(&search, &made);
+    for (int64_t number = 0; search.histories.known && number < search.histories.rows.count; number++)
+        free(search.histories.known[number].values);
+    free_rows(&search.pairs), free_rows(&search.ngram_histories), free_rows(&search.histories.rows);
+    free(search.histories.known), free(search.states), free(search.arcs), free(search.queue);
+    free(search.order), free(search.number), free(search.ahead.block);
+    if (found == GIVE_UP) return free(made.block), 0;
+    free(lattice->block);
+    *lattice = made;
+    return 1;
 }
-
-void nnet3_pruned_sizes(const Search *search, int64_t *sizes) { sizes[0] = search->kept, sizes[1] = search->kept_arcs; }

@@ -31,7 +31,6 @@ from nnet3.speech.lattices.bayes_risk import HeardWord, least_risk_words
 from nnet3.speech.lattices.growing_lattice import GrowingLattice
 from nnet3.speech.lattices.label_lattice import LabelLattice
 from nnet3.speech.lattices.lattice_path import LatticePath, best_paths
-from nnet3.speech.lattices.lattice_states import label_lattice
 from nnet3.speech.lattices.timed_lattice import timed_lattice
 from nnet3.speech.lattices.word_lattice import PhoneLabels, narrowed_notices
 from nnet3.speech.lattices.word_times import WordBoundaries, rows_of_states
@@ -199,8 +198,8 @@ class DecodedSegment:
 
     def rescored(self, rescoring: Rescoring) -> DecodedSegment | None:
         """Returns the lattice with costs of other language models; None if the models accept no path."""
-        lattice = rescoring.of(self.lattice)
-        return replace(self, labelled=label_lattice(lattice)) if lattice.fst.num_states else None
+        found = rescoring.of(self.labelled)
+        return None if found is None else replace(self, labelled=found)
 
     @cached_property
     def words(self) -> list[HeardWord]:

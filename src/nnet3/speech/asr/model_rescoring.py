@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from nnet3.base.kaldi_io.graph_file import load_graph
@@ -22,15 +22,18 @@ from nnet3.speech.language_models.rnnlm import Rnnlm
 from nnet3.speech.language_models.rnnlm_acceptor import RnnlmAcceptor
 from nnet3.speech.language_models.word_acceptor import ScaledAcceptor
 from nnet3.speech.lattices.cheapest_acceptor import CheapestAcceptor
-from nnet3.speech.lattices.lattice_composition import WordFst, composed
-from nnet3.speech.lattices.lattice_states import is_deterministic
-from nnet3.speech.lattices.rescoring import exchanged, rescored_by_fst
+from nnet3.speech.lattices.label_lattice import LabelLattice
+from nnet3.speech.lattices.lattice_composition import WordFst, composed_in_turn
+from nnet3.speech.lattices.lattice_states import is_deterministic, label_lattice
+from nnet3.speech.lattices.native_composition import NativeComposition
+from nnet3.speech.lattices.rescoring import exchange, exchanged, rescored_by_fst
 
 _LOG = logging.getLogger("nnet3")
 _OLD, _NEW, _RNNLM, _NETWORK = "rescore/G.fst", "rescore/G.carpa", "rnnlm", "rnnlm/final.raw"
 _SHARE = 0.5  # of an RNNLM; the n-gram model keeps the rest
 _NGRAM_ORDER = 4
 _BOUNDS = ComposeOptions(lattice_compose_beam=3.0, max_arcs=3000)
+_ALL_STAGES = 3
 _MOST_STATES = 200_000  # that acceptors keep for further results
 _DISAMBIGUATION = "#"
 
@@ -106,35 +109,47 @@ class Rescoring:
         _check_ends(files.rnnlm, rnnlm.options.bos_symbol, rnnlm.options.eos_symbol, words)
         return cls(old, new, rnnlm)
 
-    def of(self, lattice: Lattice) -> Lattice:
-        """Rescores a result's lattice; warns of an empty one, where each path has a word unknown to a model.
+    def of(self, lattice: LabelLattice) -> LabelLattice | None:
+        """Rescores a result's lattice; None, with a warning, where each path has a word unknown to a model.
 
         With a damaged model, returns the lattice unchanged, with a warning.
         """
         try:
-            *_, found = self.stages(lattice)
+            native = self._native
+            found = None if native is None else native.labelled(lattice)
+            if found is None:
+                made = self.after(lattice.lattice(), _ALL_STAGES)
+                found = label_lattice(made) if made.fst.num_states else None
         except Nnet3Error as error:
             _LOG.warning("the words are those of the search graph alone: %s", error)
             return lattice
-        if not found.fst.num_states:
-            _LOG.warning("no words are left: all that was heard has words that %s or %s does not know", _OLD, _NEW)
-        return found
+        if found is not None and found.num_states:
+            return found
+        _LOG.warning("no words are left: all that was heard has words that %s or %s does not know", _OLD, _NEW)
+        return None
 
-    def stages(self, lattice: Lattice) -> Iterator[Lattice]:
-        """Yields the lattice without the old model, with the new model and, if any, with the RNNLM's share."""
+    @cached_property
+    def _native(self) -> NativeComposition | None:
+        """All stages in C."""
+        old, new = self._acceptors
+        added = ScaledAcceptor(old, -1.0), new
+        if self._rnnlm is None:
+            return NativeComposition.of(added)
+        return NativeComposition.of(added, exchange(new, RnnlmAcceptor(self._rnnlm, _NGRAM_ORDER), _SHARE), _BOUNDS)
+
+    def after(self, lattice: Lattice, stages: int) -> Lattice:
+        """Returns the lattice after 1 to 3 stages: without the old model, with the new one, with the RNNLM's share."""
         with self._lock:  # acceptors grow, and the computers of a network are for one thread at a time
             if any(len(acceptor) > _MOST_STATES for acceptor in self._acceptors):
                 self._forget()
             old, new = self._acceptors
-            if is_deterministic(lattice):
-                found = composed(lattice, ScaledAcceptor(old, -1.0))
-            else:
-                found = rescored_by_fst(lattice, self._old, -1.0)
-            yield found
-            found = composed(found, new)
-            yield found
-            if self._rnnlm is not None:
-                yield exchanged(found, new, RnnlmAcceptor(self._rnnlm, _NGRAM_ORDER), _SHARE, _BOUNDS)
+            added = [ScaledAcceptor(old, -1.0), new][:stages]
+            if not is_deterministic(lattice):
+                lattice, added = rescored_by_fst(lattice, self._old, -1.0), added[1:]
+            if self._rnnlm is None or stages < _ALL_STAGES:
+                return composed_in_turn(lattice, added)
+            rnnlm = RnnlmAcceptor(self._rnnlm, _NGRAM_ORDER)
+            return exchanged(lattice, new, rnnlm, _SHARE, _BOUNDS, added=added)
 
 
 def _check_count(path: Path, count: int, words: SymbolTable, at_most: bool) -> None:

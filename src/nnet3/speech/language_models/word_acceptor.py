@@ -27,13 +27,13 @@ class WordArcs(NamedTuple):
 
 
 class NativeModel(NamedTuple):
-    """A model that native code (rescoring.c) asks for arcs, with a scale of its costs.
+    """A model that native code (word_models.h) asks for arcs, with a scale of its costs.
 
     table: sizes and addresses, as the C struct of the kind has them. kept: what lies at these addresses. locks: held
     while native code runs.
     """
 
-    kind: Literal["ngrams", "network"]
+    kind: Literal["grammar", "ngrams", "network"]
     table: Integers
     kept: Sequence[object]
     locks: Sequence[AbstractContextManager[Any]] = ()

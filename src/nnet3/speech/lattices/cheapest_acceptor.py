@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.speech.arrays.aliases import Integers, Singles
-from nnet3.speech.language_models.word_acceptor import WordAcceptor, WordArcs, arcs_of_pairs
+from nnet3.speech.language_models.word_acceptor import NativeModel, WordAcceptor, WordArcs, arcs_of_pairs
 from nnet3.speech.lattices.lattice_composition import WordFst
 
 _SAME = 2.0**10  # steps in a unit of cost: states whose costs round to equal numbers of steps are one
@@ -48,6 +48,13 @@ class CheapestAcceptor(WordAcceptor):
         final = self._words.fst.final
         costs = (cost + float(final[member]) for member, cost in self._states[state].items())
         return float(np.float32(min(costs, default=np.inf)))
+
+    def native(self) -> list[NativeModel]:
+        fst, kinds = self._words.fst, (np.int64, np.int32, np.int32, np.float32, np.float32)
+        columns = zip((fst.offsets, fst.ilabel, fst.dst, fst.cost, fst.final), kinds, strict=True)
+        kept = [np.ascontiguousarray(column, kind) for column, kind in columns]
+        table = [*(each.ctypes.data for each in kept), fst.num_states, fst.start]
+        return [NativeModel("grammar", np.array(table, np.int64), kept)]
 
     def _made_arc(self, state: int, word: int) -> tuple[int, float] | None:
         reached: _Members = {}

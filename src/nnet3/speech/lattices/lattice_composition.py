@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from nnet3.speech.arrays.arcs import arcs_between, arcs_leaving
 from nnet3.speech.arrays.columns import joined, part
 from nnet3.speech.language_models.word_acceptor import NO_ARC, StateNumbers, WordAcceptor
 from nnet3.speech.lattices.lattice_states import check_acyclic, with_arcs
+from nnet3.speech.lattices.native_composition import NativeComposition
 
 _NO_WORD = 0
 _FEW = 100  # pairs, for which arrays take longer than lists
@@ -54,6 +55,17 @@ class _Pairs:
         return number
 
 
+def composed_in_turn(lattice: Lattice, acceptors: Sequence[WordAcceptor]) -> Lattice:
+    """Returns the lattice with the costs of language models added to its graph costs, one model after the other."""
+    native = NativeComposition.of(acceptors) if acceptors and lattice.fst.num_states else None
+    made = None if native is None else native.arcs(lattice)
+    if made is not None:
+        return made.of(lattice)
+    for acceptor in acceptors:
+        lattice = _composed(lattice, acceptor)
+    return lattice
+
+
 def composed(lattice: Lattice, acceptor: WordAcceptor) -> Lattice:
     """Returns the lattice with the costs of a language model added to its graph costs.
 
@@ -61,6 +73,10 @@ def composed(lattice: Lattice, acceptor: WordAcceptor) -> Lattice:
     visited breadth first, arcs in order: the order decides which history survives in a model that merges histories
     (facts: rescoring.md, 2.1, 2.4).
     """
+    return composed_in_turn(lattice, [acceptor])
+
+
+def _composed(lattice: Lattice, acceptor: WordAcceptor) -> Lattice:
     fst, first = lattice.fst, 0
     if fst.start == NO_STATE:
         return lattice

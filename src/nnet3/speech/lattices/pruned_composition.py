@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, compress
+from typing import NamedTuple
 
 import numpy as np
 
 from nnet3.base.kaldi_io.lattice import Lattice
 from nnet3.base.kaldi_io.lattice_states import connected
-from nnet3.base.native.library import library
 from nnet3.base.options.rescoring import ComposeOptions
 from nnet3.speech.language_models.word_acceptor import WordAcceptor
+from nnet3.speech.lattices.lattice_composition import composed_in_turn
 from nnet3.speech.lattices.lattice_states import sorted_upwards
-from nnet3.speech.lattices.native_pruned import PrunedArcs, WaysOn, can_compose, native_pruned
+from nnet3.speech.lattices.native_composition import ComposedArcs, NativeComposition
 
 _END = -1  # in the place of an arc
 _NONE = -1
@@ -24,23 +26,42 @@ _DIVE = -1000.0  # of a state's cost per level until a complete path is there
 _INF = math.inf
 
 
-def composed_pruned(lattice: Lattice, acceptor: WordAcceptor, options: ComposeOptions) -> Lattice:
+class _WaysOn(NamedTuple):
+    """Ways on from the states of a lattice whose arcs lead upwards, the best first.
+
+    best: (states,), the cost of the best path to an end. Ways offsets[s] to offsets[s + 1] - 1 leave state s: `arc`, or
+    -1 for the end; `excess`, by how much the best path with this way is worse than the best path. Costs are rounded to
+    float32.
+    """
+
+    best: list[float]
+    offsets: list[int]
+    arc: list[int]
+    excess: list[float]
+
+
+def composed_pruned(
+    lattice: Lattice, acceptor: WordAcceptor, options: ComposeOptions, added: Sequence[WordAcceptor] = ()
+) -> Lattice:
     """Returns the good paths of a lattice with the costs of a language model added to its graph costs, maybe none.
 
-    Equal words may be on several paths. Raises ModelFormatError for a lattice with a cycle.
+    Before, all paths get the costs of the models `added`, one model after the other. Equal words may be on several
+    paths. Raises ModelFormatError for a lattice with a cycle.
     """
     lattice = sorted_upwards(connected(lattice))
     if not lattice.fst.num_states:
         return lattice
-    ahead, models = _ahead_of(lattice), acceptor.native()
-    functions = library() if can_compose(models) else None
-    made = native_pruned(functions, lattice, ahead, models, options) if functions is not None else None
+    native = NativeComposition.of(added, acceptor, options)
+    made = None if native is None else native.arcs(lattice)
     if made is None:
-        made = _Search(lattice, ahead, acceptor, options).result()
+        lattice = sorted_upwards(composed_in_turn(lattice, added))
+        if not lattice.fst.num_states:
+            return lattice
+        made = _Search(lattice, _ahead_of(lattice), acceptor, options).result()
     return sorted_upwards(made.of(lattice))
 
 
-def _ahead_of(lattice: Lattice) -> WaysOn:
+def _ahead_of(lattice: Lattice) -> _WaysOn:
     """Returns the ways on from the states of a lattice whose arcs lead upwards."""
     fst = lattice.fst
     end_costs = np.full(fst.num_states, np.inf)
@@ -57,7 +78,7 @@ def _ahead_of(lattice: Lattice) -> WaysOn:
         best[state] = ways[state][0][0] if found else _INF
     offsets = [0, *accumulate(map(len, ways))]
     excess = [_single(value - own) for own, each in zip(best, ways, strict=True) for value, _ in each]
-    return WaysOn(best, offsets, [way for each in ways for _, way in each], excess)
+    return _WaysOn(best, offsets, [way for each in ways for _, way in each], excess)
 
 
 @dataclass(slots=True)
@@ -85,7 +106,7 @@ class _State:
 class _Search:
     """The composition while it grows."""
 
-    def __init__(self, lattice: Lattice, ahead: WaysOn, acceptor: WordAcceptor, options: ComposeOptions):
+    def __init__(self, lattice: Lattice, ahead: _WaysOn, acceptor: WordAcceptor, options: ComposeOptions):
         self._ahead, self._acceptor, self._options, fst = ahead, acceptor, options, lattice.fst
         self._label, self._dst, self._graph = fst.ilabel.tolist(), fst.dst.tolist(), fst.cost.tolist()
         self._acoustic, self._final = lattice.acoustic_cost.tolist(), fst.final.tolist()
@@ -197,7 +218,7 @@ class _Search:
                 self._queue.append((expected, number))
         heapq.heapify(self._queue)
 
-    def result(self) -> PrunedArcs:
+    def result(self) -> ComposedArcs:
         """Returns all states and arcs on complete paths, maybe none."""
         states = self._states
         is_kept = [False] * len(states)
@@ -209,7 +230,7 @@ class _Search:
         rows = [(src, number[dst], graph, arc) for src, dst, _, graph, arc in leaving if is_kept[dst]]
         of_arcs = map(np.array, zip(*rows, strict=True)) if rows else np.zeros((4, 0), np.int64)
         final = np.array([state.final for state in kept], np.float64)
-        return PrunedArcs(np.array([state.state for state in kept], np.int64), final, *of_arcs)
+        return ComposedArcs(np.array([state.state for state in kept], np.int64), final, *of_arcs)
 
 
 def _single(value: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -30,6 +30,11 @@ def rescored_by_fst(lattice: Lattice, fst: WordFst, scale: float) -> Lattice:
     return _with(lattice, scale, lambda scaled: composed_with_fst(scaled, fst))
 
 
+def exchange(old: WordAcceptor, new: WordAcceptor, scale: float) -> WordAcceptor:
+    """Returns a model with `scale` times the costs of `new`, those of `old` taken away."""
+    return JointAcceptor(ScaledAcceptor(old, -scale), ScaledAcceptor(new, scale))
+
+
 def exchanged(
     lattice: Lattice,
     old: WordAcceptor,
@@ -37,17 +42,18 @@ def exchanged(
     scale: float,
     options: ComposeOptions,
     acoustic_scale: float = 1.0,
+    added: Sequence[WordAcceptor] = (),
 ) -> Lattice:
     """Returns the good paths of the lattice with `scale` times the costs of `new` added, those of `old` taken away.
 
-    Paths are compared with acoustic costs times `acoustic_scale`. Equal words may be on several paths; the result may
-    be empty.
+    Before, all paths get the costs of the models `added`, one model after the other. Paths are compared with acoustic
+    costs times `acoustic_scale`. Equal words may be on several paths; the result may be empty.
     """
-    joint = JointAcceptor(ScaledAcceptor(old, -scale), ScaledAcceptor(new, scale))
+    joint = exchange(old, new, scale)
     if acoustic_scale == 1:
-        return composed_pruned(lattice, joint, options)
+        return composed_pruned(lattice, joint, options, added)
     scaled = lattice.with_costs(acoustic=(0.0, acoustic_scale))
-    return composed_pruned(scaled, joint, options).with_costs(acoustic=(0.0, 1 / acoustic_scale))
+    return composed_pruned(scaled, joint, options, added).with_costs(acoustic=(0.0, 1 / acoustic_scale))
 
 
 def _with(lattice: Lattice, scale: float, compose: Callable[[Lattice], Lattice]) -> Lattice:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from nnet3.base.index.row_hashes import mixed
 from nnet3.base.kaldi_io.lattice import Strings, no_strings
+from nnet3.base.native.library import library
 from nnet3.errors import ModelFormatError
 from nnet3.speech.arrays.aliases import Doubles, Flags, Integers
 from nnet3.speech.arrays.arcs import arcs_leaving
@@ -19,6 +21,7 @@ from nnet3.speech.lattices.determinizing import leaps_of
 from nnet3.speech.lattices.label_lattice import NO_ARCS, LabelLattice, LabelledArcs, final_columns
 from nnet3.speech.lattices.label_sets import Memory
 from nnet3.speech.lattices.levels import longest_paths
+from nnet3.speech.lattices.native_alignment import Ways, native_alignment
 from nnet3.speech.lattices.strings import chained, first_values, hashes, without_first
 from nnet3.speech.lattices.word_times import WordBoundaries
 
@@ -163,11 +166,32 @@ class LatticeAlignment:
         self._row_of_state = np.append(_rows(lattice), 0)
         self._row_of_state[self._end] = (self._row_of_state[ends] + lattice.final_ids.lengths[ends]).max(initial=0)
         self._level = np.append(lattice.level, lattice.level[-1] + 1)
-        self._number_of_key: dict[int, int] = {}
         self._most = _LEAST_NODES + _NODES_PER_ARC * (self._end + len(self._arcs.src)) + len(self._arcs.ids.values)
         self._rows: list[Integers] = []
         self._silent, self._spoken = [NO_ARCS], [NO_ARCS]
         self._last: list[Integers] = []  # nodes where paths end
+        functions = library() if type(self) is LatticeAlignment else None
+        if functions is None:
+            self._follow()
+        else:
+            self._take(functions)
+
+    def _take(self, functions: ctypes.CDLL) -> None:
+        """Lets C follow all paths."""
+        ways, labels = Ways(self._level, self._row_of_state, self._offsets, self._arcs), self._labels
+        found = native_alignment(functions, ways, self._boundaries, *labels, self._most)
+        if found is None:
+            raise ModelFormatError(_MISFIT)
+        self._rows, self._last, self.is_whole = [found.row], [found.last], found.is_whole
+        src, dst, graph, acoustic = found.silent
+        self._silent = [LabelledArcs(src, dst, 0 * src, graph, acoustic, no_strings(len(src)))]
+        src, dst, label, ids = found.spoken
+        free = np.zeros(len(src))
+        self._spoken = [LabelledArcs(src, dst, label, free, free, ids if self._keeps_ids else no_strings(len(src)))]
+
+    def _follow(self) -> None:
+        """Follows all paths, level by level."""
+        self._number_of_key: dict[int, int] = {}
         self._waiting = Waiting[_Arrivals]()
         start, _ = self._nodes(np.zeros(1, np.int64), no_strings(1), no_strings(1))
         self._expand(Pending(start, 0 * start, no_strings(1), no_strings(1)))

@@ -1,16 +1,19 @@
-"""Pruned composition in C: lattices, errors and limits are those of Python to the last bit."""
+"""Composition in C: lattices, errors and limits are those of Python to the last bit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from nnet3.base.kaldi_io.lattice import Lattice
+from nnet3.base.kaldi_io.fst import Fst
+from nnet3.base.kaldi_io.lattice import Lattice, no_strings
+from nnet3.base.kaldi_io.lattice_states import connected
 from nnet3.base.options.rescoring import ComposeOptions
 from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error
 from nnet3.speech.language_models import const_arpa_acceptor, word_histories
@@ -20,11 +23,16 @@ from nnet3.speech.language_models.const_arpa_making import make_const_arpa
 from nnet3.speech.language_models.rnnlm import Rnnlm
 from nnet3.speech.language_models.rnnlm_acceptor import RnnlmAcceptor
 from nnet3.speech.language_models.word_acceptor import JointAcceptor, ScaledAcceptor, WordAcceptor
-from nnet3.speech.lattices import pruned_composition
+from nnet3.speech.lattices import native_composition
+from nnet3.speech.lattices.cheapest_acceptor import CheapestAcceptor
+from nnet3.speech.lattices.label_lattice import LabelLattice
+from nnet3.speech.lattices.lattice_composition import WordFst, composed_in_turn
+from nnet3.speech.lattices.lattice_states import is_deterministic, label_lattice, sorted_upwards
+from nnet3.speech.lattices.native_composition import NativeComposition
 from nnet3.speech.lattices.pruned_composition import composed_pruned
-from nnet3.speech.lattices.rescoring import exchanged
+from nnet3.speech.lattices.rescoring import best_of_words, exchanged
 from tests.asr.golden_const_arpa import as_arrays, random_ngrams
-from tests.asr.random_lattices import Sums, random_lattice
+from tests.asr.random_lattices import Sums, random_grammar, random_lattice
 from tests.asr.small_rnnlm import OPTIONS, WORDS, embedding, network, small_rnnlm
 from tests.native.native_code import needs_native_code
 
@@ -68,7 +76,7 @@ def _both_ways(made: Callable[[], Lattice]) -> tuple[Lattice | str, Lattice | st
     """Returns a lattice or an error, as native code and as Python makes it, histories one by one."""
     native = _outcome(made)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pruned_composition, "can_compose", lambda models: False)
+        patch.setattr(native_composition, "library", lambda: None)
         patch.setattr(const_arpa_acceptor, "library", lambda *, warns: None)
         patch.setattr(word_histories, "_MOST_STEPS", 10**6)
         return native, _outcome(made)
@@ -76,14 +84,20 @@ def _both_ways(made: Callable[[], Lattice]) -> tuple[Lattice | str, Lattice | st
 
 def _counting(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Returns a list to which each call of native code adds whether it gave up."""
-    gave_up, native = list[bool](), pruned_composition.native_pruned
+    gave_up, compose = list[bool](), native_composition.library
 
-    def counted(*operands: Any) -> Any:
-        made = native(*operands)
-        gave_up.append(made is None)
-        return made
+    def counting() -> SimpleNamespace:
+        functions = compose()
+        assert functions is not None
 
-    monkeypatch.setattr(pruned_composition, "native_pruned", counted)
+        def counted(*operands: Any) -> Any:
+            made = functions.nnet3_exchange(*operands)
+            gave_up.append(not made)
+            return made
+
+        return SimpleNamespace(**vars(functions) | {"nnet3_exchange": counted})
+
+    monkeypatch.setattr(native_composition, "library", counting)
     return gave_up
 
 
@@ -105,6 +119,80 @@ def test_random_lattices(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(gave_up) > 50
     assert not any(gave_up)
     assert num_arcs > 600
+
+
+def test_models_that_are_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lattices with a grammar taken away and an n-gram model added, alone and before the best paths are found."""
+    gave_up, num_arcs = _counting(monkeypatch), [0, 0, 0]
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        lattice, model, grammar = _lattice(rng), _model(rng, int(rng.integers(1, 5))), WordFst(random_grammar(rng))
+        scale = float(rng.choice([-1.0, 1.0, rng.uniform(-2, 2)]))
+
+        def acceptors() -> list[WordAcceptor]:
+            return [ScaledAcceptor(CheapestAcceptor(grammar), scale), ConstArpaAcceptor(model)]  # noqa: B023
+
+        def made() -> Lattice:
+            rnnlm = RnnlmAcceptor(_RNNLMS["lstm"], 3)
+            options = ComposeOptions(3.0, 300)
+            return exchanged(lattice, ConstArpaAcceptor(model), rnnlm, 0.5, options, added=acceptors())  # noqa: B023
+
+        for number in (1, 2):
+            both = _both_ways(lambda: composed_in_turn(lattice, acceptors()[:number]))  # noqa: B023
+            num_arcs[0] += _same(*both).fst.num_arcs
+        num_arcs[1] += _same(*_both_ways(made)).fst.num_arcs
+        for each in (lattice, best_of_words(connected(lattice))):
+            num_arcs[2] += _compare_by_levels(each, acceptors())
+    assert not any(gave_up)
+    assert min(num_arcs) > 500
+
+
+def _compare_by_levels(lattice: Lattice, acceptors: list[WordAcceptor]) -> int:
+    """A lattice by levels, if it has at most one arc for a label, becomes what its table becomes, by levels.
+
+    Returns how many arcs that are.
+    """
+    native = NativeComposition.of(acceptors)
+    assert native is not None
+    if not lattice.fst.num_states:
+        return 0
+    by_levels = LabelLattice.of(sorted_upwards(lattice))
+    found = native.labelled(by_levels)
+    if not is_deterministic(by_levels.lattice()):
+        assert found is None
+        return 0
+    wanted = composed_in_turn(by_levels.lattice(), acceptors)
+    assert found is not None
+    if not wanted.fst.num_states:
+        assert not found.num_states
+        return 0
+    expected = label_lattice(wanted)
+    for name in ("level", "src", "dst", "label", "graph_cost", "acoustic_cost", "final_graph", "final_acoustic"):
+        assert np.array_equal(getattr(found, name), getattr(expected, name))
+    for name in ("ids", "final_ids"):
+        assert np.array_equal(getattr(found, name).offsets, getattr(expected, name).offsets)
+        assert np.array_equal(getattr(found, name).values, getattr(expected, name).values)
+    return len(found.src)
+
+
+def test_grammars_that_python_reads() -> None:
+    """States reached by many arcs without words, and costs that are too high to be compared."""
+    line, rng = Fst.from_arcs(0, [np.inf, 0.5], [0], [1], [1], [0.25]), np.random.default_rng(5)
+    ends, none = np.array([np.inf, 0], np.float32), np.zeros(1, np.float32)
+    lattice = Lattice(line, none, ends, no_strings(1), no_strings(2))
+    for number, cost in ((14, 0.0), (15, 0.0), (3, 1e30)):
+        cost_of = np.append(rng.normal(size=number), [-1.0, cost])
+        steps = np.append(np.zeros(number, np.int64), [1, 1])
+        states = np.arange(number + 1)
+        final = [*rng.normal(size=number + 1), 0.5]
+        grammar = Fst.from_arcs(
+            0, final, [*states[:-1], 0, 0], [*states[1:], 0, number + 1], steps, cost_of.astype(np.float32)
+        )
+        acceptor = CheapestAcceptor(WordFst(grammar))
+        native = NativeComposition.of([acceptor])
+        assert native is not None
+        assert (native.arcs(lattice) is None) == (number == 15 or cost > 0)
+        _same(*_both_ways(lambda: composed_in_turn(lattice, [acceptor])))  # noqa: B023
 
 
 def test_long_lattices(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,73 @@
+"""Alignment of words with their phones in C (alignment.c)."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.base.kaldi_io.lattice import Strings
+from nnet3.speech.arrays.aliases import Doubles, Integers
+from nnet3.speech.lattices.label_lattice import LabelledArcs
+from nnet3.speech.lattices.native_sets import addresses_of, ending
+from nnet3.speech.lattices.word_times import WordBoundaries
+
+_MISFIT = 1  # status 2: no memory
+_KINDS = *5 * (np.int64,), *2 * (np.float64,), np.int64, np.int32, *5 * (np.bool_,), np.int64
+
+
+class AlignedNodes(NamedTuple):
+    """Nodes of an alignment: rows up to each node, arcs without and with labels, nodes where paths end.
+
+    `is_whole`: all paths end with a whole word, or silence.
+    """
+
+    row: Integers
+    silent: tuple[Integers, Integers, Doubles, Doubles]
+    spoken: tuple[Integers, Integers, Integers, Strings]
+    last: Integers
+    is_whole: bool
+
+
+class Ways(NamedTuple):
+    """A lattice with one more state, the end, to which arcs lead from all final states. row: rows up to each state."""
+
+    level: Integers
+    row: Integers
+    first_arc: Integers
+    arcs: LabelledArcs
+
+
+def native_alignment(
+    functions: ctypes.CDLL, ways: Ways, kinds: WordBoundaries, silence: int, partial_word: int, most: int
+) -> AlignedNodes | None:
+    """Returns the nodes, numbered as Python numbers them; None for more than `most` nodes. Raises MemoryError."""
+    arcs = ways.arcs
+    of_arcs = arcs.dst, arcs.label, arcs.graph, arcs.acoustic, arcs.ids.offsets, arcs.ids.values
+    of_ids = kinds.is_self_loop, kinds.ends_phone, kinds.begins_word, kinds.is_inside, kinds.ends_word, kinds.state
+    whole = ways.level, ways.row, ways.first_arc, *of_arcs, *of_ids
+    columns: list[npt.NDArray[Any]] = [
+        np.ascontiguousarray(column, kind) for column, kind in zip(whole, _KINDS, strict=True)
+    ]
+    numbers = np.array([len(ways.level) - 1, silence, partial_word, most])
+    given, status = np.append(numbers, addresses_of(columns)), np.zeros(1, np.int64)
+    made = functions.nnet3_align(given.ctypes.data, status.ctypes.data)
+    if made is None and status[0] == _MISFIT:
+        return None
+    if made is None:
+        raise MemoryError
+    with ending(functions.nnet3_aligned_end, made) as found:
+        sizes = np.zeros(6, np.int64)
+        functions.nnet3_aligned_sizes(made, sizes.ctypes.data)
+        nodes, steps, words, ids, ends, is_whole = sizes.tolist()
+        row, silent, costs = np.empty(nodes, np.int64), np.empty((2, steps), np.int64), np.empty((2, steps))
+        spoken, first_id, values = (
+            np.empty((3, words), np.int64),
+            np.empty(words + 1, np.int64),
+            np.empty(ids, np.int32),
+        )
+        last = np.empty(ends, np.int64)
+        found += [row, silent, costs, spoken, first_id, values, last]
+    return AlignedNodes(row, (*silent, *costs), (*spoken, Strings(first_id, values)), last, bool(is_whole))

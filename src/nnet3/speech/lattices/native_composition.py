@@ -1,0 +1,150 @@
+"""Composition with language models in C: breadth first (composition.c), then best first (rescoring.c)."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.base.kaldi_io.fst import NO_STATE, Fst
+from nnet3.base.kaldi_io.lattice import Lattice, Strings, no_strings
+from nnet3.base.native.library import library
+from nnet3.base.options.rescoring import ComposeOptions
+from nnet3.speech.arrays.aliases import Doubles, Integers
+from nnet3.speech.language_models.word_acceptor import NativeModel, WordAcceptor
+from nnet3.speech.lattices.label_lattice import LabelLattice
+from nnet3.speech.lattices.lattice_states import with_arcs
+from nnet3.speech.lattices.native_sets import addresses_of, ending
+
+_KINDS = *3 * (np.int64,), *4 * (np.float64,)  # of the columns of a lattice
+_ADDED = ["grammar", "ngrams"]  # kinds of models in the order of composition.c
+_EXCHANGED = ["ngrams", "network"]
+_MODEL = [("kind", np.int64), ("table", np.int64), ("scale", np.float64)]
+
+
+class ComposedArcs(NamedTuple):
+    """States and arcs on complete paths.
+
+    Of states the lattice's state and the final graph cost; of arcs the source, the destination, the graph cost and the
+    lattice's arc.
+    """
+
+    state: Integers
+    final: Doubles
+    src: Integers
+    dst: Integers
+    graph: Doubles
+    arc: Integers
+
+    def of(self, lattice: Lattice) -> Lattice:
+        """Returns the lattice that they make."""
+        start, labels = 0 if len(self.state) else NO_STATE, lattice.fst.ilabel[self.arc]
+        fst = Fst.from_arcs(start, self.final, self.src, self.dst, labels, self.graph)
+        return with_arcs(lattice, fst, self.arc, self.state)
+
+
+class NativeComposition:
+    """Models whose costs C adds to lattices, one after the other, and models that it exchanges on good paths."""
+
+    def __init__(
+        self,
+        functions: ctypes.CDLL,
+        added: Sequence[NativeModel],
+        exchanged: Sequence[NativeModel],
+        options: ComposeOptions,
+    ):
+        self._functions, self._kept = functions, [*added, *exchanged]
+        self._locks = [lock for model in self._kept for lock in model.locks]
+        rows = [(_ADDED.index(model.kind), model.table.ctypes.data, model.scale) for model in added]
+        self._added = np.array(rows, _MODEL)
+        beams = options.lattice_compose_beam, options.growth_ratio
+        self._numbers = np.array([*beams, *(model.scale for model in exchanged)], np.float64)
+        tables = addresses_of([*(model.table for model in exchanged), self._numbers]).tolist()
+        self._exchanged = (*tables, options.max_arcs) if exchanged else ()
+
+    @classmethod
+    def of(
+        cls,
+        added: Sequence[WordAcceptor],
+        exchanged: WordAcceptor | None = None,
+        options: ComposeOptions | None = None,
+    ) -> NativeComposition | None:
+        """Returns the composition with models that begin at the start; None for other models, and without C."""
+        models = [model for acceptor in added for model in acceptor.native()]
+        last = [] if exchanged is None else exchanged.native()
+        if len(models) < len(added) or not {model.kind for model in models} <= set(_ADDED):
+            return None
+        if exchanged is not None and [model.kind for model in last] != _EXCHANGED:
+            return None
+        functions = library()
+        return None if functions is None else cls(functions, models, last, options or ComposeOptions())
+
+    def arcs(self, lattice: Lattice) -> ComposedArcs | None:
+        """Returns the composition; None where C gives up, and for a lattice whose arcs do not all lead upwards."""
+        fst = lattice.fst
+        ends = fst.final, lattice.final_acoustic_cost
+        given = _Given(fst.start, [fst.offsets, fst.ilabel, fst.dst, fst.cost, lattice.acoustic_cost, *ends])
+        made = self._composed(given)
+        if made is None:
+            return None
+        (state, _), (final, _), (src, dst, _, arc), (graph, _) = self._columns(made)
+        return ComposedArcs(state, final, src, dst, graph, arc)
+
+    def labelled(self, lattice: LabelLattice) -> LabelLattice | None:
+        """Returns the composition by levels, maybe empty; costs are rounded to float32, as in tables.
+
+        None where C gives up, and for a lattice with arcs without labels or with several arcs for a label.
+        """
+        costs = lattice.graph_cost, lattice.acoustic_cost, lattice.final_graph, lattice.final_acoustic
+        given = _Given(0, [lattice.offsets, lattice.label, lattice.dst, *costs])
+        if not self._functions.nnet3_is_deterministic(given.address):
+            return None
+        made = self._composed(given)
+        if made is None:
+            return None
+        if not self._functions.nnet3_composed_levels(made):
+            self._functions.nnet3_composed_end(made, None)
+            return None
+        (state, level), (final, final_acoustic), (src, dst, label, arc), (graph, acoustic) = self._columns(made)
+        ends = np.where(final < np.inf, state, lattice.num_states)
+        ids = lattice.ids[arc], Strings.joined([lattice.final_ids, no_strings(1)])[ends]
+        return LabelLattice(level, src, dst, label, graph, acoustic, ids[0], final, final_acoustic, ids[1])
+
+    def _composed(self, given: _Given) -> int | None:
+        """Returns the address of the composition, which C keeps; None where C gives up."""
+        functions = self._functions
+        made: int | None = functions.nnet3_compose(given.address, self._added.ctypes.data, len(self._added))
+        if made is None or not self._exchanged:
+            return made
+        with ExitStack() as held:
+            for lock in self._locks:
+                held.enter_context(lock)
+            is_done = functions.nnet3_exchange(made, *self._exchanged)
+        if is_done:
+            return made
+        functions.nnet3_composed_end(made, None)
+        return None
+
+    def _columns(self, made: int) -> list[npt.NDArray[np.number]]:
+        """Copies a composition from C, which frees it: columns of states, costs of ends, columns and costs of arcs."""
+        with ending(self._functions.nnet3_composed_end, made) as columns:
+            sizes = np.zeros(2, np.int64)
+            self._functions.nnet3_composed_sizes(made, sizes.ctypes.data)
+            states, arcs = sizes.tolist()
+            columns += [np.empty((2, states), np.int64), np.empty((2, states))]
+            columns += [np.empty((4, arcs), np.int64), np.empty((2, arcs))]
+        return columns
+
+
+class _Given:
+    """A lattice for C, at `address`; the columns live as long as this object."""
+
+    def __init__(self, start: int, columns: Sequence[npt.NDArray[np.number]]):
+        self._columns = [np.ascontiguousarray(column, kind) for column, kind in zip(columns, _KINDS, strict=True)]
+        sizes = np.array([len(columns[-1]), len(columns[1]), start], np.int64)
+        self._table = np.append(sizes, addresses_of(self._columns))
+        self.address = self._table.ctypes.data
