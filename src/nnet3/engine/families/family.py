@@ -8,9 +8,10 @@ table continued. If a table does not continue by affine numbers, no family exist
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cache, cached_property, partial
+from itertools import starmap
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -219,7 +220,22 @@ class ProgramFamily:
         """Returns the position of a program in the family, if all members can be had without their network."""
         if self._needs_network:
             return None
-        return FamilyMember(k, partial(self.member, precompute=_nothing), self._entries, self._kept)
+        return FamilyMember(k, partial(self.member, precompute=_nothing), self._entries, self._kept, self._for_all)
+
+    def _for_all(self, step: int) -> tuple[NnetComputation, Callable[[str, Iterable[int]], Continued]]:
+        """Returns the smallest member with numbers base + slope * `step`, and its side tables, by kind and numbers."""
+        (rows,) = self.tables.pieces(self.names.index("matrices"))
+        program, blocks = self.at(0, _nothing), self._program.blocks_at(step).tolist()
+        program.submatrices[1 : len(blocks) + 1] = starmap(SubMatrix, blocks)
+        program.matrices = [
+            Matrix(count, *matrix[1:])
+            for (count,), matrix in zip((rows.base + step * rows.slope).tolist(), program.matrices, strict=True)
+        ]
+        program.commands, program.num_memos = self._program.commands_at(step), self._memos[0] + step * self._memos[1]
+        return program, lambda kind, numbers: self._named([f"{kind} {number}" for number in numbers])
+
+    def _named(self, names: Sequence[str]) -> Continued:
+        return self.tables.part([self.names.index(name) for name in names])
 
     def _entries(self, k: int) -> list[Entry]:
         """Returns the precomputed entries of a member, if they do not need the network.
@@ -249,13 +265,13 @@ class ProgramFamily:
         return few if len(few) == len(more) else None
 
     def _layouts_at(self, k: int) -> list[EntryLayout]:
-        (table,) = self.tables.part([self.names.index(PRECOMPUTED[0])]).at(k)
+        (table,) = self._named(PRECOMPUTED[:1]).at(k)
         return [layout for layout, _ in rows_of_entries(table, list(self._words.entries))]
 
     @cached_property
     def _arrays(self) -> Continued:
         """The tables of precomputed lists and numbers."""
-        return self.tables.part([self.names.index(name) for name in PRECOMPUTED[1:]])
+        return self._named(PRECOMPUTED[1:])
 
     def at(self, k: int, precompute: Precompute) -> NnetComputation:
         """Returns the member with k periods more than the smallest; recurring commands are in a Repeat."""
