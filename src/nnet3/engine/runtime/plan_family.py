@@ -27,7 +27,6 @@ from nnet3.engine.runtime.plan import PLAN_VERSION, Plan
 from nnet3.engine.runtime.planning import plan, unplaced_plan_by
 from nnet3.engine.runtime.proof import MEANINGS, prove_plan
 from nnet3.engine.runtime.ragged_plans import RaggedPlans
-from nnet3.engine.runtime.unplaced_plan import UnplacedPlan
 
 _MOST_PROVED = 1 << 26  # bytes of a plan; a proof takes some bytes for each
 _MOST_CALLS = 1000  # of a plan that is proved because of the environment, in all iterations
@@ -62,8 +61,10 @@ class MemberPlans:
         planner = MemberPlanner(member, dtype)
         self._made = made = unplaced_plan_by(planner)
         plan = made.plan
+        if any(digits(np.array(each.num_rows))[1] for each in plan.outside):
+            raise NotAffineError("outside memory is larger in longer programs")
         ports = [port.num_rows for each in plan.segments for port in (*each.accepts, *each.provides)]
-        counts = [plan.num_memos, *(each.num_rows for each in plan.outside), *ports]
+        counts = [plan.num_memos, *ports]
         numbers = plan.views, plan.loops, np.array(counts, np.int64), plan.call_args
         ends = accumulate((each.size for each in numbers), initial=0)
         self._parts = list(starmap(slice, pairwise(ends)))
@@ -80,19 +81,16 @@ class MemberPlans:
         num_memos, *rows = counts.tolist()
         selections, used, tables = self._indexes
         rows_of = {table: found.values[:, 0] for table, found in zip(used, tables.at(k), strict=True)}
-        result = plan.changed(
-            views=views.reshape(plan.views.shape),
+        offsets = self._offsets_at(k)
+        return plan.changed(
+            **made.places(views.reshape(plan.views.shape), offsets[:-1], int(offsets[-1])),
             loops=loops.reshape(plan.loops.shape),
             call_args=args.astype(np.int32) if self._fixed_args is None else self._fixed_args,
             num_memos=num_memos,
-            outside=tuple([each._replace(num_rows=num) for each, num in zip(plan.outside, rows, strict=False)]),
-            segments=plan.segments_with_rows(iter(rows[len(plan.outside) :])),
+            segments=plan.segments_with_rows(iter(rows)),
             indexes=tuple([selection(rows_of[table]).astype(np.int64) for table, selection in selections]),
             precomputed=tuple(self._entries(k)),
         )
-        offsets = self._offsets_at(k)
-        placed = UnplacedPlan(result, made.blocks, made.block_of_view, made.element_bytes)
-        return placed.placed(offsets[:-1], int(offsets[-1]))
 
     def _offsets_at(self, k: int) -> np.ndarray:
         """Returns the offsets of all blocks, and the size of all.

@@ -64,9 +64,9 @@ class ViewTensors:
         self._moves, is_first = np.asarray(plan.views[:, _MOVES].any(axis=1)), self._first == np.arange(len(first))
         self._has_tensor, self._are_joined = is_first & ~self._moves, not is_first.all()
         self._place(plan)
-        views = enumerate(zip(plan.views.tolist(), self._has_tensor.tolist(), strict=True))
-        made = [self._flat(view[0]).as_strided(*self._geometry(n, view)) if has else None for n, (view, has) in views]
-        self.fixed = [made[number] for number in first]
+        views = ((number, plan.views[number].tolist()) for number in np.flatnonzero(self._has_tensor).tolist())
+        self._placed = {n: self._flat(view[0]).as_strided(*self._geometry(n, view)) for n, view in views}
+        self.fixed = [self._placed.get(number) for number in first]
         self.forget_iterations()
 
     def _place(self, plan: Plan, *, strides_differ: bool = True) -> None:
@@ -110,13 +110,14 @@ class ViewTensors:
             return False
         if self._are_joined and (views[self._first] != views).any():
             return False
-        changed = np.flatnonzero(differs.any(axis=1) & self._has_tensor)
         self._place(plan, strides_differ=any(columns[_STRIDES]))
-        shapes, begins = views[changed, _SHAPE].tolist(), self._begins[changed].tolist()
-        for number, shape, begin in zip(changed.tolist(), shapes, begins, strict=True):
-            first, tensor = 0 if shape[0] else 1, self.fixed[number]
-            assert tensor is not None
-            tensor.as_strided_(shape[first:], self._strides_of_view[number][first:], begin)
+        numbers = [*map(self._strides_of_view.__getitem__, self._placed)], self._begins[self._has_tensor].tolist()
+        shapes = views[self._has_tensor, _SHAPE].tolist()  # all of them: of most members all views move
+        for tensor, shape, strides, begin in zip(self._placed.values(), shapes, *numbers, strict=True):
+            if shape[0]:
+                tensor.as_strided_(shape, strides, begin)
+            else:
+                tensor.as_strided_(shape[1:], strides[1:], begin)
         return True
 
     @property
