@@ -8,17 +8,18 @@ table continued. If a table does not continue by affine numbers, no family exist
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from copy import copy
 from functools import cache, cached_property, partial
 from itertools import starmap
-from types import MappingProxyType
+from operator import is_
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from nnet3.engine.families.continued import Continued, ContinuedTwice, NotAffineError, NumberTable, continued, table_of
 from nnet3.engine.families.precomputed import (
+    MOST_ENTRIES,
     PRECOMPUTED,
     Entry,
     EntryLayout,
@@ -26,10 +27,12 @@ from nnet3.engine.families.precomputed import (
     entries_that_go_on,
     precomputed_tables,
     rows_of_entries,
+    same_if_equal,
 )
 from nnet3.engine.families.rolled import CommandPattern, RolledCommands
 from nnet3.engine.ir.computation import FamilyMember, NnetComputation
 from nnet3.engine.ir.declarations import Command, Schema, attributes
+from nnet3.engine.ir.objects import Recent
 from nnet3.engine.ir.program_tables import IoInfo, KernelRows, Matrix, MatrixInfo, OutsideMatrix, SubMatrix
 
 _COMPARED = 4  # members in which families are compared
@@ -168,7 +171,7 @@ class ProgramFamily:
         """Returns a family like `self`, with other numbers."""
         family = copy(self)
         family.tables, family._kept = tables, {}
-        for name in ("_memos", "_arrays", "_fixed_entries", "_entry_layouts"):
+        for name in ("_memos", "_arrays", "_fixed_entries", "_entry_layouts", "_equal_entries"):
             vars(family).pop(name, None)
         family._program = RolledCommands(tables.pieces(self.names.index("commands")), self._words.patterns)
         return family
@@ -240,23 +243,23 @@ class ProgramFamily:
     def _entries(self, k: int) -> list[Entry]:
         """Returns the precomputed entries of a member, if they do not need the network.
 
-        An entry independent of k is one object for all members.
+        Equal entries are one object: those independent of k, and those of iterations, which come again in others.
         """
-        fixed, are_all = self._fixed_entries
-        return list(fixed.values()) if are_all else self._entries_at(k, fixed)
+        return self._fixed_entries or self._entries_at(k)
 
     @cached_property
-    def _fixed_entries(self) -> tuple[dict[int, Entry], bool]:
-        """The entries independent of k, by number, and whether all entries are."""
-        if self._entry_layouts is None:
-            return {}, False
+    def _fixed_entries(self) -> list[Entry]:
+        """The entries, if they are the same for all k; else nothing."""
         first, second = (self._entries_at(k) for k in (0, 1))
-        fixed = {n: one for n, (one, other) in enumerate(zip(first, second, strict=True)) if _are_same(one, other)}
-        return fixed, len(fixed) == len(first)
+        return first if len(first) == len(second) and all(map(is_, first, second)) else []
 
-    def _entries_at(self, k: int, known: Mapping[int, Entry] = MappingProxyType({})) -> list[Entry]:
+    def _entries_at(self, k: int) -> list[Entry]:
         layouts = self._layouts_at(k) if self._entry_layouts is None else self._entry_layouts
-        return [None, *entries_that_go_on(layouts, self._arrays.at(k), known)]
+        return [None, *same_if_equal(entries_that_go_on(layouts, self._arrays.at(k)), self._equal_entries)]
+
+    @cached_property
+    def _equal_entries(self) -> Recent[Entry]:
+        return Recent(MOST_ENTRIES)
 
     @cached_property
     def _entry_layouts(self) -> list[EntryLayout] | None:
@@ -344,11 +347,6 @@ class ShapeFamily:
     def at(self, n: int) -> ProgramFamily:
         """Returns the family for n sequences more than the fewest."""
         return self._first.with_tables(self.tables.at(n))
-
-
-def _are_same(one: Entry, other: Entry) -> bool:
-    one, other = one or {}, other or {}
-    return one.keys() == other.keys() and all(np.array_equal(array, other[name]) for name, array in one.items())
 
 
 def _nothing(rows: KernelRows) -> Entry:

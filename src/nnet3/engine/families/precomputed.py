@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from types import MappingProxyType
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from nnet3.base.index import NO_TIME, IndexTable
 from nnet3.engine.families.continued import NumberTable, table_of
 from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.objects import Recent
 from nnet3.engine.ir.program_tables import KernelRows
 from nnet3.engine.lowering.source import GraphSource, Use
 
@@ -20,6 +21,7 @@ Precompute = Callable[[KernelRows], Entry]
 
 #: The names of the tables.
 PRECOMPUTED = _ROWS, _LISTS, _NUMBERS = "precomputed rows", "precomputed lists", "precomputed numbers"
+MOST_ENTRIES = 1000  # of which is known whether others are equal
 _COLUMNS = {_ROWS: 3, _LISTS: 1, _NUMBERS: 1}
 
 
@@ -62,7 +64,13 @@ class EntryLayout(NamedTuple):
     node: str
     runs_backward: bool
     arrays: tuple[ArrayLayout, ...] | None
-    num_lists: int
+
+
+def same_if_equal(entries: Iterable[dict[str, np.ndarray]], known: Recent[Entry]) -> Iterator[Entry]:
+    """Yields entries; equal ones are one object, as long as it is known."""
+    for entry in entries:
+        key = tuple([(name, array.dtype.str, array.shape, array.tobytes()) for name, array in entry.items()])
+        yield known.get_or_make(key, partial(dict, entry))
 
 
 def precomputed_tables(
@@ -85,8 +93,7 @@ def precomputed_tables(
 
     for entry, rows in zip(computation.precomputed[1:], computation.precomputed_rows, strict=False):
         arrays = _array_layouts(entry) if rows.go_on else None
-        num_lists = sum(array.table == _LISTS for array in arrays or ())
-        layout = EntryLayout(rows.node, rows.runs_backward, arrays, num_lists)
+        layout = EntryLayout(rows.node, rows.runs_backward, arrays)
         number = layouts.setdefault(layout, len(layouts))
         for position, block in enumerate((rows.inputs, rows.outputs)):
             add(_ROWS, number, position, block)
@@ -101,24 +108,16 @@ def rows_of_entries(table: NumberTable, layouts: Sequence[EntryLayout]) -> Itera
     """Yields the layouts of the entries of a table of rows, and the rows behind each entry."""
     blocks = _Blocks(table)
     while not blocks.are_at_end:
-        node, runs_backward, arrays, _ = layout = layouts[blocks.label >> 20]
+        node, runs_backward, arrays = layout = layouts[blocks.label >> 20]
         yield layout, KernelRows(node, runs_backward, blocks.next(), blocks.next(), arrays is not None)
 
 
 def entries_that_go_on(
-    layouts: Iterable[EntryLayout], tables: Sequence[NumberTable], known: Mapping[int, Entry] = MappingProxyType({})
-) -> Iterator[Entry]:
-    """Yields the entries with these layouts, empty ones if they do not go on. `tables`: of lists and of numbers.
-
-    `known`: entries that need not be made, by number from 1 on.
-    """
+    layouts: Iterable[EntryLayout], tables: Sequence[NumberTable]
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yields the entries with these layouts, empty ones if they do not go on. `tables`: of lists and of numbers."""
     lists, numbers = map(_Blocks, tables)
-    for number, layout in enumerate(layouts, 1):
-        if number in known:
-            lists.skip(layout.num_lists)
-            numbers.skip(len(layout.arrays or ()) - layout.num_lists)
-            yield known[number]
-            continue
+    for layout in layouts:
         entry = {}
         for name, dtype, shape in layout.arrays or ():
             block = (lists if shape == () else numbers).next()
@@ -149,9 +148,6 @@ class _Blocks:
     def label(self) -> int:
         """The label of the row where the next block begins."""
         return int(self._labels[self._next])
-
-    def skip(self, count: int) -> None:
-        self._next += count
 
     def next(self) -> np.ndarray:
         self._next += 1

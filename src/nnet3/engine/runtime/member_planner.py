@@ -104,12 +104,9 @@ class _Table:
 
     def selection(self, rows: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """Returns the function from the table to these rows. Raises NotAffineError."""
-        known = {TableSelection.SOURCE.of: self.source, TableSelection.DEST.of: self.dest}
-        known |= {
-            TableSelection.MISSING.of: self.missing,
-            _by_source: self.dest[np.argsort(self.source, kind="stable")],
-        }
-        for selection, own in known.items():
+        selections = TableSelection.SOURCE.of, TableSelection.DEST.of, TableSelection.MISSING.of, _by_source
+        by_source = self.dest[np.argsort(self.source, kind="stable")]
+        for selection, own in zip(selections, (self.source, self.dest, self.missing, by_source), strict=True):
             if np.array_equal(own, rows):
                 return selection
         raise NotAffineError("an index has another order in longer programs")
