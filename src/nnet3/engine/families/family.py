@@ -8,11 +8,11 @@ table continued. If a table does not continue by affine numbers, no family exist
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cache, cached_property, partial
 from itertools import starmap
-from operator import is_
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -245,17 +245,22 @@ class ProgramFamily:
 
         Equal entries are one object: those independent of k, and those of iterations, which come again in others.
         """
-        return self._fixed_entries or self._entries_at(k)
+        fixed = self._fixed_entries
+        if fixed is None:
+            entries = entries_that_go_on(self._layouts_at(k), self._arrays.at(k))
+            return [None, *same_if_equal(entries, self._equal_entries)]
+        return list(fixed.values()) if len(fixed) > len(self._entry_layouts or ()) else self._entries_at(k, fixed)
 
     @cached_property
-    def _fixed_entries(self) -> list[Entry]:
-        """The entries, if they are the same for all k; else nothing."""
-        first, second = (self._entries_at(k) for k in (0, 1))
-        return first if len(first) == len(second) and all(map(is_, first, second)) else []
+    def _fixed_entries(self) -> dict[int, Entry] | None:
+        """The entries independent of k, by number; None if members have unequally many entries."""
+        if self._entry_layouts is None:
+            return None
+        pairs = zip(*(same_if_equal(self._entries_at(k)[1:], self._equal_entries) for k in (0, 1)), strict=True)
+        return {0: None} | {n: one for n, (one, other) in enumerate(pairs, 1) if one is other}
 
-    def _entries_at(self, k: int) -> list[Entry]:
-        layouts = self._layouts_at(k) if self._entry_layouts is None else self._entry_layouts
-        return [None, *same_if_equal(entries_that_go_on(layouts, self._arrays.at(k)), self._equal_entries)]
+    def _entries_at(self, k: int, known: Mapping[int, Entry] = MappingProxyType({})) -> list[Entry]:
+        return [None, *entries_that_go_on(self._entry_layouts or (), self._arrays.at(k), known)]
 
     @cached_property
     def _equal_entries(self) -> Recent[Entry]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -66,11 +67,12 @@ class EntryLayout(NamedTuple):
     arrays: tuple[ArrayLayout, ...] | None
 
 
-def same_if_equal(entries: Iterable[dict[str, np.ndarray]], known: Recent[Entry]) -> Iterator[Entry]:
+def same_if_equal(entries: Iterable[Entry], known: Recent[Entry]) -> Iterator[Entry]:
     """Yields entries; equal ones are one object, as long as it is known."""
     for entry in entries:
-        key = tuple([(name, array.dtype.str, array.shape, array.tobytes()) for name, array in entry.items()])
-        yield known.get_or_make(key, partial(dict, entry))
+        arrays = (entry or {}).items()
+        key = tuple([(name, array.dtype.str, array.shape, array.tobytes()) for name, array in arrays])
+        yield known.get_or_make(key, partial(dict, entry or {}))
 
 
 def precomputed_tables(
@@ -113,14 +115,20 @@ def rows_of_entries(table: NumberTable, layouts: Sequence[EntryLayout]) -> Itera
 
 
 def entries_that_go_on(
-    layouts: Iterable[EntryLayout], tables: Sequence[NumberTable]
-) -> Iterator[dict[str, np.ndarray]]:
-    """Yields the entries with these layouts, empty ones if they do not go on. `tables`: of lists and of numbers."""
+    layouts: Iterable[EntryLayout], tables: Sequence[NumberTable], known: Mapping[int, Entry] = MappingProxyType({})
+) -> Iterator[Entry]:
+    """Yields the entries with these layouts, empty ones if they do not go on. `tables`: of lists and of numbers.
+
+    `known`: entries that need not be made, by number from 1 on.
+    """
     lists, numbers = map(_Blocks, tables)
-    for layout in layouts:
+    for number, layout in enumerate(layouts, 1):
+        blocks = [(lists if shape == () else numbers).next() for _, _, shape in layout.arrays or ()]
+        if number in known:
+            yield known[number]
+            continue
         entry = {}
-        for name, dtype, shape in layout.arrays or ():
-            block = (lists if shape == () else numbers).next()
+        for (name, dtype, shape), block in zip(layout.arrays or (), blocks, strict=True):
             entry[name] = block.astype(dtype).reshape(() if shape is None else (-1, *shape))
         yield entry
 
