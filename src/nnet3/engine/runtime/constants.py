@@ -14,6 +14,8 @@ from nnet3.engine.ir.objects import Recent
 from nnet3.engine.runtime.kernels import Kernels
 from nnet3.engine.runtime.plan import Plan
 
+_SMALL = 4096  # bytes of an entry that stays loaded for other plans
+
 
 @dataclass
 class Constants:
@@ -22,7 +24,8 @@ class Constants:
     device: torch.device
     #: By kernel and precomputed entry; of a table of row numbers by -1 and its number.
     loaded: dict[tuple[int, int], Any] = field(default_factory=dict)
-    #: Entries and what kernels made of them, last used last, by kernel and identity: plans of a family share entries.
+    #: Small entries and what kernels made of them, last used last, by kernel and identity: those of the iterations of
+    #: loops are shared by the plans of a family.
     entries: Recent[tuple[Any, Any]] = field(default_factory=partial(Recent, MOST_ENTRIES))
 
     def of_plan(self, before: Plan, plan: Plan) -> Constants:
@@ -49,6 +52,10 @@ class Constants:
         key = kernel, precomputed
         if key not in self.loaded:
             arrays = plan.precomputed[precomputed] or {}
-            own, load = (kernel, id(arrays)), kernels.find(plan.kernels[kernel]).load_indexes
-            self.loaded[key] = self.entries.get_or_make(own, lambda: (arrays, load(arrays, self.device)))[1]
+            load = kernels.find(plan.kernels[kernel]).load_indexes
+            if sum(array.nbytes for array in arrays.values()) > _SMALL:
+                self.loaded[key] = load(arrays, self.device)
+            else:
+                own = kernel, id(arrays)
+                self.loaded[key] = self.entries.get_or_make(own, lambda: (arrays, load(arrays, self.device)))[1]
         return self.loaded[key]
