@@ -43,7 +43,7 @@ ROOMS = (
         "planner",
         tuple(f"engine/runtime/{name}.py" for name in (
             "planner", "rules", "row_moves", "row_blocks", "row_planner", "ragged_plans", "packing", "unplaced_plan",
-            "plan_family", "planning",
+            "plan_family", "member_planner", "planning",
         )),
         (Stage.PLANS,),
     ),

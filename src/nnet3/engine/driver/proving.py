@@ -40,10 +40,11 @@ def proves_compiled(options: CompileOptions) -> bool:
 def proves_all(options: CompileOptions | None = None, mark: object = None) -> bool:
     """Tells whether a program made of others is to be proved; without options, whether a plan or a link is.
 
-    `mark`: identifies the program, plan or link; "some" chooses by mark and by NNET3_PROVE_SEED.
+    `mark`: identifies the program, plan or link, or gives what does; "some" chooses by it and by NNET3_PROVE_SEED.
     """
     asked = os.environ.get(PROVE)
-    chosen = asked == "all" or (asked == "some" and int(key("some", mark)) % _ONE_IN == 0)
+    is_chosen = asked == "some" and int(key("some", mark() if callable(mark) else mark)) % _ONE_IN == 0
+    chosen = asked == "all" or is_chosen
     return chosen or (options is not None and options.prove)
 
 

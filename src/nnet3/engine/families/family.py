@@ -8,9 +8,10 @@ table continued. If a table does not continue by affine numbers, no family exist
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cache, cached_property, partial
+from itertools import starmap
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from nnet3.engine.families.continued import Continued, ContinuedTwice, NotAffineError, NumberTable, continued, table_of
 from nnet3.engine.families.precomputed import (
+    MOST_ENTRIES,
     PRECOMPUTED,
     Entry,
     EntryLayout,
@@ -25,10 +27,12 @@ from nnet3.engine.families.precomputed import (
     entries_that_go_on,
     precomputed_tables,
     rows_of_entries,
+    same_if_equal,
 )
 from nnet3.engine.families.rolled import CommandPattern, RolledCommands
 from nnet3.engine.ir.computation import FamilyMember, NnetComputation
 from nnet3.engine.ir.declarations import Command, Schema, attributes
+from nnet3.engine.ir.objects import Recent
 from nnet3.engine.ir.program_tables import IoInfo, KernelRows, Matrix, MatrixInfo, OutsideMatrix, SubMatrix
 
 _COMPARED = 4  # members in which families are compared
@@ -167,7 +171,7 @@ class ProgramFamily:
         """Returns a family like `self`, with other numbers."""
         family = copy(self)
         family.tables, family._kept = tables, {}
-        for name in ("_memos", "_arrays", "_fixed_entries", "_entry_layouts"):
+        for name in ("_memos", "_arrays", "_fixed_entries", "_entry_layouts", "_equal_entries"):
             vars(family).pop(name, None)
         family._program = RolledCommands(tables.pieces(self.names.index("commands")), self._words.patterns)
         return family
@@ -219,28 +223,48 @@ class ProgramFamily:
         """Returns the position of a program in the family, if all members can be had without their network."""
         if self._needs_network:
             return None
-        return FamilyMember(k, partial(self.member, precompute=_nothing), self._entries, self._kept)
+        return FamilyMember(k, partial(self.member, precompute=_nothing), self._entries, self._kept, self._for_all)
+
+    def _for_all(self, step: int) -> tuple[NnetComputation, Callable[[str, Iterable[int]], Continued]]:
+        """Returns the smallest member with numbers base + slope * `step`, and its side tables, by kind and numbers."""
+        (rows,) = self.tables.pieces(self.names.index("matrices"))
+        program, blocks = self.at(0, _nothing), self._program.blocks_at(step).tolist()
+        program.submatrices[1 : len(blocks) + 1] = starmap(SubMatrix, blocks)
+        program.matrices = [
+            Matrix(count, *matrix[1:])
+            for (count,), matrix in zip((rows.base + step * rows.slope).tolist(), program.matrices, strict=True)
+        ]
+        program.commands, program.num_memos = self._program.commands_at(step), self._memos[0] + step * self._memos[1]
+        return program, lambda kind, numbers: self._named([f"{kind} {number}" for number in numbers])
+
+    def _named(self, names: Sequence[str]) -> Continued:
+        return self.tables.part([self.names.index(name) for name in names])
 
     def _entries(self, k: int) -> list[Entry]:
         """Returns the precomputed entries of a member, if they do not need the network.
 
-        An entry independent of k is one object for all members.
+        Equal entries are one object: those independent of k, and those of iterations, which come again in others.
         """
-        fixed, are_all = self._fixed_entries
-        return list(fixed.values()) if are_all else self._entries_at(k, fixed)
+        fixed = self._fixed_entries
+        if fixed is None:
+            entries = entries_that_go_on(self._layouts_at(k), self._arrays.at(k))
+            return [None, *same_if_equal(entries, self._equal_entries)]
+        return list(fixed.values()) if len(fixed) > len(self._entry_layouts or ()) else self._entries_at(k, fixed)
 
     @cached_property
-    def _fixed_entries(self) -> tuple[dict[int, Entry], bool]:
-        """The entries independent of k, by number, and whether all entries are."""
+    def _fixed_entries(self) -> dict[int, Entry] | None:
+        """The entries independent of k, by number; None if members have unequally many entries."""
         if self._entry_layouts is None:
-            return {}, False
-        first, second = (self._entries_at(k) for k in (0, 1))
-        fixed = {n: one for n, (one, other) in enumerate(zip(first, second, strict=True)) if _are_same(one, other)}
-        return fixed, len(fixed) == len(first)
+            return None
+        pairs = zip(*(same_if_equal(self._entries_at(k)[1:], self._equal_entries) for k in (0, 1)), strict=True)
+        return {0: None} | {n: one for n, (one, other) in enumerate(pairs, 1) if one is other}
 
     def _entries_at(self, k: int, known: Mapping[int, Entry] = MappingProxyType({})) -> list[Entry]:
-        layouts = self._layouts_at(k) if self._entry_layouts is None else self._entry_layouts
-        return [None, *entries_that_go_on(layouts, self._arrays.at(k), known)]
+        return [None, *entries_that_go_on(self._entry_layouts or (), self._arrays.at(k), known)]
+
+    @cached_property
+    def _equal_entries(self) -> Recent[Entry]:
+        return Recent(MOST_ENTRIES)
 
     @cached_property
     def _entry_layouts(self) -> list[EntryLayout] | None:
@@ -249,13 +273,13 @@ class ProgramFamily:
         return few if len(few) == len(more) else None
 
     def _layouts_at(self, k: int) -> list[EntryLayout]:
-        (table,) = self.tables.part([self.names.index(PRECOMPUTED[0])]).at(k)
+        (table,) = self._named(PRECOMPUTED[:1]).at(k)
         return [layout for layout, _ in rows_of_entries(table, list(self._words.entries))]
 
     @cached_property
     def _arrays(self) -> Continued:
         """The tables of precomputed lists and numbers."""
-        return self.tables.part([self.names.index(name) for name in PRECOMPUTED[1:]])
+        return self._named(PRECOMPUTED[1:])
 
     def at(self, k: int, precompute: Precompute) -> NnetComputation:
         """Returns the member with k periods more than the smallest; recurring commands are in a Repeat."""
@@ -328,11 +352,6 @@ class ShapeFamily:
     def at(self, n: int) -> ProgramFamily:
         """Returns the family for n sequences more than the fewest."""
         return self._first.with_tables(self.tables.at(n))
-
-
-def _are_same(one: Entry, other: Entry) -> bool:
-    one, other = one or {}, other or {}
-    return one.keys() == other.keys() and all(np.array_equal(array, other[name]) for name, array in one.items())
 
 
 def _nothing(rows: KernelRows) -> Entry:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ import numpy as np
 from nnet3.base.index import NO_TIME, IndexTable
 from nnet3.engine.families.continued import NumberTable, table_of
 from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.objects import Recent
 from nnet3.engine.ir.program_tables import KernelRows
 from nnet3.engine.lowering.source import GraphSource, Use
 
@@ -20,6 +22,7 @@ Precompute = Callable[[KernelRows], Entry]
 
 #: The names of the tables.
 PRECOMPUTED = _ROWS, _LISTS, _NUMBERS = "precomputed rows", "precomputed lists", "precomputed numbers"
+MOST_ENTRIES = 1000  # of which is known whether others are equal
 _COLUMNS = {_ROWS: 3, _LISTS: 1, _NUMBERS: 1}
 
 
@@ -62,7 +65,14 @@ class EntryLayout(NamedTuple):
     node: str
     runs_backward: bool
     arrays: tuple[ArrayLayout, ...] | None
-    num_lists: int
+
+
+def same_if_equal(entries: Iterable[Entry], known: Recent[Entry]) -> Iterator[Entry]:
+    """Yields entries; equal ones are one object, as long as it is known."""
+    for entry in entries:
+        arrays = (entry or {}).items()
+        key = tuple([(name, array.dtype.str, array.shape, array.tobytes()) for name, array in arrays])
+        yield known.get_or_make(key, partial(dict, entry or {}))
 
 
 def precomputed_tables(
@@ -85,8 +95,7 @@ def precomputed_tables(
 
     for entry, rows in zip(computation.precomputed[1:], computation.precomputed_rows, strict=False):
         arrays = _array_layouts(entry) if rows.go_on else None
-        num_lists = sum(array.table == _LISTS for array in arrays or ())
-        layout = EntryLayout(rows.node, rows.runs_backward, arrays, num_lists)
+        layout = EntryLayout(rows.node, rows.runs_backward, arrays)
         number = layouts.setdefault(layout, len(layouts))
         for position, block in enumerate((rows.inputs, rows.outputs)):
             add(_ROWS, number, position, block)
@@ -101,7 +110,7 @@ def rows_of_entries(table: NumberTable, layouts: Sequence[EntryLayout]) -> Itera
     """Yields the layouts of the entries of a table of rows, and the rows behind each entry."""
     blocks = _Blocks(table)
     while not blocks.are_at_end:
-        node, runs_backward, arrays, _ = layout = layouts[blocks.label >> 20]
+        node, runs_backward, arrays = layout = layouts[blocks.label >> 20]
         yield layout, KernelRows(node, runs_backward, blocks.next(), blocks.next(), arrays is not None)
 
 
@@ -114,14 +123,12 @@ def entries_that_go_on(
     """
     lists, numbers = map(_Blocks, tables)
     for number, layout in enumerate(layouts, 1):
+        blocks = [(lists if shape == () else numbers).next() for _, _, shape in layout.arrays or ()]
         if number in known:
-            lists.skip(layout.num_lists)
-            numbers.skip(len(layout.arrays or ()) - layout.num_lists)
             yield known[number]
             continue
         entry = {}
-        for name, dtype, shape in layout.arrays or ():
-            block = (lists if shape == () else numbers).next()
+        for (name, dtype, shape), block in zip(layout.arrays or (), blocks, strict=True):
             entry[name] = block.astype(dtype).reshape(() if shape is None else (-1, *shape))
         yield entry
 
@@ -149,9 +156,6 @@ class _Blocks:
     def label(self) -> int:
         """The label of the row where the next block begins."""
         return int(self._labels[self._next])
-
-    def skip(self, count: int) -> None:
-        self._next += count
 
     def next(self) -> np.ndarray:
         self._next += 1

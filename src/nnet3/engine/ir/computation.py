@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -24,13 +24,15 @@ _MAKING = threading.RLock()
 class FamilyMember:
     """A program as one of a family: `at` gives any member by k, and `kept` holds results derived for all members.
 
-    `entries` gives the kernels' precomputed arrays, by k.
+    `entries` gives the kernels' precomputed arrays, by k. `for_all` gives the program with numbers base + slope * step,
+    but for its tables, and parts of its tables as functions of k, by kind and numbers.
     """
 
     k: int
     at: Callable[[int], NnetComputation]
     entries: Callable[[int], Sequence[Mapping[str, np.ndarray] | None]]
     kept: dict[str, Any]
+    for_all: Callable[[int], tuple[NnetComputation, Callable[[str, Iterable[int]], Any]]] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy of a program is of no family."""

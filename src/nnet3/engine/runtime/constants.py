@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from nnet3.engine.families.precomputed import MOST_ENTRIES
+from nnet3.engine.ir.objects import Recent
 from nnet3.engine.runtime.kernels import Kernels
 from nnet3.engine.runtime.plan import Plan
+
+_SMALL = 4096  # bytes of an entry that stays loaded for other plans
 
 
 @dataclass
@@ -19,6 +24,9 @@ class Constants:
     device: torch.device
     #: By kernel and precomputed entry; of a table of row numbers by -1 and its number.
     loaded: dict[tuple[int, int], Any] = field(default_factory=dict)
+    #: Small entries and what kernels made of them, last used last, by kernel and identity: those of the iterations of
+    #: loops are shared by the plans of a family.
+    entries: Recent[tuple[Any, Any]] = field(default_factory=partial(Recent, MOST_ENTRIES))
 
     def of_plan(self, before: Plan, plan: Plan) -> Constants:
         """Returns those of a plan with the calls of the plan before; tables that are the same objects stay loaded."""
@@ -28,7 +36,7 @@ class Constants:
         )
         same = [[one is other for one, other in pairs] for pairs in (indexes, entries)]
         kept = {key: each for key, each in self.loaded.items() if any(same[key[0] >= 0][key[1] : key[1] + 1])}
-        return Constants(self.device, kept)
+        return Constants(self.device, kept, self.entries)
 
     def index(self, plan: Plan, number: int) -> Tensor:
         """Returns a table of row numbers on the device."""
@@ -44,5 +52,10 @@ class Constants:
         key = kernel, precomputed
         if key not in self.loaded:
             arrays = plan.precomputed[precomputed] or {}
-            self.loaded[key] = kernels.find(plan.kernels[kernel]).load_indexes(arrays, self.device)
+            load = kernels.find(plan.kernels[kernel]).load_indexes
+            if sum(array.nbytes for array in arrays.values()) > _SMALL:
+                self.loaded[key] = load(arrays, self.device)
+            else:
+                own = kernel, id(arrays)
+                self.loaded[key] = self.entries.get_or_make(own, lambda: (arrays, load(arrays, self.device)))[1]
         return self.loaded[key]

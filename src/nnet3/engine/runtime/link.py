@@ -53,7 +53,7 @@ class LinkedComputation:
         }
         self._kept: dict[int, list[BoundCall]] = {}
         self._have_run: set[int] = set()
-        self._proof = LinkProof(self.linker) if self._prove or proves_all(mark=plan.mark) else None
+        self._proof = LinkProof(self.linker) if self._prove or proves_all(mark=lambda: plan.mark) else None
         self._replay = Replay(self, CudaGraphs(self.storage.device)) if self.storage.is_cuda else None
 
     def _bind(self, call: int) -> None:

@@ -1,115 +1,96 @@
 """PlanFamily: the plans of programs that differ in numbers alone.
 
-The first member of a program family is planned alone. For the second the smallest one is planned too, and all further
-plans follow by arithmetic, as their numbers are affine in k. Nothing else need be tried: the planner joins rows to
-blocks where numbers are equal, and affine numbers that are equal for two k are equal for all. If the two plans have
-different calls, each program is planned alone. The order of blocks in memory is found for lengths from the row 2, 3, 4,
-6, 8, 12, ...; up to the next of these blocks move evenly.
+The members of a program family are planned at once, with numbers that are affine in k; the plan of each follows by
+arithmetic. Where longer members have other calls, each is planned alone. The order of blocks in memory is found for
+lengths from the row 2, 3, 4, 6, 8, 12, ...; up to the next of these blocks move evenly.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
-from itertools import repeat
-from typing import Any, Protocol
+from itertools import accumulate, pairwise, starmap
+from typing import Any
 
 import numpy as np
 import torch
 
 from nnet3.engine.driver.proving import proves_all
 from nnet3.engine.driver.task import rounded_up
-from nnet3.engine.families.continued import NotAffineError, continued, table_of
+from nnet3.engine.families.continued import NotAffineError
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.runtime.dtypes import dtype_name
+from nnet3.engine.runtime.member_planner import MemberPlanner, digits
 from nnet3.engine.runtime.packing import ALIGNMENT, stacked
-from nnet3.engine.runtime.plan import PLAN_VERSION, OutsidePlan, Plan
-from nnet3.engine.runtime.planning import plan, unplaced_plan
+from nnet3.engine.runtime.plan import PLAN_VERSION, Plan
+from nnet3.engine.runtime.planning import plan, unplaced_plan_by
 from nnet3.engine.runtime.proof import MEANINGS, prove_plan
 from nnet3.engine.runtime.ragged_plans import RaggedPlans
-from nnet3.engine.runtime.unplaced_plan import UnplacedPlan
 
 _MOST_PROVED = 1 << 26  # bytes of a plan; a proof takes some bytes for each
 _MOST_CALLS = 1000  # of a plan that is proved because of the environment, in all iterations
 
 
-class Plans(Protocol):
-    """Plans as functions of what programs differ in."""
-
-    def plan(self, numbers: Any, /) -> Plan:
-        """Returns the plan of the program with these numbers. Raises NotAffineError if it must be planned alone."""
-
-
-#: The numbers of a program, and its plan.
-_Planned = tuple[Any, UnplacedPlan]
-
-
 class PlanFamily:
     """The plans in one dtype of programs that differ in numbers. Threads take turns."""
 
-    def __init__(self, make: Callable[[_Planned, Any, NnetComputation, str], Plans], dtype: str) -> None:
-        """`make`: from a planned program, and another with its numbers, to all plans. It may raise NotAffineError."""
+    def __init__(self, make: type[MemberPlans | RaggedPlans], dtype: str) -> None:
         self._make, self._dtype, self._lock = make, dtype, threading.Lock()
-        self._first: _Planned | None = None
-        self._plans: Plans | None = None
+        self._plans: Any = None
         self._is_refused = False
 
     def plan(self, numbers: Any, program: NnetComputation) -> Plan | None:
         """Returns the plan of a program; None if it must be planned alone."""
-        with self._lock, suppress(NotAffineError):
-            if self._is_refused:
-                return None
-            if self._plans is None:
-                first = self._first = self._first or (numbers, unplaced_plan(program, self._dtype))
-                if first[0] == numbers:
-                    return first[1].placed(*first[1].packed())
-                self._first, self._is_refused = None, True  # unless what follows succeeds
-                self._plans = self._make(first, numbers, program, self._dtype)
+        with self._lock, suppress(NotAffineError, OverflowError):
+            if self._plans is None and not self._is_refused:
+                self._is_refused = True  # unless what follows succeeds
+                self._plans = self._make(program, self._dtype)
                 self._is_refused = False
-            return self._plans.plan(numbers)
+            return None if self._plans is None else self._plans.plan(numbers)
         return None
 
 
 class MemberPlans:
     """The plans of a family's members as functions of k."""
 
-    def __init__(self, first: _Planned, k: int, program: NnetComputation, dtype: str) -> None:
+    def __init__(self, program: NnetComputation, dtype: str) -> None:
         """Raises NotAffineError."""
-        member, planned, apart = program.member, dict([first]), first[0] or k
+        member = program.member
         assert member is not None
-        one, other = (planned.get(each) or unplaced_plan(member.at(each), dtype) for each in (0, apart))
-        if _constants_of(one) != _constants_of(other):
-            raise NotAffineError("plans have other calls")
-        changes = [after - before for before, after in zip(_numbers_of(one), _numbers_of(other), strict=True)]
-        if any((change % apart).any() for change in changes):
-            raise NotAffineError("plans do not go on by integers")
-        self._k, self._first = first  # whose calls are bound already
-        self._entries, self._counts = member.entries, _counts_of(self._first.plan)
-        self._views, self._loops, self._args, self._bytes, self._more = (change // apart for change in changes)
-        self._has_its_args = not self._args.any()
-        self._has_its_outside = not self._more[1 : 1 + len(one.plan.outside)].any()
-        self._indexes = continued([list(map(table_of, each.plan.indexes)) for each in (one, other)], apart)
+        planner = MemberPlanner(member, dtype)
+        self._made = made = unplaced_plan_by(planner)
+        plan = made.plan
+        if any(digits(np.array(each.num_rows))[1] for each in plan.outside):
+            raise NotAffineError("outside memory is larger in longer programs")
+        ports = [port.num_rows for each in plan.segments for port in (*each.accepts, *each.provides)]
+        counts = [plan.num_memos, *ports]
+        numbers = plan.views, plan.loops, np.array(counts, np.int64), plan.call_args
+        ends = accumulate((each.size for each in numbers), initial=0)
+        self._parts = list(starmap(slice, pairwise(ends)))
+        self._base, self._slope = digits(np.concatenate([each.ravel() for each in numbers]))
+        self._fixed_args = None if self._slope[self._parts[3]].any() else self._base[self._parts[3]].astype(np.int32)
+        self._entries, used = member.entries, dict.fromkeys(table for table, _ in planner.selections)
+        self._indexes = planner.selections, list(used), planner.tables("index_tables", used)
         #: Offsets of blocks and their changes from the least k on, by the k for which the order of blocks was found.
         self._offsets: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def plan(self, k: int) -> Plan:
-        first, plan, more = self._first, self._first.plan, k - self._k
-        num_memos, *rows = (self._counts + more * self._more).tolist()
-        result = plan.changed(
-            views=plan.views + more * self._views,
-            loops=plan.loops + more * self._loops,
-            call_args=plan.call_args if self._has_its_args else plan.call_args + more * self._args,
+        made, plan, numbers = self._made, self._made.plan, self._base + k * self._slope
+        views, loops, counts, args = (numbers[part] for part in self._parts)
+        num_memos, *rows = counts.tolist()
+        selections, used, tables = self._indexes
+        rows_of = {table: found.values[:, 0] for table, found in zip(used, tables.at(k), strict=True)}
+        offsets = self._offsets_at(k)
+        return plan.changed(
+            **made.places(views.reshape(plan.views.shape), offsets[:-1], int(offsets[-1])),
+            loops=loops.reshape(plan.loops.shape),
+            call_args=args.astype(np.int32) if self._fixed_args is None else self._fixed_args,
             num_memos=num_memos,
-            outside=plan.outside if self._has_its_outside else _outside_with_rows(plan, rows),
-            segments=plan.segments_with_rows(iter(rows[len(plan.outside) :])),
-            indexes=tuple([table.values[:, 0].astype(np.int64) for table in self._indexes.at(k)]),
+            segments=plan.segments_with_rows(iter(rows)),
+            indexes=tuple([selection(rows_of[table]).astype(np.int64) for table, selection in selections]),
             precomputed=tuple(self._entries(k)),
         )
-        offsets = self._offsets_at(k)
-        made = UnplacedPlan(result, first.blocks, first.block_of_view, first.element_bytes)
-        return made.placed(offsets[:-1], int(offsets[-1]))
 
     def _offsets_at(self, k: int) -> np.ndarray:
         """Returns the offsets of all blocks, and the size of all.
@@ -119,45 +100,15 @@ class MemberPlans:
         size = rounded_up(k)
         few = 2 * (size // 4)
         if size not in self._offsets:
-            steps = np.array([few, size]) - self._k
-            sizes = self._first.num_bytes[:, None] + self._bytes[:, None] * steps + ALIGNMENT
-            blocks = self._first.blocks.copy()
+            base, slope = (each[:, None] for each in digits(self._made.blocks[:, 3]))
+            sizes = (base + slope * np.array([few, size])) * self._made.blocks[:, 4:5] + ALIGNMENT
+            blocks = self._made.blocks.copy()
             blocks[:, 3], blocks[:, 4] = sizes[:, 1], 1
-            longer = replace(self._first, blocks=blocks)
+            longer = replace(self._made, blocks=blocks)
             offsets, others = stacked(longer.packed()[0], longer.meet(), sizes).T
             self._offsets[size] = offsets, others - offsets
         offsets, change = self._offsets[size]
         return np.asarray((offsets + (k - few) * change // (size - few)) // ALIGNMENT * ALIGNMENT)
-
-
-def _numbers_of(member: UnplacedPlan) -> tuple[np.ndarray, ...]:
-    """Returns all numbers of an unplaced plan but tables: views, loops, arguments, bytes of blocks, memos and rows."""
-    plan = member.plan
-    return plan.views, plan.loops, plan.call_args, member.num_bytes, _counts_of(plan)
-
-
-def _counts_of(plan: Plan) -> np.ndarray:
-    """Returns the number of memos, and of rows of outside memory and of all that is accepted and provided."""
-    ports = (port for segment in plan.segments for port in (*segment.accepts, *segment.provides))
-    return np.array([plan.num_memos, *(each.num_rows for each in plan.outside), *(port.num_rows for port in ports)])
-
-
-def _constants_of(member: UnplacedPlan) -> Any:
-    """Returns all of an unplaced plan but its numbers."""
-    plan = member.plan
-    calls = (plan.call_opcode, plan.call_start, plan.call_number, plan.call_command)
-    memory = member.blocks[:, [0, 1, 2, 4, 5]], member.block_of_view, plan.spans
-    return (
-        *(plan.dtype, plan.lanes, plan.opcodes, plan.texts, plan.kernels, plan.need_model_derivative),
-        *(array.tobytes() for array in (*calls, *memory)),
-        *(plan.views.shape, plan.loops.shape, len(plan.indexes), len(plan.uneven)),
-        _outside_with_rows(plan, repeat(0)),
-        plan.segments_with_rows(repeat(0)),
-    )
-
-
-def _outside_with_rows(plan: Plan, rows: Iterable[int]) -> tuple[OutsidePlan, ...]:
-    return tuple([each._replace(num_rows=num) for each, num in zip(plan.outside, rows, strict=False)])
 
 
 def plan_of(computation: NnetComputation, dtype: str | torch.dtype, *, prove: bool = False) -> Plan:
@@ -174,7 +125,7 @@ def plan_of(computation: NnetComputation, dtype: str | torch.dtype, *, prove: bo
     if made is None and kept is not None and name in kept and kept[name][0].get("version") == PLAN_VERSION:
         return Plan.from_data(*kept[name])
     is_alone, made = made is None, made or plan(computation, dtype)
-    prove = prove or computation.prove or (proves_all(mark=made.mark) and made.num_runs() <= _MOST_CALLS)
+    prove = prove or computation.prove or (proves_all(mark=lambda: made.mark) and made.num_runs() <= _MOST_CALLS)
     if prove and made.num_bytes <= _MOST_PROVED and MEANINGS.keys() >= set(made.opcodes):
         prove_plan(computation, made)
     if is_alone and kept is not None:
@@ -185,10 +136,15 @@ def plan_of(computation: NnetComputation, dtype: str | torch.dtype, *, prove: bo
 def _by_arithmetic(computation: NnetComputation, name: str, dtype: str) -> Plan | None:
     """Returns the plan computed from plans of further programs; None without such plans."""
     kept, rows, member = computation.attachments, computation.row_numbers, computation.member
+    if kept is not None and name in kept:
+        return None
     if rows is not None:
-        family: PlanFamily = rows.kept.setdefault(name, PlanFamily(RaggedPlans, dtype))
+        if name not in rows.kept:  # the first is planned alone: most forms come once
+            rows.kept[name] = PlanFamily(RaggedPlans, dtype)
+            return None
+        family: PlanFamily = rows.kept[name]
         return family.plan(rows, computation)
-    if kept is not None and name not in kept and member is not None:
+    if kept is not None and member is not None:
         family = member.kept.setdefault(name, PlanFamily(MemberPlans, dtype))
         return family.plan(member.k, computation)
     return None

@@ -14,7 +14,7 @@ from nnet3.engine.ir.program_tables import SubMatrix
 from nnet3.engine.runtime.dtypes import DTYPES, dtype_name
 from nnet3.engine.runtime.packing import Span, matrix_spans
 from nnet3.engine.runtime.plan import PlannedKernel
-from nnet3.engine.runtime.row_blocks import RowBlocks, RowPattern, row_pattern
+from nnet3.engine.runtime.row_blocks import STEP, RowBlocks, RowPattern, find_blocks, range_runs, row_pattern
 from nnet3.engine.runtime.unplaced_plan import ViewTable
 from nnet3.errors import ExecutionError
 
@@ -38,6 +38,7 @@ class Planner:
     #: What plans a class of commands in this planner, where not the rule of `RULES` does.
     own_rules: ClassVar[Mapping[type[Command], Rule]] = {}
     numbers: ClassVar[type[Any]] = np.int64  # what views and sizes of blocks are made of
+    args: ClassVar[type[Any]] = np.int32  # the integers of calls
 
     def __init__(self, computation: NnetComputation, dtype: str) -> None:
         self.computation, self.dtype, self.command = computation, dtype, 0
@@ -89,6 +90,19 @@ class Planner:
             valid = np.flatnonzero(rows >= 0)
             self._patterns[key] = row_pattern(valid, rows[valid].astype(np.int64)), np.flatnonzero(rows < 0)
         return self._patterns[key]
+
+    def count(self, rows: np.ndarray) -> int:
+        """Returns how many rows of an index table there are."""
+        return len(rows)
+
+    def blocks_of(self, rows: np.ndarray) -> RowBlocks:
+        """Returns the regular blocks of the rows that an index table lacks."""
+        return find_blocks(rows[:, np.newaxis])
+
+    def ranges(self, table: int) -> tuple[np.ndarray, RowBlocks]:
+        """Returns the ranges of a table that have rows, and their regular runs, see `range_runs`."""
+        ranges = self.computation.range_tables[table].astype(np.int64)
+        return range_runs(np.arange(len(ranges)), ranges)
 
     def text(self, text: str) -> int:
         """Returns the number of a name."""
@@ -232,7 +246,9 @@ def _last_memo_users(computation: NnetComputation) -> set[int]:
         if memo >= 0:
             start, repeat = iterations.get(number, (number, None))
             steps = (
-                [(0, memo)] if repeat is None else [(i, memo + i * repeat.memo_step) for i in range(repeat.iterations)]
+                [(0, memo)]
+                if repeat is None
+                else [(i, memo + i * repeat.memo_step) for i in range(repeat.iterations % STEP)]
             )
             uses += [(used, (start, iteration, number)) for iteration, used in steps]
     for memo, use in uses:

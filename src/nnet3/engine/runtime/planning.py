@@ -68,7 +68,7 @@ def unplaced_plan_by(planner: Planner) -> UnplacedPlan:
         texts=tuple(planner.texts),
         call_opcode=np.array(opcodes, dtype=np.int32),
         call_start=starts,
-        call_args=np.fromiter(chain.from_iterable(args), np.int32, int(starts[-1])),
+        call_args=np.fromiter(chain.from_iterable(args), planner.args, int(starts[-1])),
         call_number=np.array(factors, dtype=np.float64),
         call_command=np.array(owners, dtype=np.int32),
         loops=np.array(loops, dtype=np.int64).reshape(-1, 5),

@@ -22,7 +22,7 @@ _SIZES_PER_DOUBLING = 16  # to which sizes are rounded up between a power of two
 class RaggedPlans:
     """Plans in one dtype as a function of row numbers."""
 
-    def __init__(self, first: object, rows: RowNumbers, computation: NnetComputation, dtype: str) -> None:
+    def __init__(self, computation: NnetComputation, dtype: str) -> None:
         """Raises NotAffineError."""
         planner = RowPlanner(computation, dtype)
         made = unplaced_plan_by(planner)

@@ -16,8 +16,6 @@ from nnet3.engine.runtime.row_blocks import (
     RowBlocks,
     RowPattern,
     fewest_blocks,
-    find_blocks,
-    find_runs,
     goes_up_by_one,
     row_pattern,
 )
@@ -63,7 +61,7 @@ def plan_zero_rows(planner: Planner, dest: int, rows: np.ndarray) -> None:
     """Set rows of a sub-matrix to zero."""
     if len(rows) == 0:
         return
-    blocks = find_blocks(rows.astype(np.int64)[:, np.newaxis])
+    blocks = planner.blocks_of(rows.astype(np.int64))
     if len(blocks) > VIEWS_PER_GROUP:
         planner.call("zero rows", planner.view(dest), planner.index(rows))
         return
@@ -132,8 +130,8 @@ def _views(planner: Planner, submatrix: int, blocks: RowBlocks, column: int) -> 
 def _slice(planner: Planner, submatrix: int, rows: np.ndarray) -> int:
     """Returns consecutive rows of a sub-matrix as one view."""
     space, start, stride = planner.address(submatrix)
-    first = int(rows[0])
-    return planner.rows_view(space, start + first * stride, len(rows), stride, planner.block(submatrix).num_cols)
+    first, last = int(rows[0]), int(rows[-1])
+    return planner.rows_view(space, start + first * stride, last - first + 1, stride, planner.block(submatrix).num_cols)
 
 
 # ---- addresses in blocks of memory, where several sub-matrices make one pattern ----
@@ -228,7 +226,7 @@ def _indexed_add(planner: Planner, dest: int, source: int, pattern: RowPattern, 
 def _selected(planner: Planner, source: int, rows: np.ndarray, scale: float, lane: int) -> int:
     """Returns scale * source[rows] in scratch memory of type `lane`."""
     planner.release_scratch()
-    selected = planner.scratch(len(rows), planner.block(source).num_cols, planner.lane(source))
+    selected = planner.scratch(planner.count(rows), planner.block(source).num_cols, planner.lane(source))
     planner.call("select rows", selected, planner.view(source), planner.index(rows))
     if scale != 1:
         planner.call("scale", selected, number=scale)
@@ -240,25 +238,22 @@ def _is_contiguous(planner: Planner, submatrix: int) -> bool:
     return lane >= 0 and stride == planner.block(submatrix).num_cols
 
 
-def plan_add_ranges(planner: Planner, dest: int, source: int, ranges: np.ndarray, scale: float) -> None:
-    """dest[i] += scale * sum of source[first_i : end_i], for `ranges` (rows, 2) of first and end."""
-    rows = np.flatnonzero(ranges[:, 1] > ranges[:, 0])
-    first, length = ranges[rows, 0].astype(np.int64), np.diff(ranges[rows], axis=1).reshape(-1)
-    if len(rows) == 0:
-        return
+def plan_add_ranges(planner: Planner, dest: int, source: int, table: int, scale: float) -> None:
+    """dest[i] += scale * sum of source[first_i : end_i], for a table (rows, 2) of first and end."""
+    ranges, runs = planner.ranges(table)
+    rows, first, length = ranges.T
     (space, start, stride), (source_space, source_start, source_stride) = planner.address(dest), planner.address(source)
-    columns = np.stack([start + rows * stride, source_start + first * source_stride], axis=1)
-    runs = find_runs(columns, length[1:] == length[:-1])
     if len(runs) > VIEWS_PER_GROUP + len(rows) // ROWS_PER_VIEW:
         _by_length(planner, dest, source, rows, first, length, scale)
         return
     num_cols, lane = planner.block(dest).num_cols, planner.lane(source)
-    run_rows = np.cumsum(runs.inner) - runs.inner
-    for begin, count, strides, summed in zip(
-        runs.start.tolist(), runs.inner.tolist(), runs.inner_stride.tolist(), length[run_rows].tolist(), strict=True
-    ):
-        target = planner.rows_view(space, begin[0], count, strides[0], num_cols)
-        terms = planner.rows_view(source_space, begin[1], summed, source_stride, num_cols, count, strides[1])
+    begins = np.array([start, source_start]) + runs.start * np.array([stride, source_stride])
+    strides = runs.inner_stride * np.array([stride, source_stride])
+    summed = length[np.searchsorted(rows, runs.start[:, 0])]
+    columns = begins.tolist(), strides.tolist(), runs.inner.tolist(), summed.tolist()
+    for (begin, source_begin), (by, source_by), count, terms_each in zip(*columns, strict=True):
+        target = planner.rows_view(space, begin, count, by, num_cols)
+        terms = planner.rows_view(source_space, source_begin, terms_each, source_stride, num_cols, count, source_by)
         planner.release_scratch()
         sums = planner.scratch(count, num_cols, lane)
         planner.call("sum", sums, terms)

@@ -170,8 +170,7 @@ def _add_to_rows_multi(command: cmd.AddToRowsMulti, planner: Planner) -> None:
 
 @rule(cmd.AddRowRanges)
 def _add_row_ranges(command: cmd.AddRowRanges, planner: Planner) -> None:
-    ranges = planner.computation.range_tables[command.ranges]
-    plan_add_ranges(planner, command.dest, command.source, ranges, command.scale)
+    plan_add_ranges(planner, command.dest, command.source, command.ranges, command.scale)
 
 
 # ---- the outside world ----

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -59,11 +60,15 @@ class UnplacedPlan:
 
     def placed(self, offsets: np.ndarray, num_bytes: int) -> Plan:
         """Returns the plan with the blocks at these offsets, in bytes."""
-        views, spans = self.plan.views.copy(), self.plan.spans.copy()
+        return self.plan.changed(**self.places(self.plan.views.copy(), offsets, num_bytes))
+
+    def places(self, views: np.ndarray, offsets: np.ndarray, num_bytes: int) -> dict[str, Any]:
+        """Returns the fields of the plan that say where blocks lie, with these views, which are moved there."""
+        spans = self.plan.spans.copy()
         # The offset of views outside of the arena is the last one.
         views[:, 1] += np.append(offsets, 0)[self.block_of_view] // self.element_bytes
         spans[:, 3] = offsets[self.blocks[:, 0] != 0]
-        return self.plan.changed(num_bytes=num_bytes, views=views, spans=spans)
+        return {"num_bytes": num_bytes, "views": views, "spans": spans}
 
 
 class ViewTable:

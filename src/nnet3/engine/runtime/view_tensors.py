@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -64,9 +64,10 @@ class ViewTensors:
         self._moves, is_first = np.asarray(plan.views[:, _MOVES].any(axis=1)), self._first == np.arange(len(first))
         self._has_tensor, self._are_joined = is_first & ~self._moves, not is_first.all()
         self._place(plan)
-        views = enumerate(zip(plan.views.tolist(), self._has_tensor.tolist(), strict=True))
-        made = [self._flat(view[0]).as_strided(*self._geometry(n, view)) if has else None for n, (view, has) in views]
-        self.fixed = [made[number] for number in first]
+        self._own: list[int] = np.flatnonzero(self._has_tensor).tolist()
+        views = zip(self._own, plan.views[self._own].tolist(), strict=True)
+        made = {n: self._flat(view[0]).as_strided(*self._geometry(n, view)) for n, view in views}
+        self.fixed = [made.get(number) for number in first]
         self.forget_iterations()
 
     def _place(self, plan: Plan, *, strides_differ: bool = True) -> None:
@@ -110,13 +111,14 @@ class ViewTensors:
             return False
         if self._are_joined and (views[self._first] != views).any():
             return False
-        changed = np.flatnonzero(differs.any(axis=1) & self._has_tensor)
         self._place(plan, strides_differ=any(columns[_STRIDES]))
-        shapes, begins = views[changed, _SHAPE].tolist(), self._begins[changed].tolist()
-        for number, shape, begin in zip(changed.tolist(), shapes, begins, strict=True):
-            first, tensor = 0 if shape[0] else 1, self.fixed[number]
-            assert tensor is not None
-            tensor.as_strided_(shape[first:], self._strides_of_view[number][first:], begin)
+        shapes, begins = views[self._own, _SHAPE].tolist(), self._begins[self._own].tolist()
+        for number, shape, begin in zip(self._own, shapes, begins, strict=True):  # mostly all have moved
+            tensor: Any = self.fixed[number]
+            if shape[0]:
+                tensor.as_strided_(shape, self._strides_of_view[number], begin)
+            else:
+                tensor.as_strided_(shape[1:], self._strides_of_view[number][1:], begin)
         return True
 
     @property
