@@ -15,11 +15,12 @@ from nnet3.engine.lowering.computable import Computability
 from nnet3.engine.lowering.domain import Domain
 from nnet3.engine.lowering.needed import _NeedSweep
 from nnet3.engine.lowering.slot_table import Mask
-from nnet3.engine.lowering.sweeps import Sweeps
+from nnet3.engine.lowering.sweeps import Sweeps, finished_sweeps
 from nnet3.errors import ConfigError, RequestError
 from nnet3.model.requests import lowering_request, nnet_source
 from tests.effort import EFFORT, draws
 from tests.hop_by_hop_builder import GraphBuilder
+from tests.lowering.examples import loop
 from tests.seeds import shifted
 
 HEAD = "input-node name=input dim=1\ncomponent name=noop type=NoOpComponent dim=1\n"
@@ -218,3 +219,12 @@ def test_rows_that_only_hold_each_other_up_are_not_computable() -> None:
     )
     found = computable_outputs(nnet_source(nnet), lowering_request(nnet, request))[0]
     assert found.tolist() == [t < 20 for t in times]
+
+
+def test_sweeps_are_kept_for_one_more_stage() -> None:
+    each = loop()
+    kept = finished_sweeps(each.source, each.request, keep=True)
+    assert finished_sweeps(each.source, each.request) is kept
+    assert finished_sweeps(each.source, each.request) is not kept
+    finished_sweeps(loop().source, each.request, keep=True)
+    assert finished_sweeps(each.source, each.request).source is each.source

@@ -15,7 +15,7 @@ from nnet3.engine.ir.checker import check_computation
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import Role
 from nnet3.engine.ir.passes.pipeline import PIPELINE, optimize
-from nnet3.engine.ir.proof.equal import PassResult, prove_equal, submatrix_columns
+from nnet3.engine.ir.proof.equal import PassResult, prove_equal
 from nnet3.errors import ComputationCheckError, ProofError
 from tests.effort import draws
 from tests.ir.programs import recurrence, run, training_step
@@ -162,15 +162,6 @@ def test_rows_beyond_the_first_few_are_counted() -> None:
     one, other = recurrence(10), recurrence(10)
     other.commands = [each for each in other.commands if not isinstance(each, cmd.AcceptInput) or each.name != "input"]
     assert "output 'output' differs in 20 rows: 0, 1, 2, 3, 4, 5, 6, 7, ..." in difference(one, other)
-
-
-def test_columns_are_known_by_where_they_are() -> None:
-    c = training_step()
-    same = [c.new_submatrix(1, 0, 2), c.new_submatrix(1, 2, 3)]
-    part = c.new_submatrix(1, 0, 2, 1, 2)
-    numbers = submatrix_columns(c)
-    assert numbers[1] == numbers[same[0]] == numbers[same[1]]
-    assert len({numbers[1], numbers[2], numbers[part]}) == 3
 
 
 def test_a_long_recurrence_is_proved() -> None:

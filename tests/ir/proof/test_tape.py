@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from nnet3.base.native.library import library
 from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.kernel import InputPromises, KernelInfo
+from nnet3.engine.ir.kernel import InputPromises, KernelInfo, slice_name
 from nnet3.engine.ir.passes.pipeline import optimize
 from nnet3.engine.ir.proof import equal
 from nnet3.engine.ir.proof.columns import Columns
@@ -87,6 +87,27 @@ def test_two_numbers_of_rows_stay_two() -> None:
     assert sum(command is cmd.Propagate for (command, *_), *_ in groups) == 3
 
 
+def test_slices_of_equal_columns_are_noted_once_for_all_kernels() -> None:
+    """Products with packed weights are right with the kernel's own alone."""
+
+    def program(packed: tuple[str, str]) -> NnetComputation:
+        c, plain = NnetComputation(), InputPromises()
+        packers = [KernelInfo(slice_name(name, 0, DIM), (), row_by_row=True) for name in packed]
+        slices = [KernelInfo(slice_name(name, 0, DIM), (plain, plain), row_by_row=True) for name in "ab"]
+        c.kernels = [*packers, *slices]
+        x, *own = [c.new_matrix(_ROWS, DIM) for _ in range(5)]
+        c.commands = [*(cmd.AllocMatrix(m, zeroed=False) for m in (x, *own)), cmd.AcceptInput(x, "x")]
+        for k, (weights, y) in enumerate(zip(own[:2], own[2:], strict=True)):
+            c.commands += [cmd.Propagate(k, "n", (), weights), cmd.Propagate(2 + k, "n", (x, weights), y)]
+        c.commands += [cmd.ProvideOutput(y, f"y{y}") for y in own[2:]]
+        return c
+
+    groups: list[Any] = list(check_same(program(("a", "b"))).templates)
+    assert sum(command is cmd.Propagate for (command, *_), *_ in groups) == 2
+    with pytest.raises(ProofError, match="differs in 4 rows"):
+        prove_equal([PassResult("", program(("a", "b"))), PassResult("p", program(("b", "b")))])
+
+
 def test_kernels_that_draw_are_noted_once_for_all_nodes() -> None:
     c = NnetComputation(kernels=[KernelInfo(name, (InputPromises(),), is_random=True) for name in "ab"])
     c.commands = [cmd.AllocMatrix(c.new_matrix(_ROWS, DIM), zeroed=True) for _ in range(5)]
@@ -146,6 +167,16 @@ def test_what_was_not_written_or_has_ended_is_random_and_other_in_each_program()
         half_written.submatrices = c.submatrices
         with pytest.raises(ProofError, match=r"output 'y' differs in [24] rows"):
             prove_equal([PassResult("", half_written), PassResult("p", half_written)])
+    third, fourth = (c.new_matrix(_ROWS, DIM) for _ in range(2))
+    alike = program(
+        cmd.AllocMatrix(third, zeroed=False), cmd.SetConst(third, 1.0), cmd.AllocMatrix(fourth, zeroed=False)
+    )
+    alike.matrices, alike.submatrices = c.matrices, c.submatrices
+    alike.commands[-2:-2] = [
+        cmd.MatrixCopy(fourth, third)
+    ]  # as the copy behind it, which reads what nobody has written
+    with pytest.raises(ProofError, match="output 'y' differs in 4 rows"):
+        prove_equal([PassResult("", alike), PassResult("p", alike)])
     again = [cmd.SetConst(1, 1.0), cmd.DeallocMatrix(1), cmd.AllocMatrix(1, zeroed=True)]
     prove_equal([PassResult("", program(*again)), PassResult("p", program(*again))])
 

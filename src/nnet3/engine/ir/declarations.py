@@ -98,8 +98,10 @@ class Schema:
         self.effect_flags = tuple(f.name for f in self.fields if getattr(f.declared, "side_effect", False))
         self.operand_names = tuple(f.name for f in self.operand_fields)
         self.fixed_operands = not any(f.several for f in self.operand_fields)
-        self._several = tuple(f.several for f in self.operand_fields)
-        self._values = attributes(self.operand_names)
+        #: Reads the sub-matrix numbers of a command, in the order of its fields; tuples are joined.
+        self.operands: Callable[[Command], tuple[int, ...]] = _compiled(
+            "command", "(" + "".join([f"{'*' * f.several}command.{f.name}, " for f in self.operand_fields]) + ")"
+        )
         #: The fields of operands and tables with an access of their own: name, access, which of the two.
         self.accessed = tuple(
             (f.name, access, f.several, isinstance(f.declared, Table))
@@ -109,19 +111,6 @@ class Schema:
 
     def _memo_field(self, access: AccessMode) -> str:
         return next((f.name for f in self.reference_fields if getattr(f.declared, "access", None) is access), "")
-
-    def operands(self, command: Command) -> tuple[int, ...]:
-        """Returns the sub-matrix numbers of a command, in the order of its fields; tuples are joined."""
-        values = self._values(command)
-        if self.fixed_operands:
-            return values
-        found: list[int] = []
-        for value, several in zip(values, self._several, strict=True):
-            if several:
-                found += value
-            else:
-                found.append(value)
-        return tuple(found)
 
     def references(self, command: Command) -> list[tuple[str, str]]:
         """Returns the fields with the number of a memo or a precomputed entry, each with its kind."""
@@ -141,6 +130,22 @@ class Schema:
             values.append((name, tuple(numbers[start:end]) if several else numbers[start]))
             start = end
         return iter(values)
+
+
+def _compiled(parameters: str, result: str, /, **names: Any) -> Any:
+    """Returns a function that is called for each of many commands, as an expression of its parameters and `names`."""
+    return eval(f"lambda {parameters}: {result}", names)
+
+
+def _init_of(command: type[Command]) -> Any:
+    """Returns an `__init__` like the dataclass's, which would set frozen fields one by one, several times slower."""
+    names = command.schema.names
+    defaults = {name: getattr(command, name) for name in names if hasattr(command, name)}
+    parameters = [f"{name}={name}" if name in defaults else name for name in names]
+    values = [f"{name}={name}" for name in names]
+    init = _compiled(f"self, {', '.join(parameters)}", f"self.__dict__.update({', '.join(values)})", **defaults)
+    init.__qualname__ = f"{command.__qualname__}.__init__"  # for messages
+    return init
 
 
 def attributes(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
@@ -183,6 +188,7 @@ class Command:
         cls.role = role or cls.role
         cls.schema = Schema(cls)
         cls.line_syntax = Line(cls)
+        cls.__init__ = _init_of(cls)  # type: ignore[method-assign]
         if not cls.__name__.startswith("_"):
             COMMAND_CLASSES[cls.__name__] = cls
 

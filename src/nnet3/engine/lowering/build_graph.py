@@ -32,7 +32,7 @@ from nnet3.engine.lowering.explain import complain_not_computable
 from nnet3.engine.lowering.graph import ComputationGraph, Ids
 from nnet3.engine.lowering.slot_table import Mask, SlotTable
 from nnet3.engine.lowering.source import GraphRules, LoweringRequest, NodeKind
-from nnet3.engine.lowering.sweeps import Sweeps
+from nnet3.engine.lowering.sweeps import Sweeps, finished_sweeps
 
 
 def build_graph(source: GraphRules, request: LoweringRequest) -> ComputationGraph:
@@ -41,8 +41,7 @@ def build_graph(source: GraphRules, request: LoweringRequest) -> ComputationGrap
     Raises NotComputableError for outputs out of reach, RequestError for a recurrence that never ends and for indexes
     near the limits of int32.
     """
-    sweeps = Sweeps(source, request)
-    sweeps.run()
+    sweeps = finished_sweeps(source, request)
     if not all(rows.all() for rows in sweeps.outputs_computable()):
         complain_not_computable(sweeps)
     return number_cindexes(sweeps)

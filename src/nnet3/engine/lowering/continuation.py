@@ -42,7 +42,7 @@ import numpy.typing as npt
 
 from nnet3.base.index import T
 from nnet3.engine.lowering.source import GraphRules, LoweringRequest
-from nnet3.engine.lowering.sweeps import Sweeps
+from nnet3.engine.lowering.sweeps import finished_sweeps
 
 _NEVER = 2**40  # a time that no row has
 _MOST_TIMES = 2**20
@@ -59,7 +59,7 @@ def frames_missing(short: Case, long: Case, period: int) -> int | None:
     """
     if period and not all(_repeats(rules, period) for rules, _ in (short, long)):
         return None
-    one, other = _History(*short), _History(*long)
+    one, other = (_History(*case, keep=True) for case in (short, long))  # which are mostly compiled next
     if one.outline != other.outline:
         return None
     zones = _zones(one, other, period)
@@ -156,9 +156,8 @@ class _Line:
 class _History:
     """The states of all nodes in the domain of a request."""
 
-    def __init__(self, source: GraphRules, request: LoweringRequest) -> None:
-        self._sweeps = sweeps = Sweeps(source, request)
-        sweeps.run()
+    def __init__(self, source: GraphRules, request: LoweringRequest, *, keep: bool = False) -> None:
+        self._sweeps = sweeps = finished_sweeps(source, request, keep=keep)
         self._computabilities = [sweeps.computability, *([sweeps.best()] if sweeps.at_edge() else [])]
         ground = sweeps.ground
         nodes = [node for node, table in enumerate(ground.tables) if table is not None]

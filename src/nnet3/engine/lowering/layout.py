@@ -70,11 +70,8 @@ def shared_derivs(task: LayoutTask, needs: BackwardNeeds, writers: FirstWriters)
         settled = writers.settled.get(root)
         if not needs.needed[root] or settled is None or settled.uncovered.any():
             continue
-        positions = schedule.steps_of_node[root]
-        steps = [schedule.steps[position] for position in positions]
-        begins = [settled.first_write[step.first : step.first + step.num_rows].max() for step in steps]
         # Backward, the step after this one in the list comes before it, and reads its derivative at its own position.
-        if all(begin < position for begin, position in zip(begins, positions[1:], strict=False)):
+        if _ends_before_next(schedule, root, settled.first_write):
             result.append(root)
     return result
 
@@ -149,11 +146,11 @@ def _indexed_reads(schedule: Schedule, number: int, operand: int) -> Iterator[_R
         begin += step.num_rows
 
 
-def _ends_before_next(schedule: Schedule, root: int, last_read: np.ndarray) -> bool:
+def _ends_before_next(schedule: Schedule, root: int, position_of_row: np.ndarray) -> bool:
+    """True if all positions of a step's rows are before the node's next step."""
     positions = schedule.steps_of_node[root]
-    steps = [schedule.steps[position] for position in positions]
-    ends = [last_read[step.first : step.first + step.num_rows].max() for step in steps]
-    return all(end < following for end, following in zip(ends, positions[1:], strict=False))
+    last = np.maximum.reduceat(position_of_row, [schedule.steps[position].first for position in positions])
+    return bool((last[:-1] < positions[1:]).all())
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,6 +35,7 @@ Levels = npt.NDArray[np.int64]
 
 _FIRST_ROUNDS, _LAST_ROUNDS = 32, 256
 _CHECKS = 12
+_LOOKS = 4  # rounds after which one looks whether levels are at rest
 _MAX_PERIOD = 48  # rows of one group after which the pattern of levels repeats
 
 
@@ -64,12 +65,12 @@ def levels_of(needs: np.ndarray, groups: list[np.ndarray]) -> Levels:
 
 def _iterate(level: Levels, columns: np.ndarray, rounds: int) -> bool:
     """Set level = 1 + max(levels needed) up to `rounds` times; returns True if it came to rest."""
-    for _ in range(rounds):
+    for number in range(rounds):
         highest = level[columns[0]]
         for column in columns[1:]:
             np.maximum(highest, level[column], out=highest)
         highest += 1
-        if np.array_equal(highest, level[:-1]):
+        if number % _LOOKS == 0 and np.array_equal(highest, level[:-1]):
             return True
         level[:-1] = highest
     return False

@@ -22,9 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nnet3.base.index import NO_TIME, T
+from nnet3.base.index import NO_TIME, T, concatenate_ranges
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.program_tables import MatrixInfo
+from nnet3.engine.ir.program_tables import MatrixInfo, SubMatrix
 from nnet3.engine.lowering.reading import RowsOf
 from nnet3.engine.lowering.schedule import Schedule
 from nnet3.engine.lowering.source import NodeKind
@@ -76,14 +76,12 @@ class NodeMatrices:
     matrix: dict[int, int] = field(default_factory=dict)
     physical_row: dict[int, np.ndarray] = field(default_factory=dict)
     _blocks: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    _places: dict[int, tuple[int, int, int, int, int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for root in self.shared:
-            physical = np.arange(self.schedule.num_rows(root))
-            for position in self.schedule.steps_of_node[root]:
-                step = self.schedule.steps[position]
-                physical[step.first : step.first + step.num_rows] -= step.first
-            self.physical_row[root] = physical
+            counts = [self.schedule.steps[position].num_rows for position in self.schedule.steps_of_node[root]]
+            self.physical_row[root] = concatenate_ranges(0, np.array(counts))
 
     def declare(self, root: int) -> None:
         """Add a matrix for a node, with the node's rows, or with the rows of the largest step if steps share rows.
@@ -113,13 +111,22 @@ class NodeMatrices:
         key = (node, first, count)
         found = self._blocks.get(key)
         if found is None:
-            root, row_shift, col_offset = self.storage[node]
+            root, row_shift, col_offset, cols, m, matrix = self._place(node)
             start = first + row_shift
             if root in self.physical_row:
                 start = int(self.physical_row[root][start])
-            m, cols = self.schedule.multiplicity(root), self.schedule.nodes[node].num_cols
-            found = self.computation.new_submatrix(self.matrix[root], start * m, count * m, col_offset, cols)
+            found = self.computation.find_or_add(SubMatrix(matrix, start * m, count * m, col_offset, cols))
             self._blocks[key] = found
+        return found
+
+    def _place(self, node: int) -> tuple[int, int, int, int, int, int]:
+        """Returns the storage of a node, its columns, the rows that each row stands for, and the matrix."""
+        found = self._places.get(node)
+        if found is None:
+            own, schedule = self.storage[node], self.schedule
+            matrix = self.computation.submatrices[self.matrix[own.root]].matrix
+            found = *own, schedule.nodes[node].num_cols, schedule.multiplicity(own.root), matrix
+            self._places[node] = found
         return found
 
     def whole(self, node: int) -> int:

@@ -39,13 +39,15 @@ class _NeedSweep:
         for node, rows in wanted.items():
             self._need(node)[:] |= rows
         structure = self.ground.domain.structure
+        everything = {node: need for node, need in enumerate(self.need) if need is not None}
         for number in range(len(structure.components) - 1, -1, -1):
             nodes = structure.components[number]
             if self.ground.tables[nodes[0]] is None:
                 continue
+            others = everything
             if structure.is_recurrent[number]:
                 self._settle(nodes)
-            others = {node: need for node, need in enumerate(self.need) if node not in nodes and need is not None}
+                others = {node: need for node, need in everything.items() if node not in nodes}
             for node in nodes:
                 if self._need(node).any():
                     self._mark(node, others)

@@ -34,6 +34,20 @@ _TURNS, _MORE_BEYOND = 4, 1000
 _FIRST_X_MARGIN, _MORE_X_BEYOND = 2, 16
 
 
+def finished_sweeps(source: GraphRules, request: LoweringRequest, *, keep: bool = False) -> Sweeps:
+    """Returns the sweeps for a request after `run`; with `keep`, the next call for the same request has them at once.
+
+    Raises RequestError for a recurrence that goes on past all inputs.
+    """
+    sweeps: Sweeps | None = request.kept.pop("sweeps", None)
+    if sweeps is None or sweeps.source is not source:
+        sweeps = Sweeps(source, request)
+        sweeps.run()
+    if keep:
+        request.kept["sweeps"] = sweeps
+    return sweeps
+
+
 class Sweeps:
     """Computability and need for a request; after `run` the results are exact.
 
@@ -45,6 +59,7 @@ class Sweeps:
     asked: dict[int, Mask]
     computability: Computability
     need: list[Mask | None]
+    _best: Computability | None
 
     def __init__(self, source: GraphRules, request: LoweringRequest):
         self.source, self.structure, self.request = source, structure_of(source), request
@@ -131,7 +146,7 @@ class Sweeps:
         summed_rows = self._masks(domain, [rows for rows in samples if tables[rows.node] is not None])
         given = self._masks(domain, request.inputs)
         self.ground = SweepGround(domain, tables, given, summed_rows, self.classes.num_classes)
-        self.computability = Computability(self.ground)
+        self.computability, self._best = Computability(self.ground), None
         self.asked = self._masks(domain, request.outputs)
         wanted = {node: rows & self.known(node) for node, rows in self.asked.items()}
         self.need = needed_rows(self.ground, self.computability.used, wanted)
@@ -162,7 +177,8 @@ class Sweeps:
 
     def best(self) -> Computability:
         """Returns the computability if all that is beyond the edge were available."""
-        return Computability(self.ground, optimistic=True)
+        self._best = self._best or Computability(self.ground, optimistic=True)
+        return self._best
 
     def _outputs_differ(self, other: Computability) -> bool:
         """True if more rows of the requested outputs are computable there."""

@@ -114,7 +114,7 @@ class LstmNonlinearityComponent(UpdatableComponent):
 
     @property
     def backprop_is_linear(self) -> bool:
-        return not any(self.self_repair_config[5:])
+        return not any(self.self_repair_config[5:].tolist())
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         """i = sigma(I + w_ic c'); f = sigma(F + w_fc c'); c = f_s f c' + i_s i tanh(Cp);

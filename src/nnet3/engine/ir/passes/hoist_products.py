@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -58,8 +58,7 @@ def hoist_products(computation: NnetComputation) -> NnetComputation:
     candidates = [numbers for numbers in steps_of_kernels(computation, Propagate, is_step) if len(numbers) > 1]
     if not candidates:
         return computation
-    early = _ColumnFinder(computation, analyse(computation))
-    chosen = [steps for numbers in candidates if len(steps := early.steps(numbers)) > 1]
+    chosen = [steps for steps in _ColumnFinder(computation, analyse(computation)).steps(candidates) if len(steps) > 1]
     if not chosen:
         return computation
     rewriting = _Hoisting(computation.copy())
@@ -74,12 +73,16 @@ class _ColumnFinder:
     def __init__(self, computation: NnetComputation, analysis: Analysis) -> None:
         self._computation, self._analysis = computation, analysis
 
-    def steps(self, numbers: Sequence[int]) -> list[EarlyStep]:
-        """Returns the steps with equal columns known early, from the same matrices: the largest group of steps."""
-        steps = self._early_steps(numbers)
+    def steps(self, candidates: Sequence[Sequence[int]]) -> list[list[EarlyStep]]:
+        """Returns for each kernel the largest group of steps with equal columns known early, from the same matrices."""
+        early = iter(self._early_steps(candidates))
+        return [self._alike(list(islice(early, len(numbers)))) for numbers in candidates]
+
+    def _alike(self, steps: list[EarlyStep]) -> list[EarlyStep]:
+        """Returns the largest group of steps with equal columns known early; none if these are all or no columns."""
+        width = self._computation.submatrices[self._input_of(steps[0].number)].num_cols
         [(columns, _)] = Counter(tuple(sorted(step.early)) for step in steps).most_common(1)
         steps = [step for step in steps if tuple(sorted(step.early)) == columns]
-        width = self._computation.submatrices[self._input_of(numbers[0])].num_cols
         if not 0 < sum(span.end - span.first for span in columns) < width:
             return []
         counts = np.array([_output(self._computation, step.number).num_rows for step in steps])
@@ -91,8 +94,10 @@ class _ColumnFinder:
         assert isinstance(command, Propagate)
         return command.inputs[0]
 
-    def _early_steps(self, numbers: Sequence[int]) -> list[EarlyStep]:
-        """Returns for each step the columns known before the first step."""
+    def _early_steps(self, candidates: Sequence[Sequence[int]]) -> list[EarlyStep]:
+        """Returns for each step the columns known before the first step of its kernel."""
+        numbers = list(chain.from_iterable(candidates))
+        firsts = [group[0] for group in candidates for _ in group]
         writers = self._writers([self._input_of(number) for number in numbers], numbers)
         copied = [self._copied(number, each) for number, each in zip(numbers, writers, strict=True)]
         copies = sorted({copy for found in copied for copy, _ in found.values()})
@@ -104,10 +109,10 @@ class _ColumnFinder:
                 {
                     columns: row
                     for columns, (copy, row) in found.items()
-                    if before[copy][0] >= 0 and before[copy][-1] < numbers[0]
+                    if before[copy][0] >= 0 and before[copy][-1] < first
                 },
             )
-            for number, found in zip(numbers, copied, strict=True)
+            for number, first, found in zip(numbers, firsts, copied, strict=True)
         ]
 
     def _copied(self, number: int, writers: Sequence[int]) -> dict[EarlyColumns, tuple[int, int]]:

@@ -34,7 +34,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise, takewhile
+from itertools import chain, islice, pairwise, takewhile
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -148,7 +148,7 @@ def postpone_derivatives(computation: NnetComputation) -> NnetComputation:
     if not candidates:
         return computation
     finder = _Finder(computation, analyse(computation))
-    groups = list(map(finder.steps, candidates))
+    groups = finder.steps(candidates)
     late = finder.late_steps(groups)
     steps = {step.number: step for group in groups for step in group.without_all().steps}
     steps |= {step.number: step for group in late for step in group.steps}
@@ -193,9 +193,10 @@ class _Finder:
                     found[other].add(number)
         return found
 
-    def steps(self, numbers: Sequence[int]) -> LateSteps:
-        """Returns the steps of a kernel with all columns that could be late."""
+    def steps(self, candidates: Sequence[Sequence[int]]) -> list[LateSteps]:
+        """Returns the steps of all kernels with all columns that could be late."""
         commands, blocks = self._computation.commands, self._computation.submatrices
+        numbers = list(chain.from_iterable(candidates))
         derivs = [_step(self._computation, number).input_derivs[0] for number in numbers]
         steps, sent = [], list[tuple[LateStep, InputColumns, int, int]]()
         for number, deriv, readers in zip(numbers, derivs, self._readers_of(derivs, numbers), strict=True):
@@ -219,7 +220,8 @@ class _Finder:
         for (step, columns, reader, _), readers, count in zip(sent, self._readers_of(sources, at), counts, strict=True):
             if readers == [reader] * count:
                 step.sent_by[columns] = reader
-        return LateSteps(steps)
+        rest = iter(steps)
+        return [LateSteps(list(islice(rest, len(group)))) for group in candidates]
 
     def _readers_of(self, submatrices: Sequence[int], at: Sequence[int]) -> list[list[int]]:
         """Returns for each command `at` the readers of the values that it wrote to a sub-matrix, for every variable."""

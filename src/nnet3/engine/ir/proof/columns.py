@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Hashable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,7 @@ class Columns:
         self._cuts: dict[Space, set[int]] = defaultdict(set)
         self._links: dict[Space, set[tuple[int, int, Space, int]]] = defaultdict(set)  # first, width, other, its first
         self._sorted: dict[Space, list[int]] = {}
+        self.programs: dict[int, Any] = {}  # the columns and operands of each program: `ProgramColumns`
         self._blocks: dict[ColumnSpan, slice] = {}
 
     def use(self, span: ColumnSpan) -> None:

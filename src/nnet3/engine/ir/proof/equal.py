@@ -16,6 +16,7 @@ from nnet3.engine.ir.proof.columns import Columns, ColumnSpan
 from nnet3.engine.ir.proof.linked import LooksAt
 from nnet3.engine.ir.proof.machine import Machine
 from nnet3.engine.ir.proof.notes import Notes
+from nnet3.engine.ir.proof.program_columns import ProgramColumns, keys_of_rows
 from nnet3.engine.ir.proof.program_machine import ProgramMachine
 from nnet3.engine.ir.proof.randoms import Randoms
 from nnet3.engine.ir.proof.seeds import by_each_seed
@@ -79,7 +80,7 @@ def _compare(results: Sequence[PassResult], machine_of: Callable[[NnetComputatio
 
 def add_columns(columns: Columns, number: int, computation: NnetComputation) -> None:
     """Cut the columns of a program, number `number` of the compared programs, where its commands cut them."""
-    alike = submatrix_columns(computation)
+    program = columns.programs[number] = ProgramColumns(computation)
 
     def span(submatrix: int) -> ColumnSpan:
         block = computation.submatrices[submatrix]
@@ -88,32 +89,23 @@ def add_columns(columns: Columns, number: int, computation: NnetComputation) -> 
     for bound in computation.outside:
         own = span(bound.submatrix)
         columns.link(own, ColumnSpan(("outside", bound.name), 0, own.width))
-    known = set()
-    for command in computation.commands:
-        schema = command.schema
-        key = type(command), getattr(command, "kernel", -1), *[alike[s] for s in schema.operands(command)]
-        if key in known and not schema.table_fields and command.role is Role.COMPUTE:
-            continue  # as at another step of a recurrence
-        known.add(key)
-        first: ColumnSpan | None = None
-        for submatrix, space, start in command.columns(computation):
-            own = span(submatrix)
-            if space is not None:
-                columns.link(own, ColumnSpan(space, start, own.width))
-            elif first is None:
-                first = own
-                columns.use(own)
-            else:
-                columns.link(own, first)
-
-
-def submatrix_columns(computation: NnetComputation) -> list[int]:
-    """Returns a number for every sub-matrix, equal for equal columns of one matrix."""
-    known: dict[tuple[int, int, int], int] = {}
-    return [
-        known.setdefault((matrix, first, columns), len(known))
-        for matrix, _, _, first, columns, _ in computation.submatrices
-    ]
+    commands = computation.commands
+    for command_class, numbers, operands in program.commands:
+        schema = command_class.schema
+        if not schema.table_fields and command_class.role is Role.COMPUTE:  # one of those at the steps of a recurrence
+            kernels = [getattr(commands[n], schema.kernel, -1) for n in numbers]
+            numbers = list(dict(zip(keys_of_rows(kernels, program.span[operands]), numbers, strict=True)).values())
+        for command in [commands[n] for n in numbers]:
+            first: ColumnSpan | None = None
+            for submatrix, space, start in command.columns(computation):
+                own = span(submatrix)
+                if space is not None:
+                    columns.link(own, ColumnSpan(space, start, own.width))
+                elif first is None:
+                    first = own
+                    columns.use(own)
+                else:
+                    columns.link(own, first)
 
 
 def differences(plain: Machine, other: Machine) -> Iterator[str]:

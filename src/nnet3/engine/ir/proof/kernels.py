@@ -49,8 +49,8 @@ def slice_of_product(
 ) -> Elements:
     """Returns some columns of a product, with the bias or an addend instead of the bias; or packed weights."""
     if not inputs:
-        where = np.arange(count)[:, None], randoms.columns.cuts(output)
-        return field.drawn(randoms.key("packed", *sliced[:3], sliced.goes_backward), *where)
+        what = sliced.name, "packed", sliced.first, sliced.end, sliced.goes_backward
+        return randoms.hashed_for_blocks(randoms.numbers(count), what, output)
     value = field.combined(inputs[0].elements, randoms.of_blocks((sliced.name, "weights", 0), inputs[0].span, output))
     added = inputs[1].elements if sliced.adds else randoms.of_blocks((sliced.name, "bias"), output)
     value = reduced(value + added)
@@ -60,7 +60,7 @@ def slice_of_product(
 def wrongly_packed(randoms: Randoms, sliced: KernelSlice, packed: KernelValue) -> Elements:
     """Returns zero for what the slice itself has packed, else a random element."""
     right = slice_of_product(randoms, sliced, [], packed.span, len(packed.elements))
-    wrong = reduced(packed.elements + (np.uint64(field.PRIME) - right))
+    wrong = reduced(packed.elements + field.scaled(right, -1.0))
     return randoms.digest_of_matrix((sliced.name, "packed"), wrong, packed.span)
 
 

@@ -16,7 +16,7 @@ from nnet3.engine.ir.proof.recording import ROWS
 
 
 class NotedKernel(NamedTuple):
-    """A kernel's name, its number, and the number of all kernels with equal promises: -1 if it is a slice of one."""
+    """A kernel's name, its number, and that of all kernels with equal promises, or of their slices of equal columns."""
 
     name: str = ""
     own: int = -1
@@ -47,7 +47,6 @@ class Notes:
         self.randoms = RecordedRandoms(columns, seed)
         self.templates: dict[Hashable, CallTemplate] = {}
         self.own: dict[Hashable, OwnTemplate] = {}
-        self.calls: dict[Hashable, Any] = {}  # how tapes call commands that are alike
         self._numbers: dict[Hashable, int] = {}
         self._any_rows: dict[tuple[int, ...], AnyRows] = {}
         self._kernels: dict[KernelInfo, NotedKernel] = {}
@@ -69,9 +68,9 @@ class Notes:
         """Returns what a kernel is for templates."""
         found = self._kernels.get(info)
         if found is None:
-            sliced, own = slice_of(info), self.number(info)
-            alike = self.number(replace(info, name="")) if sliced.is_whole else -1
-            found = self._kernels[info] = NotedKernel(sliced.name, own, alike)
+            sliced = slice_of(info)
+            alike = self.number((replace(info, name=""), sliced[1:]))
+            found = self._kernels[info] = NotedKernel(sliced.name, self.number(info), alike)
         return found
 
     def number(self, what: Hashable) -> int:
@@ -81,9 +80,9 @@ class Notes:
     def own_of(self, template: CallTemplate, name: str = "", node: str = "") -> OwnTemplate:
         """Returns the template as used by kernel `name` of a node."""
         requests = [request.renamed(KERNEL, name, node) for request in template.requests]
-        assert list(map(self.randoms.lengths, requests)) == list(template.requests.values())
+        first = map(self.randoms.first, requests, template.requests.values())
         effects = {request.what: field.ZERO for request in requests if request.is_zero}
-        return OwnTemplate(template, [-1 - self.randoms.first(request) for request in requests], effects)
+        return OwnTemplate(template, [-1 - each for each in first], effects)
 
 
 class AnyRows(NamedTuple):

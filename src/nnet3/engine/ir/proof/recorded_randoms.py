@@ -7,6 +7,7 @@ one kernel of one node requests elements without these names, to serve all kerne
 from __future__ import annotations
 
 from collections.abc import Hashable
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,8 +66,8 @@ class RecordedRandoms(Randoms):
         """Returns the command's requests and lengths, in the order of their addresses, the last of the command."""
         return {request: lengths for request, (_, lengths) in self._wanted.items()}
 
-    def first(self, request: RandomRequest) -> int:
-        """Returns the first position of the elements of a request among all drawn elements."""
+    def first(self, request: RandomRequest, lengths: tuple[int, ...] | None = None) -> int:
+        """Returns the first position of the elements of a request among all drawn elements; `lengths` are checked."""
         found = self._first.get(request)
         if found is None:
             found = self._first[request] = self._size
@@ -74,6 +75,7 @@ class RecordedRandoms(Randoms):
             self._one += [number for number in one for _ in other]
             self._other += other * len(one)
             self._bases.append(0 if request.is_zero else int(self.key(*request.what, *request.of_node)))
+            assert lengths is None or prod(lengths) == len(one) * len(other)
             self._counts.append(len(one) * len(other))
             self._size += self._counts[-1]
         return found

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,9 +20,11 @@ from nnet3.engine.ir.proof.columns import ColumnSpan
 from nnet3.engine.ir.proof.field import Elements
 from nnet3.engine.ir.proof.machine import Memo
 from nnet3.engine.ir.proof.notes import AnyRows, CallTemplate, NotedKernel, Notes, OwnTemplate
+from nnet3.engine.ir.proof.program_columns import keys_of_rows
 from nnet3.engine.ir.proof.program_machine import ProgramMachine
 from nnet3.engine.ir.proof.recorded_randoms import RandomRequest, RecordedRandoms
 from nnet3.engine.ir.proof.recording import MEMORY, OPERANDS, Recorded, Words
+from nnet3.engine.ir.variables import block_table, matrix_sizes
 from nnet3.errors import ProofError
 
 if TYPE_CHECKING:
@@ -34,16 +35,36 @@ _NO_KERNEL = NotedKernel()
 _UNDEFINED = RandomRequest(("undefined",))  # counts the random elements that stand for what nobody has written
 
 
-class _Address(NamedTuple):
-    """The first element of a sub-matrix in memory, its matrix, rows and blocks, and numbers for sizes."""
+class _Addresses:
+    """The first element of each sub-matrix in memory, its matrix, rows and blocks, and numbers for sizes: by number."""
 
-    first: int
-    matrix: int
-    rows: int
-    blocks: int
-    is_whole: bool  # it is all of the matrix
-    sizes: int  # stands for all sizes but the rows
-    all_sizes: int  # and for these, too
+    def __init__(self, computation: NnetComputation, number: int, notes: Notes, widths: Sequence[int]) -> None:
+        """`widths`: the blocks of the columns of each matrix."""
+        table, columns = block_table(computation), notes.randoms.columns
+        matrix, first_row, rows, first_column, num_columns, _ = table.T
+        num_rows = matrix_sizes(computation)[:, 0]
+        #: The first element of each matrix, and their number.
+        self.starts = np.concatenate([[0], np.cumsum(num_rows * widths)])
+        program, found = columns.programs[number], []
+        for own, first, count in program.spans:
+            blocks = columns.blocks(ColumnSpan((number, own), first, count)) if widths[own] else slice(0, 0)
+            sizes = blocks.stop - blocks.start, widths[own], count, computation.has_samples(own)
+            found.append((blocks.start, sizes[0], notes.number(sizes)))
+        start, blocks, sizes = np.array(found, np.int64).T[:, program.span]
+        width = np.array(widths, np.int64)[matrix]
+        is_whole = (blocks == width) & (rows == num_rows[matrix])
+        self.is_inside = (first_row >= 0) & (first_row + rows <= num_rows[matrix])  # its matrix
+        self.is_inside &= (first_column >= 0) & (num_columns >= 0)
+        self.matrix: list[int] = matrix.tolist()
+        self.rows: list[int] = rows.tolist()
+        self.blocks: list[int] = blocks.tolist()
+        first = self.starts[matrix] + first_row * width + start
+        self.first: list[int] = first.tolist()
+        self.is_whole: list[bool] = is_whole.tolist()
+        self.sizes: list[int] = sizes.tolist()  # a number for all sizes but the rows
+        #: The matrix, the first element, a number for sizes and rows: (sub-matrices, 3).
+        self.table = np.stack([matrix, first, sizes << 32 | rows], axis=1)
+        self.table[0, 2] = -1
 
 
 class _Fields(NamedTuple):
@@ -76,13 +97,10 @@ class Tape(ProgramMachine):
         self._notes, self._recording = notes, notes.randoms.recording
         self._kernels = list(map(notes.kernel, computation.kernels))
         self._widths = [self._columns.num_blocks((number, k)) for k in range(len(computation.matrices))]
-        sizes = [each.num_rows * width for each, width in zip(computation.matrices, self._widths, strict=True)]
-        self._starts = [0, *accumulate(sizes)]  # the first element of each matrix
-        self._size = self._starts[-1]  # of memory, in elements
+        self._at = _Addresses(computation, number, notes, self._widths)
+        self._size = self._at.starts[-1]  # of memory, in elements
         self._begun = {0}
         self._unwritten = set[int]()  # matrices whose contents are random elements that are not in memory yet
-        self._addresses: dict[int, _Address] = {}
-        self._known_blocks: dict[tuple[int, int, int], tuple[int, int, int]] = {}
         self._memos: dict[int, tuple[int, int]] = {}  # where each memo lies, and its rows
         self._operands: Sequence[int] = ()  # of the command that is noted
         self._rows: Sequence[int] = ()  # theirs
@@ -99,8 +117,17 @@ class Tape(ProgramMachine):
             self._begun.add(blocks[bound.submatrix].matrix)
             values = self._named(("outside", bound.name), bound.submatrix)
             self._do(partial(self.write, bound.submatrix, values), bound.submatrix)
-        for command in self.computation.commands:
-            self._evaluate(command)
+        calls, alike = dict[bytes, _Call | None](), self._alike()
+        for number, command in enumerate(self.computation.commands):
+            if number not in alike:
+                self._note_or_call(command)
+                continue
+            key, matrices, firsts = alike[number]
+            call = calls.get(key)
+            if call is not None and self._unwritten.isdisjoint(matrices) and self._begun.issuperset(matrices):
+                self._calls += [call.instance, *firsts, 0, *call.own.drawn]
+            else:
+                calls[key] = self._note_or_call(command)
         for bound in self.computation.outside:
             if bound.writable:
                 self._write_unwritten([blocks[bound.submatrix].matrix])
@@ -128,69 +155,97 @@ class Tape(ProgramMachine):
         functions.nnet3_run_elements(*[each.ctypes.data for each in arrays], len(calls), native.tables.ctypes.data)
         return memory, drawn
 
-    def _evaluate(self, command: Command) -> None:
+    def _alike(self) -> dict[int, tuple[bytes, list[int], list[int]]]:
+        """Returns keys of commands, equal for equal calls, with the matrices and first elements of their operands.
+
+        Left out are commands with memos, tables, or several operands in a matrix.
+        """
+        at, known, commands = self._at, dict[Any, int](), self.computation.commands
+        found = dict[int, tuple[bytes, list[int], list[int]]]()
+        for command_class, numbers, operands in self._columns.programs[self._number].commands:
+            fields, kernel = _fields_of(command_class), command_class.schema.kernel
+            if not fields.has_group or fields.begins or fields.ends or not operands.size:
+                continue
+            matrices = at.table[operands, 0]
+            ordered = np.sort(matrices, axis=1)
+            is_apart = ~((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] > 0)).any(axis=1)
+            is_apart &= at.is_inside[operands].all(axis=1)
+            own = [commands[number] for number in numbers]
+            values = [(command_class, fields.of_node(each), getattr(each, kernel, -1)) for each in own]
+            keys = keys_of_rows([known.setdefault(each, len(known)) for each in values], at.table[operands, 2])
+            rows = zip(keys, matrices.tolist(), at.table[operands, 1].tolist(), strict=True)
+            if fields.memo:
+                is_apart &= np.array([getattr(each, fields.memo) < 0 for each in own])
+            found.update(
+                (number, row) for number, row, apart in zip(numbers, rows, is_apart.tolist(), strict=True) if apart
+            )
+        return found
+
+    def _note_or_call(self, command: Command) -> _Call | None:
+        """Call the notes on commands that are alike, made now if there are none; returns how they are called."""
         command_class: Any = type(command)
         fields, operands = _fields_of(command_class), command.schema.operands(command)
-        addresses = [self._addresses.get(number) or self._address_of(number) for number in operands]
-        matrices = [address.matrix for address in addresses]
         if fields.ends:
-            return command.evaluate(self)
+            command.evaluate(self)
+            return None
+        at = self._at
+        self._check_inside(operands)
+        matrices = [at.matrix[number] for number in operands]
         if fields.begins:
             self._begun.update(matrices)
             self._unwritten.update(matrices)
-        is_apart, has_group = len(set(matrices)) == len(matrices), fields.has_group
+        num_matrices, has_group = len(set(matrices)), fields.has_group
+        is_apart = num_matrices in (len(matrices), len(matrices) + 1 - matrices.count(0))
         memo = getattr(command, fields.memo) if fields.memo else -1
         memo_rows = -1 if memo < 0 else self._memos[memo][1] if memo in self._memos else -2
         if has_group and self._begun.issuperset(matrices):
-            is_new = is_apart or len(set(operands)) == len(operands)  # each of them
+            is_new = num_matrices == len(matrices) or len(set(operands)) == len(operands)  # each of them
             same = () if is_new else tuple([operands.index(each) for each in operands])
-            kernel = self._kernels[getattr(command, fields.kernel)] if fields.kernel else _NO_KERNEL
-            all_sizes = [address.all_sizes for address in addresses]
-            key = command_class, fields.of_node(command), kernel.own, memo_rows, same, *all_sizes
-            call: _Call | None = self._notes.calls.get(key)
-            if call is None:
-                call = self._notes.calls[key] = self._new_group(command, kernel, addresses, memo_rows, same)
+            call = self._of_group(command, operands, memo_rows, same)
         else:
-            counts = tuple([address.rows for address in addresses])
+            counts = tuple([at.rows[number] for number in operands])
             own = self._notes.own_of(self._note(partial(command.evaluate, self), operands, counts))
             call = self._new_call(own, AnyRows(counts, ()))
         if self._unwritten and not (has_group and self._unwritten.isdisjoint(matrices)):
             if has_group and is_apart:  # else another operand or a table may read them
                 overwritten = call.own.template.overwritten
-                self._unwritten.difference_update([matrices[k] for k in overwritten if addresses[k].is_whole])
+                self._unwritten.difference_update([matrices[k] for k in overwritten if at.is_whole[operands[k]]])
             if not fields.begins:
                 self._write_unwritten(matrices if has_group else self._matrices_of(command))
-        self._call(call, [address.first for address in addresses], memo)
+        self._call(call, [at.first[number] for number in operands], memo)
         if not (is_apart and has_group):
             for submatrix in self._spoiled(command):
                 self._do(partial(self._spoil, submatrix), submatrix)
+        return call
 
-    def _new_group(
-        self, command: Command, kernel: NotedKernel, addresses: Sequence[_Address], memo_rows: int, same: Sequence[int]
-    ) -> _Call:
-        """Returns how a command is called, if none that is alike was called; noted if none of its group was."""
-        notes = self._notes
+    def _check_inside(self, submatrices: Iterable[int]) -> None:
+        """Raise ProofError if a sub-matrix is not inside its matrix."""
+        for number in submatrices:
+            if not self._at.is_inside[number]:
+                raise ProofError(f"rows of sub-matrix {number} are none of matrix m{self._at.matrix[number]}")
+
+    def _of_group(self, command: Command, operands: Sequence[int], memo_rows: int, same: Sequence[int]) -> _Call:
+        """Returns how a command is called; it is noted if no command of its group was."""
         command_class: Any = type(command)
-        operands, counts = command.schema.operands(command), (*[address.rows for address in addresses], memo_rows)
-        rows = AnyRows(counts, ()) if kernel.alike < 0 else notes.any_rows(counts)
-        values = _fields_of(command_class).values(command)
-        group = command_class, values, rows.noted, tuple([each.sizes for each in addresses]), same
+        notes, fields = self._notes, _fields_of(command_class)
+        kernel = self._kernels[getattr(command, fields.kernel)] if fields.kernel else _NO_KERNEL
+        rows = notes.any_rows((*[self._at.rows[number] for number in operands], memo_rows))
+        group = command_class, fields.values(command), rows.noted, tuple([self._at.sizes[n] for n in operands]), same
         node = getattr(command, "node", "")
         own = notes.own.get((group, kernel.own, node))
         if own is None:
-            general = group, kernel.alike, kernel.own if kernel.alike < 0 else -1
-            template = notes.templates.get(general)
+            template = notes.templates.get((group, kernel.alike))
             if template is None:
                 template = self._note(partial(command.evaluate, self), operands, rows.noted, kernel.name)
-                notes.templates[general] = template
+                notes.templates[group, kernel.alike] = template
             own = notes.own[group, kernel.own, node] = notes.own_of(template, kernel.name, node)
         return self._new_call(own, rows)
 
     def _do(self, evaluate: Callable[[], None], *operands: int) -> None:
         """Note the operations of `evaluate` on sub-matrices, and call the template once."""
-        addresses = [self._address_of(number) for number in operands]
-        own = self._notes.own_of(self._note(evaluate, operands, [address.rows for address in addresses]))
-        self._call(self._new_call(own, AnyRows((), ())), [address.first for address in addresses], -1)
+        self._check_inside(operands)
+        own = self._notes.own_of(self._note(evaluate, operands, [self._at.rows[number] for number in operands]))
+        self._call(self._new_call(own, AnyRows((), ())), [self._at.first[number] for number in operands], -1)
 
     def _note(
         self, evaluate: Callable[[], None], operands: Sequence[int], rows: Sequence[int], name: str = ""
@@ -203,7 +258,7 @@ class Tape(ProgramMachine):
         self.randoms.begin(name, len(operands) + 1)
         evaluate()
         requests = self.randoms.wanted()
-        lengths = [(count, self._address_of(each).blocks) for count, each in zip(rows, operands, strict=False)]
+        lengths = [(count, self._at.blocks[each]) for count, each in zip(rows, operands, strict=False)]
         number = self._recording.finish(len(operands) + 1 + len(requests))
         return CallTemplate(number, self._memo_rows, requests, self._recording.overwritten(number, lengths))
 
@@ -225,33 +280,6 @@ class Tape(ProgramMachine):
         blocks = self.computation.submatrices
         return {blocks[each.submatrix].matrix for each in command.accesses(self.computation)}
 
-    def _address_of(self, number: int) -> _Address:
-        address = self._addresses.get(number)
-        if address is None:
-            matrix, first_row, rows, first_column, columns, _ = self.computation.submatrices[number]
-            if first_row < 0 or first_row + rows > self.computation.matrices[matrix].num_rows:
-                raise ProofError(f"rows of sub-matrix {number} are none of matrix m{matrix}")
-            width, (start, count, sizes) = self._widths[matrix], self._blocks_of(matrix, first_column, columns)
-            if not 0 <= start <= start + count <= width:
-                raise ProofError(f"columns of sub-matrix {number} are none of matrix m{matrix}")
-            first = self._starts[matrix] + first_row * width + start
-            is_whole = count == width and rows == self.computation.matrices[matrix].num_rows
-            all_sizes = self._notes.number((sizes, rows))
-            address = self._addresses[number] = _Address(first, matrix, rows, count, is_whole, sizes, all_sizes)
-        return address
-
-    def _blocks_of(self, matrix: int, first_column: int, columns: int) -> tuple[int, int, int]:
-        """Returns the first of the blocks of some columns, their number, and a number for all their sizes."""
-        found = self._known_blocks.get((matrix, first_column, columns))
-        if found is None:
-            span = ColumnSpan((self._number, matrix), first_column, columns)
-            width = self._widths[matrix]
-            blocks = self._columns.blocks(span) if width else slice(0, 0)
-            count = blocks.stop - blocks.start
-            sizes = self._notes.number((count, width, columns, self.computation.has_samples(matrix)))
-            found = self._known_blocks[matrix, first_column, columns] = blocks.start, count, sizes
-        return found
-
     def _new(self, count: int) -> int:
         """Returns where so many new elements lie in memory."""
         self._size += count
@@ -270,7 +298,7 @@ class Tape(ProgramMachine):
         """Write random elements to those of the matrices that nobody has written since they began or ended."""
         for matrix in self._unwritten.intersection(matrices):
             self._unwritten.remove(matrix)
-            first, end = self._starts[matrix : matrix + 2]
+            first, end = self._at.starts[matrix : matrix + 2].tolist()
             rows = self._notes.any_rows((end - first,))
             own = self._notes.own.get(rows.noted)
             if own is None:
@@ -285,12 +313,12 @@ class Tape(ProgramMachine):
         matrix = self.computation.submatrices[submatrix].matrix
         if matrix not in self._begun:
             raise ProofError(f"matrix m{matrix} is used before it begins")
-        first, matrix, rows, blocks, *_ = self._address_of(submatrix)
-        width = self._widths[matrix]
+        at, width = self._at, self._widths[matrix]
         if submatrix in self._operands:
             operand = self._operands.index(submatrix)
-            return self._recording.memory(OPERANDS + operand, 0, (self._rows[operand], blocks), width)
-        return self._recording.memory(MEMORY, first, (rows, blocks), width)
+            return self._recording.memory(OPERANDS + operand, 0, (self._rows[operand], at.blocks[submatrix]), width)
+        self._check_inside([submatrix])
+        return self._recording.memory(MEMORY, at.first[submatrix], (at.rows[submatrix], at.blocks[submatrix]), width)
 
     def num_rows(self, submatrix: int) -> int:
         if submatrix in self._operands:
@@ -316,19 +344,18 @@ class Tape(ProgramMachine):
         where, all_blocks = np.full(len(pairs), -1, np.int64), {1}
         for number, entries in parts:
             self.read(number)
-            first, matrix, rows, blocks, *_ = self._address_of(number)
             wanted = pairs[entries, 1]
-            if len(wanted) and not 0 <= wanted.min() <= wanted.max() < rows:
+            if len(wanted) and not 0 <= wanted.min() <= wanted.max() < self._at.rows[number]:
                 raise ProofError(f"multi table {table} names rows that sub-matrix {number} does not have")
-            where[entries] = first + wanted * self._widths[matrix]
-            all_blocks = {blocks}
+            where[entries] = self._at.first[number] + wanted * self._widths[self._at.matrix[number]]
+            all_blocks = {self._at.blocks[number]}
         return where, all_blocks.pop()
 
     def provide(self, submatrix: int, name: str) -> None:
         self._keep_result(("output", name, self._count("provided", name)), submatrix)
 
     def _keep_result(self, what: _Effect, submatrix: int) -> None:
-        rows, blocks = self._address_of(submatrix)[2:4]
+        rows, blocks = self._at.rows[submatrix], self._at.blocks[submatrix]
         first = self._new(rows * blocks)
         self._recording.write(self._recording.memory(MEMORY, first, (rows, blocks), blocks), self.read(submatrix))
         self._results[what] = first, rows, blocks
