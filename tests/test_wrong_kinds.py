@@ -139,3 +139,37 @@ def test_a_computer_without_a_network_says_so():
 def test_one_specification_alone_is_to_be_put_in_a_list():
     with pytest.raises(ArgumentError, match="put it in a list"):
         nnet3.ComputationRequest(_io("input", -1), [_io("output", 0)])
+
+
+RUNNING = {
+    "a stream's network": nnet3.StreamComputer,
+    "a batch's network": nnet3.BatchComputer,
+    "device of streams": lambda wrong: nnet3.StreamComputer(NNET, device=wrong),
+    "device of batches": lambda wrong: nnet3.BatchComputer(NNET, device=wrong),
+    "scale of scores": lambda wrong: nnet3.StreamComputer(NNET, acoustic_scale=wrong),
+    "features by stream": lambda wrong: nnet3.StreamComputer(NNET).accept(wrong),
+    "a stream": lambda wrong: nnet3.StreamComputer(NNET).accept({wrong: torch.ones(5, 2)}),
+    "utterances": lambda wrong: list(nnet3.BatchComputer(NNET).compute(wrong)),
+    "an utterance": lambda wrong: list(nnet3.BatchComputer(NNET).compute([wrong])),
+    "cache of a module": lambda wrong: nnet3.TorchModule(NNET, cache=wrong),
+    "lengths of a module": lambda wrong: nnet3.TorchModule(NNET).output_lengths(wrong),
+    "a file of programs": nnet3.ComputationCache().load,
+}
+
+
+@pytest.mark.parametrize("wrong", ["foo", object(), ("a", 5), torch.nn.Linear], ids=_shown)
+@pytest.mark.parametrize("call", RUNNING.values(), ids=RUNNING)
+def test_a_wrong_kind_for_what_runs_networks(call, wrong):
+    with pytest.raises((Nnet3Error, FileNotFoundError)):
+        call(wrong)
+
+
+@pytest.mark.parametrize("name", ["frame_subsampling_factor", "frames_per_chunk", "num_streams"])
+def test_numbers_of_streams_that_would_fill_the_memory(name):
+    with pytest.raises(ExecutionError, match=rf"{name} must be within \[1, "):
+        nnet3.StreamComputer(NNET, **{name: 10**9})
+
+
+def test_programs_are_not_read_from_a_device():
+    with pytest.raises(Nnet3Error, match="/dev/zero: this is a device, not a file"):
+        nnet3.ComputationCache().load("/dev/zero")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 from pathlib import Path
@@ -11,10 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from nnet3.asr import AcousticStream, Endpointing, KaldiRecognizer, Model, Recognizer, SpokenText
+from nnet3.asr import AcousticStream, BatchRecognizer, Endpointing, KaldiRecognizer, Model, Recognizer, SpokenText
 from nnet3.base.kaldi_io.fst_file import save_fst
 from nnet3.errors import ArgumentError, ExecutionError, ModelFormatError
 from nnet3.kaldi_io import Fst
+from nnet3.speech.asr.acoustic_stream import compute_scores
 from nnet3.speech.search.endpoints import trailing_silence
 from tests.asr.small_recognizer import PIECE, RATE, audio, write_recognizer
 from tests.effort import at_night, draws
@@ -211,6 +213,10 @@ def test_subtitles_of_a_stream(model: Model, tmp_path: Path) -> None:
     with open(tmp_path / "raw", "rb") as stream:
         text = Recognizer(model, RATE).SrtResult(stream, words_per_line=2)
     assert text.startswith("1\n00:00:0")
+    wrong: list[tuple[Any, Any]] = [(None, 2), (io.BytesIO(AUDIO.tobytes()), 0), (io.BytesIO(b""), "two")]
+    for source, words in wrong:
+        with pytest.raises(ArgumentError):
+            Recognizer(model, RATE).SrtResult(source, words)
     assert " --> " in text
 
 
@@ -290,6 +296,13 @@ def test_wrong_arguments(model: Model, lookahead: Model) -> None:
         Recognizer(lookahead, RATE, "yes no")
     with pytest.raises(ArgumentError, match="a list of texts"):
         Recognizer(lookahead, RATE, [3])  # type: ignore[list-item]
+    for wrong in ({"channels": "two"}, {"channels": None}, {"channel": "left"}, {"channels": 0}, {"computer": 5}):
+        with pytest.raises(ArgumentError):
+            Recognizer(model, RATE, **wrong)
+    with pytest.raises(ArgumentError, match="at most 10000 alternatives are listed, got 2147483647"):
+        Recognizer(model, RATE, alternatives=2**31 - 1)
+    with pytest.raises(ArgumentError, match=r"needs an nnet3\.asr\.BatchModel, got Model"):
+        BatchRecognizer(model, RATE)  # type: ignore[arg-type]
     recognizer = Recognizer(model, RATE)
     with pytest.raises(ArgumentError):
         recognizer.accept("text")  # type: ignore[arg-type]
@@ -300,6 +313,48 @@ def test_wrong_arguments(model: Model, lookahead: Model) -> None:
             call()
     with pytest.raises(ExecutionError, match="this recognizer is closed"):
         recognizer.accept(AUDIO)
+
+
+def test_models_that_cannot_be_loaded(model: Model) -> None:
+    for device in ("foo", "cuda:99"):
+        with pytest.raises(ExecutionError, match="device"):
+            Model(model.folder.path, device=device)
+    with pytest.raises(ArgumentError, match="the path of a folder with a graph is needed, got 5"):
+        Model(model.folder.path, graph=5)  # type: ignore[arg-type]
+
+
+def test_audio_beyond_all_scales_leaves_the_stream(model: Model) -> None:
+    recognizer, expected = Recognizer(model, RATE), Recognizer(model, RATE)
+    for wrong in (np.full(PIECE, 1e38, np.float32), np.full(9, np.nan), "text", np.zeros((3, 2), np.int16)):
+        recognizer.accept(AUDIO[:PIECE])
+        expected.accept(AUDIO[:PIECE])
+        with pytest.raises(ArgumentError):
+            recognizer.accept(wrong)  # type: ignore[arg-type]
+    assert recognizer.finish() == expected.finish()
+
+
+def test_one_thread_at_a_time_is_heard(model: Model) -> None:
+    """Another one is told so, and the stream goes on; a recognizer that is closed meanwhile ends behind the piece."""
+    recognizer, expected = Recognizer(model, RATE), Recognizer(model, RATE)
+    steps = recognizer.steps(AUDIO[:PIECE])
+    inputs = next(steps)
+    for call in (recognizer.result, recognizer.partial, recognizer.finish, recognizer.reset):
+        with pytest.raises(ExecutionError, match="at work already: give each thread a recognizer of its own"):
+            call()
+    for wrong in (lambda: recognizer.accept(AUDIO), lambda: recognizer.set_phrases(None)):
+        with pytest.raises(ExecutionError, match="at work already"):
+            wrong()
+    with pytest.raises(StopIteration):
+        steps.send(compute_scores([inputs])[inputs.stream])
+    expected.accept(AUDIO[:PIECE])
+    assert recognizer.finish() == expected.finish()
+    steps = recognizer.steps(AUDIO[:PIECE])
+    inputs, idle = next(steps), len(model._idle)
+    recognizer.close()
+    assert len(model._idle) == idle
+    with pytest.raises(StopIteration):
+        steps.send(compute_scores([inputs])[inputs.stream])
+    assert len(model._idle) == idle + 1
 
 
 def test_graphs_and_networks_of_other_models(tmp_path: Path) -> None:

@@ -295,6 +295,26 @@ def test_of_two_outputs_both_or_none_are_written(folders: Cli) -> None:
     assert not Path("new").exists()
 
 
+def test_a_grammar_and_its_words_are_written_together(cli: Cli) -> None:
+    Path("lm.arpa").write_text(ARPA)
+    Path("a.fst").write_text("old")
+    said = _failed(cli, "arpa2fst", "--write-symbol-table=/dev/full", "lm.arpa", "a.fst")
+    assert "/dev/full: cannot write this file: No space left on device" in said
+    Path("a.words.sha256").mkdir()  # where the digest of the words is to be
+    assert "a.words.sha256: cannot write this file: Is a directory" in _failed(
+        cli, "arpa2fst", "--write-symbol-table=words.txt", "lm.arpa", "a.fst"
+    )
+    assert Path("a.fst").read_text() == "old"
+    assert sorted(os.listdir()) == ["a.fst", "a.words.sha256", "lm.arpa", "net.config", "net.raw"]
+
+
+def test_no_graph_is_made_where_none_can_be_written(folders: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders.good(*ARPA2FST)
+    Path("graph").write_text("a file")
+    monkeypatch.setattr("nnet3.cli.graph_making.make_decoding_graph", None)
+    assert "graph: this is a file; a folder is to be made here" in _failed(folders, "mkgraph", "lang", "model", "graph")
+
+
 def test_topologies_are_named_whose_probabilities_are_none(folders: Cli) -> None:
     topology = Path("lang/topo").read_text().replace("0.5", "1.5")
     said = _failed(folders, "init-tree", "topo", "tree", "0.trans_mdl", topo=topology)

@@ -103,6 +103,20 @@ def test_random_paths(lattices: Cli) -> None:
     assert Path("other").read_bytes() != Path("random").read_bytes()
 
 
+def test_paths_without_number_are_not_written(lattices: Cli) -> None:
+    outcome = lattices("lattice-to-nbest", "--random=true", "--n=2147483647", "ark:lat", "ark:many")
+    assert outcome.status == 1
+    assert "--n=2147483647: at most 100000 random paths of each lattice are written" in outcome.err
+    states = 20  # with two arcs to the next one each
+    arcs = "".join(f"{state} {state + 1} {word} 1,1,1\n" for state in range(states) for word in (7, 8))
+    Path("wide").write_text(f"wide\n{arcs}{states}\n\n")
+    outcome = lattices("lattice-to-nbest", "--n=2147483647", "ark:wide", "ark:many")
+    assert outcome.status == 1
+    assert "lattice 'wide' left out: it has 1.04858e+06 paths: ask for 100000 at most" in outcome.err
+    lattices.good("lattice-to-nbest", "--n=2147483647", "ark:lat", "ark:all")
+    assert list(read("all")) == ["one-1", "one-2", "two-1"]
+
+
 def test_best_paths_and_their_parts(lattices: Cli) -> None:
     Path("words.txt").write_text("<eps> 0\na 7\nb 8\nc 9\n")
     options = ("--acoustic-scale=0.1", "--word-symbol-table=words.txt")

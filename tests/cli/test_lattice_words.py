@@ -164,6 +164,20 @@ def test_what_is_broken_off_is_told(cli: Cli) -> None:
     assert (outcome.status, outcome.out) == (1, "")
 
 
+def test_lattices_that_grow_too_much_are_left_out(cli: Cli) -> None:
+    Path("wb").write_text("1 singleton\n")
+    writer = Writer.of_file(binary=True)
+    toy_transitions().write_to(writer)
+    writer.write_to("MODEL")
+    arcs = "".join(f"{state} {state + 1} 7 0.5,2,1_2\n" for state in range(1200))
+    Path("lat").write_text(f"long \n{arcs}1200 0,0,\n\n")
+    outcome = cli("lattice-align-words", "--max-expand=0.1", "wb", "MODEL", "ark:lat", "ark,t:-")
+    assert (outcome.status, outcome.out) == (1, "")
+    assert "lattice 'long' left out: aligned, it has more than 1120 states, which --max-expand allows" in outcome.err
+    for more in ([], ["--max-expand=2"]):
+        assert cli("lattice-align-words", *more, "wb", "MODEL", "ark:lat", "ark,t:-").out.startswith("long")
+
+
 @pytest.mark.parametrize(
     "command",
     [

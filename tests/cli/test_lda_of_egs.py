@@ -104,3 +104,13 @@ def test_examples_and_statistics_that_do_not_fit(cli: Cli) -> None:
 def _of_merged(folder: Path) -> str:
     run_good(f"nnet3-chain-merge-egs --minibatch-size=15 ark:{folder}/egs.ark ark:merged.ark")
     return run_line(f"nnet3-chain-acc-lda-stats {folder}/init.raw ark:merged.ark out").err
+
+
+@needs_road
+def test_a_transform_and_its_covariance_are_written_together(cli: Cli) -> None:
+    (folder, *_) = road_cases("lda")
+    for options in ("--write-cholesky=c --write-within-covar=/dev/full", "--write-cholesky=/dev/full"):
+        failed = run_line(f"nnet-get-feature-transform --dim=2 {options} out {folder}/1.acc")
+        assert "/dev/full: cannot write this file: No space left on device" in failed.err
+        assert not Path("c").exists()
+        assert not Path("out").exists()

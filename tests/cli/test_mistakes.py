@@ -215,6 +215,55 @@ def test_no_input_and_nothing_of_another_kind_is_replaced(command: str, kept: st
     assert {path.name for path in Path().iterdir() if path.is_file()} == set(before)
 
 
+BEFORE_WORK = [
+    "train net.raw ark:nofile {}",
+    "train --write-cache={} net.raw ark:nofile out",
+    "combine net.raw net.raw ark:nofile {}",
+    "chain-train net.raw nofile.fst ark:nofile {}",
+    "chain-combine nofile.fst net.raw net.raw ark:nofile {}",
+    "discriminative-train net.raw ark:nofile {}",
+    "rnnlm-train --read-rnnlm=nofile --write-rnnlm={} --read-embedding=nofile ark:nofile",
+    "rnnlm-train --read-rnnlm=nofile --write-rnnlm=out --read-embedding=nofile --write-embedding={} ark:nofile",
+    "rnnlm-get-sampling-lm --vocab-size=9 --bos-symbol=1 --eos-symbol=2 nofile {}",
+    "compute-prob --compute-deriv=true net.raw ark:nofile {}",
+    "chain-compute-prob --compute-deriv=true net.raw nofile.fst ark:nofile {}",
+    "acc-lda-stats net.raw ark:nofile {}",
+    "nnet-get-feature-transform {} nofile",
+    "nnet-get-feature-transform --write-cholesky={} out nofile",
+    "am-train-transitions nofile ark:nofile {}",
+    "post-to-tacc nofile ark:nofile {}",
+    "ivector-mean ark:nofile {}",
+    "ivector-compute-lda ark:nofile ark:nofile {}",
+    "ivector-compute-plda ark:nofile ark:nofile {}",
+    "ivector-adapt-plda nofile ark:nofile {}",
+    "est-pca ark:nofile {}",
+    "chain-est-phone-lm ark:nofile {}",
+    "chain-make-den-fst nofile nofile nofile {} out",
+    "arpa2fst nofile {}",
+    "arpa-to-const-arpa --bos-symbol=1 --eos-symbol=2 nofile {}",
+    "init-tree nofile {} out",
+    "explore nofile {}",
+]
+
+
+@pytest.mark.parametrize("command", BEFORE_WORK)
+def test_a_recording_is_kept_before_any_work(command: str, files: Cli) -> None:
+    Path("speech.wav").write_bytes(b"RIFF\x24\0\0\0WAVEfmt ")
+    before = sorted(os.listdir())
+    outcome = files(*command.format("speech.wav").split())
+    assert outcome.status == 1
+    assert "speech.wav: this is a recording; " in outcome.err
+    assert "is not to take its place: write to another file, or remove this one first" in outcome.err
+    assert sorted(os.listdir()) == before
+
+
+def test_a_cache_and_a_network_of_one_name_are_refused_before_training(files: Cli) -> None:
+    outcome = files("train", "--write-cache=out", "net.raw", "ark:nofile", "./out")
+    assert outcome.status == 1
+    assert "out: two outputs are to be written here" in outcome.err
+    assert not Path("out").exists()
+
+
 def test_a_copy_to_its_own_name_is_made(files: Cli) -> None:
     Path("net.raw").chmod(0o600)
     files.good("copy", "--binary=false", "net.raw", "net.raw")

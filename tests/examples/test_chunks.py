@@ -204,7 +204,7 @@ def test_the_overlap_is_not_rounded_up_to_output_frames() -> None:
         ({"num_frames": (-1, 3)}, "must be > 0"),
         ({"num_frames": (5,), "num_frames_overlap": 5}, "less than the 5 frames of a chunk, got 5"),
         ({"num_frames": (5,), "num_frames_overlap": -1}, "num_frames_overlap must be >= 0, got -1"),
-        ({"frame_subsampling_factor": 0}, "factor must be >= 1, got 0"),
+        ({"frame_subsampling_factor": 0}, r"factor must be within \[1, 1000\], got 0"),
         ({"left_context": -1}, r"left_context must be within \[0, 1000000\], got -1"),
         ({"right_context": -1}, r"right_context must be within \[0, 1000000\], got -1"),
         ({"left_context": 1_000_001}, r"left_context must be within \[0, 1000000\], got 1000001"),

@@ -113,6 +113,7 @@ def test_channels_are_averaged_or_one_is_taken() -> None:
     ("audio", "message"),
     [
         (np.array([1.0, np.nan]), "a NaN or an infinity"),
+        (np.array([1.0, -1e38]), r"the samples reach to 1e\+38"),
         (np.zeros((3, 2)), r"audio of 1 channel\(s\) must be \(samples,\) or \(samples, channels\), got \(3, 2\)"),
         (np.array([1j]), "samples must be 16-bit or other integers"),
         (np.zeros((2, 1, 1)), "got"),

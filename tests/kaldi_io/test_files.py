@@ -31,7 +31,7 @@ def test_what_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pa
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize("write", [check_can_write, lambda path: write_atomically(path, b"x")])
+@pytest.mark.parametrize("write", [lambda path: check_can_write(path, ""), lambda path: write_atomically(path, b"x")])
 @pytest.mark.parametrize(
     ("path", "message"),
     [
@@ -70,8 +70,8 @@ def test_what_is_no_path(path: object, shown: str) -> None:
 def test_whether_it_can_be_written_is_found_out_without_a_trace(tmp_path: Path) -> None:
     (tmp_path / "old").write_bytes(b"old")
     for name in ("old", "new"):
-        check_can_write(tmp_path / name)
-    check_can_write("/dev/null")
+        check_can_write(tmp_path / name, "")
+    check_can_write("/dev/null", "")
     assert os.listdir(tmp_path) == ["old"]
     assert (tmp_path / "old").read_bytes() == b"old"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nnet3.base.kaldi_io.replacing import keeping_inputs
+from nnet3.base.kaldi_io.replacing import FST, MODEL, expect_output, keeping_inputs
 from nnet3.base.kaldi_io.specifiers import parse_wspecifier, parse_wxfilename
 from nnet3.base.kaldi_io.streams import OutputStream
 from nnet3.errors import Nnet3Error
@@ -113,6 +113,22 @@ def test_two_outputs_have_two_names(is_there: bool, write: Callable[[Path, bytes
         write(tmp_path / "other", TEXT[1])
     write(path, TEXT[2])
     assert sorted(os.listdir(tmp_path)) == ["file", "other", "third"]
+
+
+def test_an_output_is_expected_once(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(KINDS["an FST"][0])
+    with pytest.raises(Nnet3Error, match="file: this is an FST; a model, as Kaldi writes them is not to take its"):
+        expect_output(path, MODEL)
+    with keeping_inputs([], [str(path)]):
+        for _ in range(2):
+            with pytest.raises(Nnet3Error, match="file: this is an FST; text or something else is not"):
+                expect_output(path, "")
+        expect_output(path, FST)
+        with pytest.raises(Nnet3Error, match="file: two outputs are to be written here"):
+            expect_output(path, FST)
+        write_atomically(path, KINDS["an FST"][0])
+    expect_output(path, FST)
 
 
 @write

@@ -64,6 +64,13 @@ def test_a_table_takes_its_place_when_it_is_complete(wspecifier: str) -> None:
     assert same(open_matrix_table("ark:x.ark"), {key: 2 * matrix for key, matrix in MATRICES.items()})
 
 
+def test_a_table_that_cannot_take_its_place_is_refused_at_once() -> None:
+    Path("speech.wav").write_bytes(b"RIFF\x24\0\0\0WAVEfmt ")
+    with pytest.raises(TableError, match=r"speech\.wav: this is a recording; an archive is not to take its place"):
+        matrix_writer("ark:speech.wav")
+    assert os.listdir() == ["speech.wav"]
+
+
 def test_a_table_without_its_script_is_not_written() -> None:
     with pytest.raises(TableError, match=r"cannot write none/x\.scp"):
         matrix_writer("ark,scp:x.ark,none/x.scp")

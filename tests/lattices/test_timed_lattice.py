@@ -139,3 +139,15 @@ def test_a_last_word_is_whole_with_its_first_and_its_last_phone(
 ) -> None:
     said = _lattice([(0, 1, 7, 1.0, ids_of_phones(chain_model(), *phones))], [])
     assert word_aligned(said, kinds, OtherLabels())[1] == is_whole
+
+
+def test_a_lattice_that_grows_more_than_is_allowed_is_refused(kinds: WordBoundaries) -> None:
+    """Two nodes for each of 1200 words."""
+    word = ids_of_phones(chain_model(), (4, 2))
+    said = _lattice([(state, state + 1, 7, 0.0, word) for state in range(1200)], [])
+    whole, _ = word_aligned(said, kinds, OtherLabels())
+    for max_expand in (-1.0, 0.0, 2.0):
+        same, _ = word_aligned(said, kinds, OtherLabels(), max_expand)
+        assert same.num_states == whole.num_states
+    with pytest.raises(ModelFormatError, match="aligned, it has more than 1120 states, which --max-expand allows"):
+        word_aligned(said, kinds, OtherLabels(), max_expand=0.1)

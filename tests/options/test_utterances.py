@@ -13,12 +13,12 @@ from nnet3.options import BatchOptions, StreamOptions, UtteranceOptions, declare
 @pytest.mark.parametrize(
     ("options", "values", "message"),
     [
-        (UtteranceOptions, {"frame_subsampling_factor": 0}, "frame_subsampling_factor must be >= 1, got 0"),
+        (UtteranceOptions, {"frame_subsampling_factor": 0}, r"frame_subsampling_factor must be within \[1, 1000\]"),
         (UtteranceOptions, {"frames_per_chunk": -1}, "frames_per_chunk must be >= 0, got -1"),
         (BatchOptions, {"minibatch_size": 0}, "minibatch_size must be >= 1, got 0"),
         (BatchOptions, {"partial_minibatch_factor": 1}, "partial_minibatch_factor must be >= 0 and < 1, got 1"),
         (BatchOptions, {"ensure_exact_final_context": 1}, "ensure_exact_final_context must be true or false, got 1"),
-        (StreamOptions, {"num_streams": 0}, "num_streams must be >= 1, got 0"),
+        (StreamOptions, {"num_streams": 0}, r"num_streams must be within \[1, 10000\], got 0"),
     ],
 )
 def test_values_that_cannot_be_meant(options: Any, values: dict[str, float], message: str) -> None:

@@ -131,6 +131,8 @@ def test_without_enough_words_nothing_is_sampled(caplog: pytest.LogCaptureFixtur
         ({"chunk_length": 12}, "more than four times min_split_context, got 12 and 3"),
         ({"chunk_length": 33}, "a multiple of sample_group_size, got 33 and 2"),
         ({"num_samples": 200}, "num_samples must be 0 or at least 256"),
+        ({"chunk_length": 2000000}, "must be at most 4194304, got 256000000 and 512000000"),
+        ({"num_samples": 1 << 30}, "must be at most 4194304, got 4096 and 17179869184"),
         ({"brk_symbol": 2}, "the three symbols must differ, got 1, 2, 2"),
     ],
 )

@@ -138,6 +138,15 @@ def test_max_active_narrows_and_min_active_widens() -> None:
     assert tokens["narrow"] < tokens["widened"] <= tokens["all"]
 
 
+def test_the_first_beam_is_that_of_what_is_reached_without_a_row() -> None:
+    fst = Fst.from_arcs(0, [0, np.inf, np.inf], [0, 0, 1], [1, 2, 2], [0, 0, 1], [1.0, 9.0, 0.0], [0, 0, 0])
+    graph = SearchGraph(fst)
+    for first_beam, reached in ((None, 2), (0.5, 1), (10.0, 3), (np.inf, 3)):
+        search = BeamSearch(graph, DecodingOptions(beam=2.0), first_beam)
+        assert len(search.tokens.last.cost) == reached
+        assert search.options.beam == 2.0
+
+
 def test_no_path_is_no_lattice() -> None:
     fst = Fst.from_arcs(0, [np.inf, 0], [0], [1], [1], [0.0], [1])
     search = _search(fst, _scores(1))

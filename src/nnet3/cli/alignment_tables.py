@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from nnet3.base.kaldi_io.load import write_wxfilename
+from nnet3.base.kaldi_io.replacing import MODEL
 from nnet3.base.kaldi_io.symbols import load_symbols
 from nnet3.base.kaldi_io.table_values import (
     Posterior,
@@ -20,7 +21,15 @@ from nnet3.base.kaldi_io.table_values import (
 )
 from nnet3.base.kaldi_io.writer import Writer
 from nnet3.base.options.alignment import TransitionOptions
-from nnet3.cli.files import load_acoustic_model, load_transitions, open_file, save, save_model
+from nnet3.cli.files import (
+    check_can_save,
+    load_acoustic_model,
+    load_transitions,
+    numbers_kind,
+    open_file,
+    save,
+    save_model,
+)
 from nnet3.cli.messages import naming, say
 from nnet3.errors import Nnet3Error
 from nnet3.model.hmm.segments import phone_segments
@@ -103,6 +112,7 @@ def _posterior(alignment: np.ndarray) -> Posterior:
 
 def count_posteriors(model: str, posteriors: str, output: str, binary: bool, per_pdf: bool) -> None:
     """Writes the summed weights of transition-ids, from 0 on, or of pdfs, without the last transition-id."""
+    check_can_save(numbers_kind(binary), output)
     transitions = load_transitions(model)
     counts: np.ndarray = np.zeros(transitions.num_transition_ids + 1)
     utterances = 0
@@ -170,6 +180,7 @@ def train_transitions(
     model: str, alignments: str, output: str, binary: bool, options: TransitionOptions, prior_floor: float | None
 ) -> None:
     """Writes an acoustic model with transition probabilities of alignments; with a `prior_floor` also their priors."""
+    check_can_save(MODEL, output)
     acoustic = load_acoustic_model(model)
     transitions = acoustic.transition_model
     counts, utterances = np.zeros(transitions.num_transition_ids + 1), 0

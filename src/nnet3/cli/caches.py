@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from nnet3.base.kaldi_io.files import check_can_write
+from nnet3.base.kaldi_io.replacing import PROGRAMS
 from nnet3.cli.messages import say
 from nnet3.engine.driver import ComputationCache
 
@@ -14,7 +15,7 @@ from nnet3.engine.driver import ComputationCache
 def kept_cache(read: str | None, write: str | None) -> Iterator[ComputationCache]:
     """Opens a cache with the contents of the file `read`, if readable; writes it to the file `write` at the end."""
     if write:
-        check_can_write(write)
+        check_can_write(write, PROGRAMS)
     cache = ComputationCache()
     if read:
         try:

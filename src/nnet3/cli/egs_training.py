@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+from nnet3.base.kaldi_io.replacing import MODEL
 from nnet3.base.options.chain import ChainOptions, DenominatorOptions
 from nnet3.base.options.training import TrainerOptions
 from nnet3.cli.caches import kept_cache
@@ -108,7 +109,7 @@ def train(
 
     Raises TrainingError, after writing the unchanged network, if there is no minibatch to train on.
     """
-    check_can_save(output)
+    check_can_save(MODEL, output)
     nnet = files.load(model)
     with kept_cache(*cache_files) as cache:
         trainer = files.trainer(nnet, options, cache)
@@ -129,7 +130,7 @@ def combine_files(
     files: PlainFiles, models: Sequence[str], examples: str, output: str, binary: bool, **settings: Any
 ) -> None:
     """Writes the average of the first n networks, for the n whose average is best on examples."""
-    check_can_save(output)
+    check_can_save(MODEL, output)
     device = given_device()
     loaders = [partial(load_network_to, device, name) for name in models]
     nnet = loaders[0]()

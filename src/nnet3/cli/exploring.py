@@ -12,15 +12,23 @@ import click
 import numpy as np
 
 from nnet3 import cn
-from nnet3.base.kaldi_io.files import write_atomically
+from nnet3.base.kaldi_io.files import check_can_write, write_atomically
+from nnet3.base.kaldi_io.replacing import PAGE
 from nnet3.cli.files import read_network_or_config
 from nnet3.cli.messages import print_warnings, say
 from nnet3.cli.show_stages import request_of_times
 from nnet3.explore import PageServer, explore, run_page
 
 
+def check_page(page: str) -> None:
+    """Raises Nnet3Error now if no page could be written to this file later."""
+    check_can_write(page, PAGE)
+
+
 def write_page(name: str, page: str | None, port: int | None, **options: Any) -> None:
     """Writes the page of a network to a file, or serves it until Ctrl-C; see the options of the verb."""
+    if page is not None:
+        check_page(page)
     is_run = Path(name).is_dir()
     text = run_page(name) if is_run else _page(name, **options)
     if page is not None:

@@ -10,10 +10,11 @@ import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from nnet3.base.kaldi_io.files import check_can_write, is_special, joined, read_stream
+from nnet3.base.kaldi_io.files import check_can_write, joined, read_stream
 from nnet3.base.kaldi_io.load import open_rxfilename, write_wxfilenames
 from nnet3.base.kaldi_io.parse_numbers import Buffer
 from nnet3.base.kaldi_io.reader import Reader
+from nnet3.base.kaldi_io.replacing import MATRIX
 from nnet3.base.kaldi_io.specifiers import parse_rxfilename
 from nnet3.base.kaldi_io.streams import read_whole
 from nnet3.base.kaldi_io.writer import Writer
@@ -68,20 +69,19 @@ def make_transitions(tree: str, topology: str) -> TransitionModel:
     return make_transition_model(load_tree(tree), read_topology(open_file(topology)))
 
 
-def check_can_save(*names: str) -> None:
-    """Raises Nnet3Error, before long work is done, if files of these names could not be written after it.
+def check_can_save(kind: str, *names: str) -> None:
+    """Raises Nnet3Error, before long work is done, if files of a kind of `replacing.py` could not be written after it.
 
-    Two names of one file are refused.
+    Two outputs of one name are refused. Of the names "", "-" and "| command", which are no files, nothing is checked.
     """
-    seen = set[str]()
     for name in names:
-        if name in ("", "-") or name.startswith("|"):
-            continue
-        check_can_write(name)
-        path = os.path.realpath(name)
-        if path in seen and not is_special(path):
-            raise Nnet3Error(f"{name}: two outputs are to be written here: give each a name of its own")
-        seen.add(path)
+        if name not in ("", "-") and not name.startswith("|"):
+            check_can_write(name, kind)
+
+
+def numbers_kind(binary: bool) -> str:
+    """Returns the kind of files of matrices, vectors and the like."""
+    return MATRIX if binary else ""
 
 
 def save_model(model: Nnet | AcousticModel, name: str, binary: bool) -> None:

@@ -9,23 +9,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nnet3.base.kaldi_io.files import write_atomically
+from nnet3.base.kaldi_io.files import is_special, write_atomically
 from nnet3.base.kaldi_io.fst import Fst
 from nnet3.base.kaldi_io.fst_file import fst_file, fst_writer, load_fst, open_fst_table, save_fst
 from nnet3.base.kaldi_io.graph_file import read_graph
 from nnet3.base.kaldi_io.lattice import open_lattice_table
 from nnet3.base.kaldi_io.load import open_rxfilename, write_wxfilenames
+from nnet3.base.kaldi_io.replacing import FST, MODEL
+from nnet3.base.kaldi_io.specifiers import parse_wxfilename
 from nnet3.base.kaldi_io.symbols import SymbolTable, load_symbols
 from nnet3.base.kaldi_io.table_values import open_int_vector_table, open_pair_table
 from nnet3.base.kaldi_io.table_writer import TableWriter
 from nnet3.base.kaldi_io.tables import TableReader
 from nnet3.base.kaldi_io.whole_folder import whole_folder
+from nnet3.base.kaldi_io.writer import Writer
 from nnet3.base.options.alignment import DecodingGraphOptions, LangOptions, TrainingGraphOptions
 from nnet3.base.options.chain import PhoneLmOptions, SupervisingOptions
 from nnet3.cli.files import (
     check_can_save,
     load_transitions,
     load_tree,
+    numbers_kind,
     open_file,
     read_integers,
     read_text,
@@ -39,7 +43,7 @@ from nnet3.model.hmm.tree import count_pairs, left_biphone_tree, make_transition
 from nnet3.speech.language_models.arpa import arpa_fst, parse_arpa, with_ends
 from nnet3.speech.language_models.const_arpa_file import write_const_arpa
 from nnet3.speech.language_models.const_arpa_making import make_const_arpa
-from nnet3.speech.language_models.graph_words import DIGEST, check_words, digest_of_grammar, write_digest
+from nnet3.speech.language_models.graph_words import DIGEST, check_words, digest_of_grammar, digest_text, write_digest
 from nnet3.speech.language_models.integer_arpa import read_integer_arpa
 from nnet3.speech.language_models.lang_folder import LISTS_OF_PHONES, Dictionary, write_lang
 from nnet3.speech.search.grammar_graph import FIRST_NONTERMINAL, Grammar, write_grammar
@@ -82,7 +86,8 @@ def arpa_to_fst(
 
     It has the symbols in it with `keep_symbols`, and where no table has them.
     """
-    check_can_save(output, write_table)
+    check_can_save(FST, output)
+    check_can_save("", write_table)
     arpa = parse_arpa(read_text(model), model, begin, end)
     if read_table:
         labels = dict(load_symbols(read_table).labels)
@@ -102,17 +107,23 @@ def arpa_to_fst(
         fst = with_ends(fst, labels[begin], labels[end])
     fst, is_alone = sorted_by_label(fst), not (read_table or write_table)
     symbols = SymbolTable({label: name for name, label in labels.items()}) if keep_symbols or is_alone else None
-    save_fst(fst, output or "-", symbols)
-    if write_table:
-        write_atomically(write_table, "".join(f"{name}\t{label}\n" for name, label in labels.items()).encode())
-    if os.path.isfile(output) and os.path.isfile(read_table or write_table):
-        write_digest(digest_of_grammar(Path(output)), Path(read_table or write_table))
+    listed = "".join(f"{name}\t{label}\n" for name, label in labels.items())
+    outputs = [(output, fst_file(fst, symbols)), *([(write_table, Writer(False).text(listed))] if write_table else [])]
+    if _makes_file(output) and (os.path.isfile(read_table) if read_table else _makes_file(write_table)):
+        contents = Path(read_table).read_bytes() if read_table else listed.encode()
+        digest = digest_text(contents, Path(read_table or write_table).name)
+        outputs.append((str(digest_of_grammar(Path(output))), Writer(False).text(digest)))
+    write_wxfilenames(outputs)
     say(f"a grammar of {fst.num_states} states and {fst.num_arcs} arcs")
+
+
+def _makes_file(name: str) -> bool:
+    return parse_wxfilename(name).kind == "file" and not is_special(name)
 
 
 def arpa_to_const_arpa(model: str, output: str, bos: int, eos: int, unk: int) -> None:
     """Makes a const-arpa model of an ARPA file whose words are integers."""
-    check_can_save(output)
+    check_can_save(MODEL, output)
     try:
         made = make_const_arpa(read_integer_arpa(open_file(model)), bos, eos, unk)
     except (ModelFormatError, ArgumentError) as error:
@@ -167,7 +178,8 @@ def _in_file(name: str) -> Iterator[None]:
 
 def init_tree(topology: str, tree: str, model: str, sequences: str, min_count: int, binary: bool) -> None:
     """Writes a tree grown without data, and its transition model; of pairs of phones if there are sequences."""
-    check_can_save(tree, model)
+    check_can_save(numbers_kind(binary), tree)
+    check_can_save(MODEL, model)
     topo = read_topology(open_file(topology))
     if sequences:
         with open_int_vector_table(sequences) as table, naming(sequences):
@@ -196,8 +208,8 @@ def make_graph(lang: str, model: str, folder: str, options: DecodingGraphOptions
     _check_labels(grammar.largest_label, words.names, source / "G.fst")
     check_words(source / "G.fst", source / "words.txt", digest_of_grammar(source / "G.fst"))
     scales = TrainingGraphOptions(options.transition_scale, options.self_loop_scale)
-    graph = make_decoding_graph(PhoneHmms(tree, transitions), lexicon, grammar, disambiguation, scales)
     with whole_folder(folder, _OF_GRAPH, keeps_others=True) as target:
+        graph = make_decoding_graph(PhoneHmms(tree, transitions), lexicon, grammar, disambiguation, scales)
         (target / "phones").mkdir()
         of_phones = (f"phones/{path.name}" for path in sorted((source / "phones").iterdir()))
         for name in ("words.txt", "phones.txt", *of_phones):
@@ -223,7 +235,7 @@ def tree_lines(name: str) -> list[str]:
 
 def estimate(sequences: str, output: str, options: PhoneLmOptions) -> None:
     """Writes a phone language model, estimated from a table of sequences of phones."""
-    check_can_save(output)
+    check_can_save(FST, output)
     with open_int_vector_table(sequences) as table:
         fst = estimate_phone_lm((phones for _, phones in table), options)
     save_fst(fst, output)
@@ -232,7 +244,7 @@ def estimate(sequences: str, output: str, options: PhoneLmOptions) -> None:
 
 def make_denominator(tree: str, model: str, phone_lm: str, denominator: str, normalization: str) -> None:
     """Writes a denominator graph, and its normalization graph."""
-    check_can_save(denominator, normalization)
+    check_can_save(FST, denominator, normalization)
     transitions = load_transitions(model)
     fst = make_denominator_fst(load_tree(tree), transitions, load_fst(phone_lm))
     graph = DenominatorGraph.from_fst(fst, transitions.num_pdfs)

@@ -17,7 +17,7 @@ from nnet3.base.text import words_of
 from nnet3.cli.files import read_text
 from nnet3.cli.messages import LeftOut, say
 from nnet3.errors import Nnet3Error, TableError
-from nnet3.speech.lattices.lattice_path import LatticePath, best_paths, random_paths
+from nnet3.speech.lattices.lattice_path import MOST_PATHS, LatticePath, best_paths, random_paths
 
 T = TypeVar("T")
 LEFT_OUT = "lattice '{}' left out: {}"
@@ -76,6 +76,8 @@ def write_random(lattices: str, output: str, n: int, seed: int) -> int:
 
     Returns 1, an exit status, if no lattice has a path.
     """
+    if n > MOST_PATHS:
+        raise Nnet3Error(f"--n={n}: at most {MOST_PATHS} random paths of each lattice are written")
     rng = np.random.default_rng(seed)
 
     def paths(lattice: Lattice) -> list[LatticePath]:

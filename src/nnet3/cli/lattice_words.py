@@ -45,14 +45,20 @@ class Scales(NamedTuple):
 
 
 def align_words(
-    boundaries: str, model: str, lattices: str, output: str, labels: OtherLabels, keeps_broken: bool
+    boundaries: str,
+    model: str,
+    lattices: str,
+    output: str,
+    labels: OtherLabels,
+    keeps_broken: bool,
+    max_expand: float,
 ) -> int:
-    """Writes lattices whose arcs are words or silence.
+    """Writes lattices whose arcs are words or silence; leaves out lattices that grow more than `max_expand` allows.
 
     Returns 1, an exit status, if no more are whole than broken off.
     """
     found = WordBoundaries.load(boundaries, load_transitions(model))
-    return _align(lattices, output, lambda lattice: word_aligned(lattice, found, labels), keeps_broken)
+    return _align(lattices, output, lambda lattice: word_aligned(lattice, found, labels, max_expand), keeps_broken)
 
 
 def align_phones(model: str, lattices: str, output: str, replaces: bool, keeps_broken: bool) -> int:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
+import click
 from torch import Tensor
 
+from nnet3.base.kaldi_io.replacing import MODEL
 from nnet3.base.kaldi_io.table_values import matrix_writer
+from nnet3.base.kaldi_io.writer import Writer
 from nnet3.base.options.training import FeatureTransformOptions
 from nnet3.cli.device import given_device
-from nnet3.cli.files import load_network_to, open_file, save, save_model
+from nnet3.cli.files import check_can_save, load_network_to, numbers_kind, open_file, save, save_model, save_together
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error, TrainingError
 from nnet3.model.nnet import Nnet
@@ -50,6 +54,17 @@ def minibatches_of(
             except TrainingError as error:
                 raise TrainingError(f"{rspecifier}: the entry '{key}': {error}") from None
             yield made
+
+
+def network_to_measure(model: str, output: str, gradient: bool) -> Nnet:
+    """Returns the network of a model. `output`: where its gradient will be written, "" for nowhere.
+
+    Raises click.UsageError if no gradient is asked for, Nnet3Error if it could not be written.
+    """
+    if output and not gradient:
+        raise click.UsageError(f"'{output}' would have the gradient: say --compute-deriv=true")
+    check_can_save(MODEL, output)
+    return load_network_to(given_device(), model)
 
 
 def report_gradient(gradient: Nnet | None, output: str) -> None:
@@ -96,6 +111,7 @@ def accumulate(
     network: str, examples: str, output: str, rand_prune: float, binary: bool, *, chain: bool = False
 ) -> None:
     """Writes statistics of the outputs that a network has for examples, by the classes or pdfs of their supervision."""
+    check_can_save(MODEL, output)
     nnet = load_network_to(given_device(), network)
     kind: ExampleKind[Any] = CHAIN_EXAMPLES if chain else EXAMPLES
     labelled: Callable[[str, Any], Labelled] = labelled_by_pdf(nnet) if chain else labelled_by_class(nnet)
@@ -118,15 +134,17 @@ def write_transform(
     inputs: Sequence[str], output: str, binary: bool, options: FeatureTransformOptions, cholesky: str, within: str
 ) -> None:
     """Writes the transform of the statistics in files; where they are named, the covariance within classes too."""
+    check_can_save(numbers_kind(binary), cholesky, within, output)
     transform = estimate_transform(_sum_of_files(inputs), options)
     for line in transform.log:
         say(line)
     factor = transform.cholesky
-    if cholesky:
-        save(cholesky, binary, lambda writer: writer.packed(packed(factor)))
-    if within:
-        save(within, binary, lambda writer: writer.packed(packed(factor @ factor.T)))
-    save(output, binary, lambda writer: writer.matrix(transform.matrix))
+    covariances = ((name, packed(matrix)) for name, matrix in ((cholesky, factor), (within, factor @ factor.T)) if name)
+    save_together(
+        binary,
+        *((name, partial(Writer.packed, elements=triangle)) for name, triangle in covariances),
+        (output, lambda writer: writer.matrix(transform.matrix)),
+    )
 
 
 def _sum_of_files(names: Sequence[str]) -> LdaStats:

@@ -14,6 +14,7 @@ from torch import Tensor
 from nnet3.base.kaldi_io.files import write_atomically
 from nnet3.base.kaldi_io.load import write_wxfilename
 from nnet3.base.kaldi_io.reader import Reader
+from nnet3.base.kaldi_io.replacing import MODEL
 from nnet3.base.kaldi_io.symbols import load_symbols
 from nnet3.base.kaldi_io.writer import Writer
 from nnet3.base.options.rnnlm import (
@@ -27,7 +28,16 @@ from nnet3.base.options.rnnlm import (
     SamplingLmOptions,
 )
 from nnet3.cli.device import given_device
-from nnet3.cli.files import check_can_save, load_network, load_network_to, open_file, read_text, save, save_together
+from nnet3.cli.files import (
+    check_can_save,
+    load_network,
+    load_network_to,
+    numbers_kind,
+    open_file,
+    read_text,
+    save,
+    save_together,
+)
 from nnet3.cli.messages import naming, say
 from nnet3.errors import ModelFormatError, Nnet3Error, TrainingError
 from nnet3.model.edits.modes import with_modes
@@ -118,7 +128,7 @@ def make_sampling_lm(names: Sequence[str], vocab_size: int, bos: int, eos: int, 
         raise Nnet3Error(f"--vocab-size must be {expected}, got {size}")
     if not 0 < bos < size or not 0 < eos < size or bos == eos:
         raise Nnet3Error(f"--bos-symbol and --eos-symbol must be two words below {size}, got {bos} and {eos}")
-    check_can_save(names[-1])
+    check_can_save(MODEL if words is None else "", names[-1])
     sentences = _sentences(names[0], size)
     lm = estimate_sampling_lm(sentences, size, bos, eos, options, for_arpa=words is not None)
     say(f"Processed {len(sentences)} lines of input.")
@@ -250,7 +260,8 @@ def train(
     objective: RnnlmObjectiveOptions,
 ) -> None:
     """Trains network and embedding on minibatches, and writes both. Raises TrainingError without minibatches."""
-    check_can_save(write_rnnlm, write_embedding)
+    check_can_save(MODEL, write_rnnlm)
+    check_can_save(numbers_kind(binary), write_embedding)
     device = given_device()
     nnet = load_network(read_rnnlm).to(device=device)
     embedding = load_embedding(read_embedding).to(device)

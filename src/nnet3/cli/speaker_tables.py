@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from nnet3.base.kaldi_io.reader import Reader
+from nnet3.base.kaldi_io.replacing import MODEL
 from nnet3.base.kaldi_io.specifiers import NO_TABLE
 from nnet3.base.kaldi_io.table_values import (
     int32_writer,
@@ -19,7 +20,7 @@ from nnet3.base.kaldi_io.table_values import (
     vector_writer,
 )
 from nnet3.base.options.speaker import PldaAdaptationOptions, SpeakerLdaOptions
-from nnet3.cli.files import check_can_save, open_file, save, save_together
+from nnet3.cli.files import check_can_save, numbers_kind, open_file, save, save_together
 from nnet3.cli.messages import naming, say
 from nnet3.errors import Nnet3Error
 from nnet3.speech.arrays.aliases import Doubles, Singles
@@ -89,6 +90,7 @@ def write_speaker_means(spk2utt: str, source: str, output: str, counts: str) -> 
 
 def write_mean(source: str, output: str, binary: bool) -> None:
     """Writes the mean of all vectors of a table to a file, as float64."""
+    check_can_save(numbers_kind(binary), output)
     total, count = np.zeros(1), 0
     for _, vector in vectors_of(source):
         total, count = total + vector, count + 1
@@ -156,6 +158,7 @@ def _write_changed(source: str, output: str, change: Callable[[Singles], Singles
 
 def write_lda(source: str, utt2spk: str, output: str, options: SpeakerLdaOptions, binary: bool) -> None:
     """Writes the affine transform (dim, vector's dim + 1) that tells speakers apart and centres vectors."""
+    check_can_save(numbers_kind(binary), output)
     by_speaker, seen = dict[str, list[Singles]](), set[str]()
     with random_access_tokens(utt2spk) as speaker_of:
         for key, vector in vectors_of(source):
@@ -179,6 +182,7 @@ def write_lda(source: str, utt2spk: str, output: str, options: SpeakerLdaOptions
 
 def write_plda(spk2utt: str, source: str, output: str, iterations: int, binary: bool) -> None:
     """Writes the PLDA model of vectors and their speakers."""
+    check_can_save(MODEL, output)
     groups = [vectors for _, vectors in vectors_by_speaker(spk2utt, source)]
     with naming(source):
         stats = SpeakerStats.of_speakers(groups)
@@ -197,6 +201,7 @@ def read_plda(name: str) -> Plda:
 
 def adapt_plda(model: str, source: str, output: str, options: PldaAdaptationOptions, binary: bool) -> None:
     """Writes a PLDA model adapted to vectors whose speakers are unknown."""
+    check_can_save(MODEL, output)
     read, vectors = read_plda(model), all_vectors_of(source)[1]
     with naming(source):
         adapted = adapted_plda(read, vectors, options)
@@ -213,7 +218,7 @@ def write_pca(
     source: str, output: str, dim: int, of_vectors: bool, unit: bool, centred: bool, whole: str, binary: bool
 ) -> None:
     """Writes the transform to the principal axes of vectors, or of the rows of matrices; the whole one to `whole`."""
-    check_can_save(whole, output)
+    check_can_save(numbers_kind(binary), whole, output)
     count, total, squares = 0, np.zeros(0), np.zeros((0, 0))
     rows_of = (vector[np.newaxis] for _, vector in vectors_of(source)) if of_vectors else _matrices_of(source)
     for each in rows_of:

@@ -13,7 +13,7 @@ import onnx_ir as ir
 import onnxruntime
 
 from nnet3.base.kaldi_io.files import check_can_write, check_is_path, is_special
-from nnet3.base.kaldi_io.replacing import put_in_place
+from nnet3.base.kaldi_io.replacing import ONNX, put_in_place
 from nnet3.errors import ExportError
 from nnet3.export.agreement import Pair, check_file, errors_of
 from nnet3.export.build import model_of
@@ -47,7 +47,7 @@ def checked_target(path: str | os.PathLike[str]) -> Path:
     check_is_path(path, "the ONNX file to write")
     if is_special(path):
         raise ExportError(f"{os.fspath(path)}: this is no file that an ONNX file can take the place of")
-    check_can_write(path)
+    check_can_write(path, ONNX)
     return Path(os.path.realpath(path))
 
 

@@ -15,7 +15,8 @@ from nnet3.base.kaldi_io.background import Background
 from nnet3.base.options.compiling import CompileOptions
 from nnet3.base.options.utterances import BatchOptions
 from nnet3.engine.ir.matrices import Matrix
-from nnet3.errors import ExecutionError, Nnet3Error, check_kind
+from nnet3.engine.runtime.memory import checked_device
+from nnet3.errors import ArgumentError, ExecutionError, Nnet3Error, check_kind
 from nnet3.inference.cutting import OutputChunk
 from nnet3.inference.grouping import AHEAD, ChunkBatch, Lengths, minibatches, partial_size, windows
 from nnet3.inference.inputs import UtteranceInputs, checked_inputs
@@ -24,6 +25,7 @@ from nnet3.inference.running import ChunkRunner
 from nnet3.inference.scores import Scoring
 from nnet3.model.nnet import AcousticModel, Nnet, device_of, network_of
 
+_TRIPLE = "a tuple of key, features and ivector or None"
 Utterance = tuple[str, Matrix, Matrix | None]
 OnError = Callable[[str, Nnet3Error], object]
 
@@ -88,7 +90,7 @@ class BatchComputer:
             raise ExecutionError(f"give options in one object or by name, not both: {', '.join(named)}")
         self.options = options or BatchOptions.named(**named)
         nnet = network_of(model)
-        self.device = device or device_of(nnet)
+        self.device = device_of(nnet) if device is None else checked_device(device)
         self._runner = ChunkRunner(
             *(nnet, self.options, self.device),
             overlaps=not short_last_chunk,
@@ -125,6 +127,7 @@ class BatchComputer:
         Raises ExecutionError if the network has been edited since the computer was made.
         """
         self._runner.edits.check()
+        check_kind(utterances, Iterable, "the utterances", f"an iterable; each is {_TRIPLE}")
         source = Background(map(self._job, utterances), AHEAD)
         most = min(WINDOW_FRAMES, WINDOW_BYTES / self._bytes_per_frame)
         try:
@@ -140,6 +143,9 @@ class BatchComputer:
     # ---- utterances ----
 
     def _job(self, utterance: Utterance) -> _Job:
+        check_kind(utterance, tuple, "an utterance", _TRIPLE)
+        if len(utterance) != 3:
+            raise ArgumentError(f"an utterance must be {_TRIPLE}, got {len(utterance)} things")
         key, features, ivector = utterance
         is_online = getattr(ivector, "ndim", 1) == 2
         single, online = (None, ivector) if is_online else (ivector, None)

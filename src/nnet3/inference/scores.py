@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from numbers import Real
 
 import torch
 from torch import Tensor
 
 from nnet3.engine.ir.matrices import is_finite
-from nnet3.errors import NetworkError, NumericalError
+from nnet3.errors import ArgumentError, NetworkError, NumericalError, shown
 from nnet3.model.nnet import AcousticModel, Nnet
 
 _ROWS_AT_ONCE = 4096
@@ -18,12 +20,16 @@ _ROWS_AT_ONCE = 4096
 class Scoring:
     """The scores scale (y - log_priors) of outputs y (rows, dim), or with `exponentiate` the exponential of that.
 
-    `log_priors` is (dim,), or None for none.
+    `log_priors` is (dim,), or None for none. Raises ArgumentError for a scale that is no finite number.
     """
 
     log_priors: Tensor | None = None
     scale: float = 1.0
     exponentiate: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.scale, Real) or not math.isfinite(self.scale):
+            raise ArgumentError(f"the scale of scores must be a finite number, got {shown(self.scale)}")
 
     def apply(self, outputs: Tensor) -> Tensor:
         """Returns the scores of outputs (rows, dim). Raises NumericalError if they are not finite."""

@@ -18,8 +18,9 @@ from nnet3.base.options.utterances import StreamOptions as StreamOptions
 from nnet3.engine.ir.matrices import Matrix
 from nnet3.engine.ir.objects import Recent
 from nnet3.engine.runtime import NnetComputer
+from nnet3.engine.runtime.memory import checked_device
 from nnet3.engine.runtime.models import model_dtype
-from nnet3.errors import ExecutionError, NumericalError
+from nnet3.errors import ExecutionError, NumericalError, check_kind
 from nnet3.inference.inputs import check_ivectors_wanted, checked_inputs, checked_matrix
 from nnet3.inference.running import EditGuard, NetworkKernels
 from nnet3.inference.scores import Scoring, priors_of
@@ -81,7 +82,7 @@ class StreamComputer:
             num_streams=num_streams,
         )
         own = device_of(nnet)
-        self.device = own if device is None else torch.device(device)
+        self.device = own if device is None else checked_device(device)
         self.program = StreamProgram.of(
             nnet if self.device == own else nnet.copy().to(device=self.device), self.options
         )
@@ -155,6 +156,7 @@ class StreamComputer:
 
     def _check_open(self, stream: Stream) -> None:
         if stream not in self._open:
+            check_kind(stream, Stream, "a stream", "what open() has given")
             what = "has ended" if stream._computer is self else "is of another computer"
             raise ExecutionError(f"the stream {what}: open() gives a new one")
 
@@ -175,6 +177,8 @@ class StreamComputer:
         """
         with self._lock:
             newer = ivectors or {}
+            for by_stream in (features, newer):
+                check_kind(by_stream, Mapping, "features and ivectors", "given by stream, such as {stream: features}")
             if not {**features, **newer}:
                 return {}
             self._check_unchanged()

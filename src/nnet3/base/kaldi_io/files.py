@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from nnet3.base.kaldi_io.replacing import check_file_may_replace, put_in_place
+from nnet3.base.kaldi_io.replacing import check_file_may_replace, expect_output, put_in_place
 from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error
 
 #: So many bytes, at most, are held of what is no file, and may have no end, and of what a packed file unpacks to.
@@ -162,15 +162,17 @@ def replaced_at_end(path: str | os.PathLike[str], contents: bytes | Iterable[byt
         temporary.unlink(missing_ok=True)
 
 
-def check_can_write(path: str | os.PathLike[str]) -> None:
-    """Raises Nnet3Error now if `write_atomically` could not begin to write this file later."""
+def check_can_write(path: str | os.PathLike[str], kind: str) -> None:
+    """Raises Nnet3Error now if `write_atomically` could not write a file of a kind of `replacing.py` here later."""
     with _naming(path):
         if is_special(path):
             open(path, "ab").close()
             return
-        file, temporary = open_beside(Path(os.path.realpath(path)))
+        target = Path(os.path.realpath(path))
+        file, temporary = open_beside(target)
         file.close()
         temporary.unlink()
+        expect_output(target, kind)
 
 
 def is_special(path: str | os.PathLike[str]) -> bool:

@@ -210,6 +210,15 @@ class OutputStream:
         if status:
             raise TableError(f"the command failed with status {status}")
 
+    def check_archive(self) -> None:
+        """Raises TableError, and gives up, if an archive may not replace the old file, if any."""
+        if self._temporary is not None:
+            try:
+                self._check_may_replace()
+            except TableError:
+                self.discard()
+                raise
+
     def _check_may_replace(self) -> None:
         try:
             check_may_replace(self._target, self._head[:HEAD], ARCHIVE)

@@ -73,6 +73,7 @@ class TableWriter(Generic[T]):
                 raise TableError("a script can only point into an archive that is a file")
             known = finished or Finished()
             self._archive = OutputStream(archive, known.size if grows else None)
+            self._archive.check_archive()
             if self.specifier.script is not None:
                 try:
                     lines = os.path.getsize(self.specifier.script) if grows and known.positions else 0

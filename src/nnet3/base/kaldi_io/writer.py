@@ -35,9 +35,10 @@ class Writer:
         """Bytes as they are."""
         self._chunks.append(contents)
 
-    def text(self, text: str) -> None:
-        """Writes text as it is."""
+    def text(self, text: str) -> Self:
+        """Writes text as it is; returns the writer."""
         self._chunks.append(text.encode("utf-8"))
+        return self
 
     def getvalue(self) -> bytes:
         contents = b"".join(self._chunks)

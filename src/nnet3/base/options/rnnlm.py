@@ -12,6 +12,8 @@ from nnet3.errors import ArgumentError, TrainingError
 
 #: Words of a vocabulary, at most: a sampling LM has a probability for each.
 MOST_WORDS = 1 << 24
+#: Words of a minibatch that is made, and samples for it, at most.
+MOST_ROWS = 1 << 22
 _WORD, _NUMBER = Integer(at_least(-1)), Number(at_least(0))
 
 
@@ -150,6 +152,11 @@ class RnnlmEgsOptions(Options, error=TrainingError):
                     f"{self.sample_group_size}"
                 ),
             )
+        rows = self.chunk_length * self.num_chunks_per_minibatch
+        samples = self.chunk_length // self.sample_group_size * self.num_samples
+        if max(rows, samples) > MOST_ROWS:
+            sizes = "chunk_length * num_chunks_per_minibatch, and chunk_length / sample_group_size * num_samples,"
+            yield "chunk_length", f"{sizes} must be at most {MOST_ROWS}, got {rows} and {samples}"
         least = self.num_chunks_per_minibatch * self.sample_group_size
         if 0 < self.num_samples < least:
             yield (

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nnet3.base.options.declaring import Options, again, option
-from nnet3.base.text.values import Boolean, Integer, Number, Rule, Text, at_least, bounds, choice
+from nnet3.base.text.values import Boolean, Integer, Number, Rule, Text, at_least, bounds, choice, within
 from nnet3.errors import ExecutionError
 
 _FRAMES, _PERIOD = Integer(at_least(0)), Integer(at_least(1))
@@ -23,7 +23,7 @@ class UtteranceOptions(Options, error=ExecutionError):
     ivector. Raises ExecutionError for numbers that cannot be meant.
     """
 
-    frame_subsampling_factor: int = option(1, _PERIOD, "Input frames per output.", unit="frames")
+    frame_subsampling_factor: int = option(1, Integer(within(1, 1000)), "Input frames per output.", unit="frames")
     frames_per_chunk: int = option(
         0, _FRAMES, "Input frames per chunk (0: all at once).", unit="frames", program_default=50
     )
@@ -42,9 +42,13 @@ class StreamOptions(Options, error=ExecutionError):
     """
 
     frame_subsampling_factor: int = again(UtteranceOptions, "frame_subsampling_factor", 1)
-    frames_per_chunk: int = option(21, _PERIOD, "Input frames per chunk.", unit="frames", program_default=24)
-    extra_left_context_initial: int = option(0, _FRAMES, "Frames more at the left of the first chunk.", unit="frames")
-    num_streams: int = option(1, _PERIOD, "Streams that are open at a time.")
+    frames_per_chunk: int = option(
+        21, Integer(within(1, 100_000)), "Input frames per chunk.", unit="frames", program_default=24
+    )
+    extra_left_context_initial: int = option(
+        0, Integer(within(0, 1_000_000)), "Frames more at the left of the first chunk.", unit="frames"
+    )
+    num_streams: int = option(1, Integer(within(1, 10_000)), "Streams that are open at a time.")
 
 
 @dataclass(frozen=True)

@@ -136,9 +136,7 @@ def chain_compute_prob(
 
     nnet3 chain-compute-prob final.raw den.fst 'ark:nnet3 chain-merge-egs ark:valid_diagnostic.cegs ark:- |'
     """
-    if output and not settings["gradient"]:
-        raise click.UsageError(f"'{output}' would have the gradient: say --compute-deriv=true")
-    nnet = later.files.load_network_to(later.device.given_device(), model)
+    nnet = later.outputs_of_egs.network_to_measure(model, output, settings["gradient"])
     files = later.egs_training.ChainFiles(den_fst, denominator, options)
     objective, minibatches = files.objective(nnet), files.minibatches(examples, nnet)
     evaluator = later.compute_prob.evaluated(nnet, minibatches, objective, collapse=False, accuracy=False, **settings)

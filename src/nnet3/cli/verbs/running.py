@@ -151,10 +151,7 @@ def compute_prob(model: str, examples: str, output: str, accuracy_by_column: boo
 
     nnet3 compute-prob final.raw 'ark:nnet3 merge-egs --minibatch-size=1:64 ark:valid.egs ark:- |'
     """
-    if output and not settings["gradient"]:
-        raise click.UsageError(f"'{output}' would have the gradient: say --compute-deriv=true")
-    later.files.check_can_save(output)
-    nnet = later.files.load_network_to(later.device.given_device(), model)
+    nnet = later.outputs_of_egs.network_to_measure(model, output, settings["gradient"])
     evaluator = later.compute_prob.evaluated(nnet, later.outputs_of_egs.minibatches(examples, nnet), **settings)
     for line in later.compute_prob.report_lines(nnet, evaluator.stats):
         say(line)
@@ -268,7 +265,7 @@ def train_model(
     if (
         page is not None and Path(page).resolve().parent != Path(read.output.folder).resolve()
     ):  # that comes with the run
-        later.files.check_can_save(page)
+        later.exploring.check_page(page)
     stop = later.stop.StopRequest()
     serving: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     if port is not None and os.environ.get("RANK", "0") == "0":  # the first of several processes

@@ -74,7 +74,7 @@ def lattice_align_phones(**given: Any) -> int:
 @whole_number("--partial-word-label", default=0, help="Label of parts of words, where a search was broken off.")
 @_broken
 @ignored("--test")
-@ignored("--max-expand", kind=click.FLOAT)
+@number("--max-expand", default=0.0, help="Leave out lattices that grow more than so many times; 0: none.")
 @_reorder_option
 @arguments(boundaries="WORD-BOUNDARIES", model="MODEL", lattices="LATTICE-RSPECIFIER", output="LATTICE-WSPECIFIER")
 def lattice_align_words(silence_label: int, partial_word_label: int, **given: Any) -> int:

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Any, TypeVar
 
-from nnet3.base.kaldi_io.files import write_atomically
+from nnet3.base.kaldi_io.files import check_is_path, read_stream, write_atomically
 from nnet3.base.options.compiling import CompileOptions
 from nnet3.engine.driver.cache_file import (
     Attachments,
@@ -278,9 +277,15 @@ class ComputationCache:
         write_atomically(path, to_bundle(files))
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Add programs written by `save`. Damaged and foreign ones are left out, with a warning. Raises OSError."""
+        """Add programs written by `save`. Damaged and foreign ones are left out, with a warning.
+
+        Raises OSError for a missing file, ModelFormatError for a device.
+        """
+        check_is_path(path, "compiled programs")
+        with open(path, "rb") as file:
+            contents = file.read() if os.path.isfile(path) else read_stream(file)
         try:
-            for digest, data in read_bundle(Path(path).read_bytes()):
+            for digest, data in read_bundle(contents):
                 computation = self._stored(digest, data)
                 with self._lock:
                     self._insert(digest, computation)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.writer import Writer
-from nnet3.errors import NetworkError
+from nnet3.errors import NetworkError, check_kind
 from nnet3.model.components.field_table import format_number
 from nnet3.model.hmm.transition_model import TransitionModel
 from nnet3.model.nnet.fingerprint import with_parts
@@ -145,7 +145,8 @@ class AcousticModel(RunsUtterances):
 
 
 def network_of(model: Nnet | AcousticModel) -> Nnet:
-    """Returns the network of a model, which may be a network itself."""
+    """Returns the network of a model, which may be a network itself. Raises ArgumentError for anything else."""
+    check_kind(model, (Nnet, AcousticModel), "the model", "a network or an acoustic model (nnet3.load gives one)")
     return model.nnet if isinstance(model, AcousticModel) else model
 
 

@@ -11,7 +11,7 @@ from collections.abc import Generator
 from dataclasses import replace
 from typing import TypeVar
 
-from nnet3.errors import Nnet3Error
+from nnet3.errors import ArgumentError, Nnet3Error
 from nnet3.inference.stream import StreamComputer
 from nnet3.speech.asr.acoustic_stream import NetworkInputs, Scores, compute_each, compute_scores
 from nnet3.speech.asr.recognizer import Model, Recognizer
@@ -84,6 +84,8 @@ class BatchRecognizer:
     """One stream of a `BatchModel`, at `sample_rate` Hz. Results have words with times in whole rows, as in Vosk."""
 
     def __init__(self, model: BatchModel, sample_rate: float):
+        if not isinstance(model, BatchModel):
+            raise ArgumentError(f"a recognizer of batches needs an nnet3.asr.BatchModel, got {type(model).__name__}")
         self._model = model
         self._computer = model._place(self)
         self._recognizer = Recognizer(model.model, sample_rate, computer=self._computer)

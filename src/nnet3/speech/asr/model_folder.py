@@ -152,6 +152,8 @@ class ModelFolder:
 
     def __init__(self, path: str | os.PathLike[str], graph: str | os.PathLike[str] | None = None):
         check_is_path(path, "a model directory")
+        if graph is not None:
+            check_is_path(graph, "a folder with a graph")
         self.path = Path(path)
         self._layout = _find_layout(self.path)
         self._graph = self.path / self._layout.graph if graph is None else Path(graph)

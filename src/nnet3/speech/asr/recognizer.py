@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
-from collections.abc import Callable, Generator, Iterable, Sequence
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
 
+from nnet3.engine.runtime.memory import checked_device
 from nnet3.errors import ArgumentError, ExecutionError, ModelFormatError
 from nnet3.inference.stream import StreamComputer
 from nnet3.speech.asr.acoustic_stream import AcousticStream, NetworkInputs, Scores, compute_scores
@@ -20,12 +25,25 @@ from nnet3.speech.asr.model_search import ModelSearch
 from nnet3.speech.asr.speakers import SpeakerStream, SpkModel
 from nnet3.speech.asr.vosk_json import Json, SpokenText, TimedWord
 from nnet3.speech.asr.vosk_names import VoskNames
-from nnet3.speech.features.audio import Audio, Resampler, whole_rate
+from nnet3.speech.features.audio import Audio, PcmReader, Resampler, whole_rate
 from nnet3.speech.search.endpoints import Endpointing, silent_rows
 
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 _LOG = logging.getLogger("nnet3")
 _MOST_ROWS = 20_000  # a stream that is longer begins anew with its next segment
+_MOST_ALTERNATIVES = 10_000  # of a segment
 _NOTHING = SpokenText([])
+
+
+def _alone(method: _Method) -> _Method:
+    """Decorator: a method that no other thread may disturb."""
+
+    @wraps(method)
+    def checked(self: Recognizer, *arguments: Any) -> Any:
+        with self._at_work():
+            return method(self, *arguments)
+
+    return cast(_Method, checked)
 
 
 class Model(ModelSearch):
@@ -34,7 +52,8 @@ class Model(ModelSearch):
     Without `model_path` the directory is looked for in `MODEL_DIRS`, by `model_name` or by the language `lang` in its
     name. Recognizers share a model, in several threads too. `graph`: another folder with the graph. `device`: of the
     network, by default the CPU. Raises
-    ModelFormatError for files that are missing or of different models, ArgumentError if no directory is found.
+    ModelFormatError for files that are missing or of different models, ArgumentError if no directory is found,
+    ExecutionError for an unknown device.
     """
 
     def __init__(
@@ -46,6 +65,8 @@ class Model(ModelSearch):
         graph: str | os.PathLike[str] | None = None,
         device: str | torch.device | None = None,
     ):
+        if device is not None:
+            checked_device(device)
         self.folder = ModelFolder(self.get_model_path(model_name, lang) if model_path is None else model_path, graph)
         files = self.folder.graph_files()
         self.front = self.folder.load()
@@ -74,7 +95,7 @@ class Model(ModelSearch):
 
     def vosk_model_find_word(self, word: str) -> int:
         """Returns the number of a word, -1 if the model does not know it."""
-        return self.graph.words.labels.get(word, -1)
+        return self.graph.words.labels.get(word, -1) if isinstance(word, str) else -1
 
     FindWord = vosk_model_find_word  # the name in Vosk's other languages
 
@@ -127,6 +148,9 @@ class Recognizer(VoskNames):
     ):
         if not isinstance(model, Model):
             raise ArgumentError(f"a recognizer needs an nnet3.asr.Model, got {type(model).__name__}")
+        if not isinstance(computer, StreamComputer | None):
+            raise ArgumentError(f"a computer is one of the model's method computer, got {type(computer).__name__}")
+        PcmReader(channels, channel)  # are there such?
         self._whole_rate = whole_rate(sample_rate)
         Resampler(self._whole_rate, model.sample_rate)  # can it be had?
         self.model, self.rate, self.alternatives = model, float(sample_rate), alternatives
@@ -140,7 +164,7 @@ class Recognizer(VoskNames):
         self._speaker_model: SpkModel | None = None
         self._speaker: SpeakerStream | None = None
         self._first_row, self._samples, self._start = 0, 0, 0.0
-        self._is_closed = False
+        self._is_closed, self._in_use = False, threading.Lock()
         if isinstance(phrases, SpkModel):
             speaker_model = phrases
         elif isinstance(phrases, str):
@@ -161,6 +185,8 @@ class Recognizer(VoskNames):
     def alternatives(self, number: int) -> None:
         if not isinstance(number, int | np.integer):
             raise ArgumentError(f"the number of alternatives must be a whole number, got {number!r:.80}")
+        if number > _MOST_ALTERNATIVES:
+            raise ArgumentError(f"at most {_MOST_ALTERNATIVES} alternatives are listed, got {number}")
         self._alternatives = int(number)
 
     def accept(self, audio: Audio) -> bool:
@@ -181,26 +207,27 @@ class Recognizer(VoskNames):
         Yields the network's inputs for each piece of 0.2 s, and wants their scores, from `compute_scores`. Once
         `is_over`, the remaining pieces are dropped.
         """
-        stream, segment = self._begin()
-        for piece in stream.pieces(audio):
-            if is_over():
-                break
-            segment.accept((yield stream.feed(piece)))
-            if self._speaker is not None:
-                self._speaker.accept(piece)
-            self._samples += len(piece)
-        return self._is_endpoint(segment)
+        with self._at_work():
+            stream, segment = self._begin()
+            for piece in stream.pieces(audio):
+                if is_over():
+                    break
+                segment.accept((yield stream.feed(piece)))
+                if self._speaker is not None:
+                    self._speaker.accept(piece)
+                self._samples += len(piece)
+            return self._is_endpoint(segment)
 
+    @_alone
     def result(self) -> SpokenText:
         """Returns what was said since the last result, and ends the segment."""
-        self._check_open()
         found = self._found()
         self._segment = None
         return found
 
+    @_alone
     def partial(self) -> SpokenText:
         """Returns the words apparently said since the last result; more audio may change them."""
-        self._check_open()
         segment = self._segment
         if segment is None or segment.search.num_rows == 0:
             return _NOTHING
@@ -214,9 +241,9 @@ class Recognizer(VoskNames):
         names = [self._graph.words[label] for label in path.words.tolist()]
         return SpokenText([TimedWord(*word) for word in zip(names, [self._begin_time, *ends[:-1]], ends, strict=False)])
 
+    @_alone
     def finish(self) -> SpokenText:
         """Ends the stream; returns what was said since the last result."""
-        self._check_open()
         if self._stream is None or self._segment is None:
             self._drop_stream()
             return _NOTHING
@@ -225,18 +252,18 @@ class Recognizer(VoskNames):
         self._end_stream()
         return found
 
+    @_alone
     def reset(self) -> None:
         """Drops what was said since the last result."""
-        self._check_open()
         self._segment = None
 
+    @_alone
     def set_phrases(self, phrases: Sequence[str] | None) -> None:
         """Limits what can be heard to these phrases, in any order and in parts; None: all words. A new stream begins.
 
         Words that the model does not know are left out, with a warning. Raises ArgumentError if the model cannot be
         limited, ExecutionError within a segment.
         """
-        self._check_open()
         if self._segment is not None:
             raise ExecutionError("phrases change between segments only: ask for the result first, or reset")
         if phrases is None:
@@ -251,12 +278,12 @@ class Recognizer(VoskNames):
         self._drop_stream()
         self._graph = graph
 
+    @_alone
     def set_speaker_model(self, model: SpkModel) -> None:
         """Lets results have the speaker's vector and its number of frames, `spk` and `spk_frames`.
 
         Raises ExecutionError within a stream, ArgumentError if the model cannot have audio of this rate.
         """
-        self._check_open()
         if not isinstance(model, SpkModel):
             raise ArgumentError(f"a speaker model is an nnet3.asr.SpkModel, got {type(model).__name__}")
         if self._stream is not None:
@@ -265,9 +292,10 @@ class Recognizer(VoskNames):
         self._speaker_model = model
 
     def close(self) -> None:
-        """Ends the recognizer; it hears nothing any more."""
+        """Ends the recognizer; it hears nothing any more. If a thread is at work, the stream ends behind the work."""
         self._is_closed = True
-        self._drop_stream()
+        with contextlib.suppress(ExecutionError), self._at_work():
+            pass
 
     def __enter__(self) -> Recognizer:
         return self
@@ -299,7 +327,6 @@ class Recognizer(VoskNames):
 
     def _begin(self) -> tuple[AcousticStream, Segment]:
         """Returns the stream and the segment for the next audio, new ones after the end of the old."""
-        self._check_open()
         if self._segment is not None and self._stream is not None:
             return self._stream, self._segment
         if self._stream is not None and self._stream.num_rows > _MOST_ROWS:
@@ -336,9 +363,19 @@ class Recognizer(VoskNames):
             self._computer = None
         self._segment = self._stream = self._speaker = None
 
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise ExecutionError("this recognizer is closed")
+    @contextlib.contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """Lets one thread at a time work. Raises ExecutionError in another one, and if the recognizer is closed."""
+        if not self._in_use.acquire(blocking=False):
+            raise ExecutionError("this recognizer is at work already: give each thread a recognizer of its own")
+        try:
+            if self._is_closed:
+                raise ExecutionError("this recognizer is closed")
+            yield
+        finally:
+            if self._is_closed:
+                self._drop_stream()
+            self._in_use.release()
 
     @property
     def _begin_time(self) -> float:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from nnet3.base.text import BLANKS
+from nnet3.errors import ArgumentError
 from nnet3.speech.asr.vosk_json import SpokenText, TimedWord
 
 _WORDS_PER_LINE = 7
 
 
 def subtitles(heard: Iterable[SpokenText], words_per_line: int = _WORDS_PER_LINE, *, webvtt: bool = False) -> str:
-    """Returns subtitles of `words_per_line` words: SubRip (srt), or WebVTT."""
+    """Returns subtitles of `words_per_line` words: SubRip (srt), or WebVTT. Raises ArgumentError if that is below 1."""
+    check_words_per_line(words_per_line)
     comma, parts = ("." if webvtt else ","), ["WEBVTT\n\n"] if webvtt else []
     for number, words in enumerate(_lines(heard, words_per_line), 1):
         begin, end = _clock(words[0].start, comma), _clock(words[-1].end, comma)
@@ -20,6 +22,12 @@ def subtitles(heard: Iterable[SpokenText], words_per_line: int = _WORDS_PER_LINE
             text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         parts.append(f"{number}\n{begin} --> {end}\n{text}\n\n")
     return "".join(parts)
+
+
+def check_words_per_line(number: int) -> None:
+    """Raises ArgumentError for what is no whole number from 1 on."""
+    if not isinstance(number, int) or number < 1:
+        raise ArgumentError(f"the words of a line must be a whole number from 1 on, got {number!r:.80}")
 
 
 def ctm_lines(name: str, heard: Iterable[SpokenText]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import Any
 from nnet3.base.text import read_json
 from nnet3.errors import ArgumentError
 from nnet3.speech.asr.speakers import SpkModel
-from nnet3.speech.asr.transcript import subtitles
+from nnet3.speech.asr.transcript import check_words_per_line, subtitles
 from nnet3.speech.asr.vosk_json import SpokenText, TimedWord, nlsml, nothing_heard, partial_json, result_json
 from nnet3.speech.features.audio import Audio
 from nnet3.speech.search.endpoints import EndpointerMode, Endpointing
@@ -130,6 +130,9 @@ class VoskNames(ABC):
 
     def SrtResult(self, stream: Any, words_per_line: int = 7) -> str:
         """Reads a binary stream of 16-bit samples to its end; returns subtitles, with times cut to milliseconds."""
+        if not hasattr(stream, "read"):
+            raise ArgumentError(f"subtitles are of a binary stream, such as an open file, got {stream!r:.80}")
+        check_words_per_line(words_per_line)
         heard: list[SpokenText] = []
         while data := stream.read(_READ_BYTES):
             if self.accept(data):

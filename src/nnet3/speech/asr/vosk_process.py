@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import logging
+from numbers import Real
 
 import torch
+
+from nnet3.errors import ArgumentError
 
 _LOG = logging.getLogger("nnet3")
 _device = {"batches": "cpu"}
 
 
 def SetLogLevel(level: int) -> None:
-    """Says less below 0, as in Vosk: errors only."""
+    """Says less below 0, as in Vosk: errors only. Raises ArgumentError for what is no number."""
+    if not isinstance(level, Real):
+        raise ArgumentError(f"a level of the log is a number, got {level!r:.80}")
     _LOG.setLevel(logging.ERROR if level < 0 else logging.DEBUG if level > 0 else logging.WARNING)
 
 

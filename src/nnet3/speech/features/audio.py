@@ -19,6 +19,7 @@ Audio = bytes | bytearray | memoryview | npt.NDArray[np.generic]
 
 _LOG = logging.getLogger("nnet3")
 _FULL_SCALE = 32768.0
+_LOUDEST = 1e10  # of floats: louder than 32 bits in their own scale; features of some more would be infinite
 _FAINT_SAMPLES = 8000  # after which audio below one step of 16 bits is told
 _OTHER = {
     "f": "floats are in the scale of 16 bits, multiply by 32768",
@@ -41,6 +42,9 @@ class PcmReader:
     """
 
     def __init__(self, channels: int = 1, channel: int | None = None):
+        for number in (channels, 0 if channel is None else channel):
+            if not isinstance(number, int | np.integer):
+                raise ArgumentError(f"channels are counted by whole numbers, got {number!r:.80}")
         if channels < 1 or (channel is not None and not 0 <= channel < channels):
             raise ArgumentError(f"there is no channel {channel} of {channels}")
         self.channels, self.channel = channels, channel
@@ -48,7 +52,7 @@ class PcmReader:
         self._faint: int | None = 0  # samples up to now, all of them too quiet; None: one was loud, or it was said
 
     def read(self, audio: Audio) -> Samples:
-        """Returns the samples, (n,). Raises ArgumentError for what is no audio, a NaN or an infinity."""
+        """Returns the samples, (n,). Raises ArgumentError for what is no audio, and for a NaN."""
         if isinstance(audio, bytes | bytearray | memoryview):
             contents = self._cut + bytes(audio)
             whole = len(contents) - len(contents) % (2 * self.channels)
@@ -88,6 +92,10 @@ def _in_16_bits(samples: npt.NDArray[np.generic]) -> Samples:
         scaled = samples.astype(np.float32)
         if not np.isfinite(scaled).all():
             raise ArgumentError("the samples have a NaN or an infinity")
+        if np.abs(scaled).max(initial=0) > _LOUDEST:
+            raise ArgumentError(
+                f"the samples reach to {np.abs(scaled).max():.3g}, where the scale of 16 bits has 32768"
+            )
         return scaled
     if kind == "u" and bits == 8:
         return (samples.astype(np.float32) - 128) * 256

@@ -18,7 +18,12 @@ def digest_of_grammar(grammar: Path) -> Path:
 
 def write_digest(digest: Path, words: Path) -> None:
     """Writes the digest of the words that a graph was made of."""
-    write_atomically(digest, f"{_digest_of(words)}  {words.name}\n".encode())
+    write_atomically(digest, digest_text(words.read_bytes(), words.name).encode())
+
+
+def digest_text(words: bytes, name: str) -> str:
+    """Returns the contents of the digest of a file of words with this name."""
+    return f"{hashlib.sha256(words).hexdigest()}  {name}\n"
 
 
 def check_words(graph: Path, words: Path, digest: Path | None = None) -> None:
@@ -28,14 +33,10 @@ def check_words(graph: Path, words: Path, digest: Path | None = None) -> None:
         known = digest.read_text(errors="replace").split()
     except OSError:
         return
-    if known[:1] != [_digest_of(words)]:
+    if known[:1] != [hashlib.sha256(words.read_bytes()).hexdigest()]:
         maker = "mkgraph" if digest.name == DIGEST else "arpa2fst"
         raise ModelFormatError(
             f"{graph} was made of other words, says {digest.name} beside it: make it again (nnet3 {maker}), "
             f"or remove {digest.name} if only their names have changed",
             str(words),
         )
-
-
-def _digest_of(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

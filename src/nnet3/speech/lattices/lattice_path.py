@@ -11,11 +11,14 @@ import numpy as np
 
 from nnet3.base.kaldi_io.fst import NOT_FINAL, Fst
 from nnet3.base.kaldi_io.lattice import Lattice, Strings, no_strings, within_float32
+from nnet3.errors import ArgumentError
 from nnet3.speech.arrays.aliases import Doubles, Flags, Integers, Singles
 from nnet3.speech.lattices.levels import longest_paths
 
 _Steps = tuple[Any, ...]  # the steps before, and an arc; () at the start
 _OVER = -1
+#: Paths of a lattice, at most: so many take half a minute.
+MOST_PATHS = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +91,7 @@ def best_paths(
 ) -> list[LatticePath]:
     """Returns the paths of least cost, the best one first: scaled graph and acoustic cost, and a penalty per word.
 
-    Raises ArgumentError for scaled costs beyond float32.
+    Raises ArgumentError for scaled costs beyond float32, and where there are more than MOST_PATHS paths to return.
     """
     fst = lattice.fst
     is_final = fst.final < np.inf
@@ -97,6 +100,8 @@ def best_paths(
         cost = graph_scale * fst.cost.astype(np.float64) + acoustic_scale * lattice.acoustic_cost
         final[is_final] = graph_scale * fst.final[is_final] + acoustic_scale * lattice.final_acoustic_cost[is_final]
     cost += word_penalty * (fst.ilabel > 0)
+    if number > MOST_PATHS and (there_are := _num_paths(fst)) > MOST_PATHS:
+        raise ArgumentError(f"it has {there_are:g} paths: ask for {MOST_PATHS} at most, got {number}")
     ahead = _least_ahead(fst, cost, final)
     found: list[LatticePath] = []
     heap: list[tuple[float, int, float, int, _Steps]] = []  # total cost, a number against ties, so far, state, steps
@@ -150,6 +155,15 @@ def _least_ahead(fst: Fst, cost: Doubles, final: Doubles) -> Doubles:
         arcs = np.flatnonzero(depth[fst.src] == level)
         np.minimum.at(ahead, fst.src[arcs], cost[arcs] + ahead[fst.dst[arcs]])
     return ahead
+
+
+def _num_paths(fst: Fst) -> float:
+    count, depth = (fst.final < np.inf).astype(np.float64), longest_paths(fst.num_states, fst.src, fst.dst)
+    with np.errstate(over="ignore"):
+        for level in range(int(depth.max(initial=0)) - 1, -1, -1):
+            arcs = np.flatnonzero(depth[fst.src] == level)
+            np.add.at(count, fst.src[arcs], count[fst.dst[arcs]])
+    return float(count[fst.start]) if fst.num_states else 0.0
 
 
 def _path(lattice: Lattice, steps: _Steps, cost: float) -> LatticePath:

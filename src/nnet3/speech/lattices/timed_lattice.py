@@ -69,12 +69,14 @@ class OtherLabels(NamedTuple):
     partial_word: int = 0
 
 
-def word_aligned(lattice: LabelLattice, boundaries: WordBoundaries, labels: OtherLabels) -> tuple[LabelLattice, bool]:
+def word_aligned(
+    lattice: LabelLattice, boundaries: WordBoundaries, labels: OtherLabels, max_expand: float = 0.0
+) -> tuple[LabelLattice, bool]:
     """Returns a lattice whose arcs have the transition-ids of a word, or of a phone outside of words.
 
-    Also returns true if all paths end with a whole word, or silence.
+    Also returns true if all paths end with a whole word, or silence. `max_expand`: see `LatticeAlignment`.
     """
-    alignment = LatticeAlignment(lattice, boundaries, labels)
+    alignment = LatticeAlignment(lattice, boundaries, labels, max_expand)
     return alignment.result()[0], alignment.is_whole
 
 
@@ -146,11 +148,14 @@ class LatticeAlignment:
     without the ids of this word or phone. From other nodes silent arcs follow the arcs of the lattice.
     """
 
-    def __init__(self, lattice: LabelLattice, boundaries: WordBoundaries, labels: OtherLabels | None):
+    def __init__(
+        self, lattice: LabelLattice, boundaries: WordBoundaries, labels: OtherLabels | None, max_expand: float = 0.0
+    ):
         """`labels`: of silence and parts of words, for lattices with transition-ids; None: lattices with times alone.
 
         Raises NetworkError for transition-ids unknown to the model of `boundaries`, and ModelFormatError if words so
-        rarely begin and end with their phones that each path of the lattice would need nodes of its own.
+        rarely begin and end with their phones that each path of the lattice would need nodes of its own, or if there
+        are more than 1000 nodes plus `max_expand`, if above 0, for each state.
         """
         for ids in (lattice.ids, lattice.final_ids):
             boundaries.model.check_ids(ids.values)
@@ -167,6 +172,7 @@ class LatticeAlignment:
         self._row_of_state[self._end] = (self._row_of_state[ends] + lattice.final_ids.lengths[ends]).max(initial=0)
         self._level = np.append(lattice.level, lattice.level[-1] + 1)
         self._most = _LEAST_NODES + _NODES_PER_ARC * (self._end + len(self._arcs.src)) + len(self._arcs.ids.values)
+        self._allowed = _LEAST_NODES + max_expand * lattice.num_states if max_expand > 0 else np.inf
         self._rows: list[Integers] = []
         self._silent, self._spoken = [NO_ARCS], [NO_ARCS]
         self._last: list[Integers] = []  # nodes where paths end
@@ -209,6 +215,8 @@ class LatticeAlignment:
         key = mixed(state, hashes(ids), hashes(words)).tolist()
         known = len(self._number_of_key)
         number = np.array([self._number_of_key.setdefault(each, len(self._number_of_key)) for each in key], np.int64)
+        if len(self._number_of_key) > self._allowed:
+            raise ModelFormatError(f"aligned, it has more than {self._allowed:.0f} states, which --max-expand allows")
         if len(self._number_of_key) > self._most:
             raise ModelFormatError(_MISFIT)
         distinct, first = np.unique(number, return_index=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,6 @@ from nnet3.speech.search.search_graph import SearchGraph
 from nnet3.training.chain.graphs.phone_hmms import TransitionTables
 
 _MIN_ACTIVE = 20  # tokens that the beam leaves, however narrow it is
-_FIRST_BEAM = float(np.finfo(np.float32).max)  # of what is reached without a row: no path is pruned there
 _LATTICE_BEAM = 1e-3  # the lattice serves nothing: only best paths are kept
 _LARGEST_COST = 1e10
 
@@ -54,9 +53,8 @@ class Aligner:
         if self.options.careful:
             graph = _going_on(graph)
         search_graph = SearchGraph(self._with_costs(graph), self._tables.pdf_of_id)
-        options = DecodingOptions(beam=_FIRST_BEAM, min_active=_MIN_ACTIVE, lattice_beam=_LATTICE_BEAM)
-        search = BeamSearch(search_graph, options)
-        search.options = replace(options, beam=beam)
+        options = DecodingOptions(beam=beam, min_active=_MIN_ACTIVE, lattice_beam=_LATTICE_BEAM)
+        search = BeamSearch(search_graph, options, first_beam=np.inf)
         search.advance(scores)
         best = search.best_path(use_final=True) if search.can_end else None
         if best is None:

@@ -41,11 +41,13 @@ class BestPath(NamedTuple):
 class BeamSearch:
     """One search, from the start of the graph. `notices`: messages about beams narrowed for lack of memory."""
 
-    def __init__(self, graph: SearchGraph | GrowingGraph, options: SearchOptions):
+    def __init__(self, graph: SearchGraph | GrowingGraph, options: SearchOptions, first_beam: float | None = None):
+        """`first_beam`: the beam of what is reached before the first row; None: that of `options`."""
         self.graph, self.options = graph, options
         self.notices: list[str] = []
         self._steps = token_steps()
-        self.tokens = TokenRows(graph, self._steps.first(graph, options.beam), self._steps)
+        beam = options.beam if first_beam is None else first_beam
+        self.tokens = TokenRows(graph, self._steps.first(graph, beam), self._steps)
 
     @property
     def num_rows(self) -> int:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from nnet3.base.options.compiling import CompileOptions
 from nnet3.engine.driver import ComputationCache, default_cache
-from nnet3.errors import ArgumentError, NetworkError, check_kind
+from nnet3.errors import ArgumentError, NetworkError, check_kind, shown
 from nnet3.inference.long_utterances import is_the_same_in_pieces
 from nnet3.model.nnet import AcousticModel, Nnet, network_of
 from nnet3.model.nnet.conversion import check_number
@@ -107,6 +107,7 @@ class TorchModule(nn.Module):
         left, right = max(network.left_context, *lefts), max(network.right_context, *rights)
         self._framing = Framing(left, right, self.frame_subsampling_factor)
         self._rows_are_independent = is_the_same_in_pieces(network)
+        check_kind(cache, (ComputationCache, type(None)), "the cache", "a ComputationCache or None")
         self._cache = cache
         self.compile_options = compile_options
         self._memory = network.flat_parameters()  # now, so that it moves no memory later
@@ -231,9 +232,12 @@ class TorchModule(nn.Module):
     def output_lengths(self, lengths: Any) -> Tensor:
         """Returns the output frames of sequences of these many frames: int64, in the shape of `lengths`.
 
-        Raises ArgumentError for a negative number.
+        Raises ArgumentError for a negative number, and for what are no numbers.
         """
-        given = torch.as_tensor(lengths)
+        try:
+            given = torch.as_tensor(lengths)
+        except (TypeError, ValueError, RuntimeError):
+            raise ArgumentError(f"lengths are numbers of frames, got {shown(lengths)}") from None
         if (given < 0).any():
             raise ArgumentError(f"lengths are numbers of frames of at least 0, got {given.min().item()}")
         return (given.long() + self.frame_subsampling_factor - 1) // self.frame_subsampling_factor
