@@ -8,9 +8,15 @@ from hypothesis import given, strategies as st
 from torch import Tensor
 
 from nnet3.base.native import layers
+from nnet3.base.native.codes import Code
 from nnet3.model.components.batch_norm import BatchNormComponent, BatchNormMemo, NormalizeComponent
 from nnet3.model.components.dropout import DropoutComponent
-from nnet3.model.components.nonlinearity import SigmoidComponent, TanhComponent
+from nnet3.model.components.nonlinearity import (
+    Nonlinearity,
+    RectifiedLinearComponent,
+    SigmoidComponent,
+    TanhComponent,
+)
 from tests.native.native_code import matrix, needs_native_code
 
 pytestmark = needs_native_code
@@ -86,6 +92,38 @@ def test_repair(rows: int, dim: int, seed: int, kind: type[SigmoidComponent] | t
     assert updated.num_dims_self_repaired == exact_updated.num_dims_self_repaired
 
 
+@given(*SIZES, st.sampled_from([SigmoidComponent, TanhComponent, RectifiedLinearComponent]), st.booleans())
+def test_nonlinearities_in_both_directions(
+    rows: int, dim: int, seed: int, kind: type[Nonlinearity], stores: bool
+) -> None:
+    torch.manual_seed(seed)
+    own, x, y, y_deriv, deriv = kind(dim), matrix(rows, dim), matrix(rows, dim), matrix(rows, dim), matrix(rows, dim)
+    own.forward(x, y)
+    exact, exact_deriv, squares = own.copy(), y_deriv.double(), torch.ones(dim, dtype=torch.float64)
+    own.store_stats(x, y, None)
+    exact.store_stats(x.double(), y.double(), None)
+    close(own.value_sum, exact.value_sum)
+    close(own.deriv_sum, exact.deriv_sum)
+    exact.differentiate(y.double(), y_deriv.double(), exact_deriv)
+    assert own.output_code is not None
+    assert layers.output_backward(own.output_code, deriv, y, y_deriv, squares if stores else None)
+    close(deriv, exact_deriv)
+    close(squares, 1.0 + (y_deriv.double().square().sum(0) if stores else 0.0) * torch.ones(dim))
+    assert layers.output_backward(own.output_code, y_deriv, y, y_deriv, None)  # in place
+    assert torch.equal(y_deriv, deriv)
+
+
+@pytest.mark.parametrize("kind", [SigmoidComponent, TanhComponent, RectifiedLinearComponent])
+def test_derivatives_of_what_is_not_finite_are_those_of_pytorch(kind: type[Nonlinearity]) -> None:
+    own, numbers = kind(49), torch.tensor([0.0, -0.0, 1.0, -1.0, torch.inf, -torch.inf, torch.nan])
+    y, y_deriv = (each.reshape(1, -1) for each in torch.meshgrid(numbers, numbers, indexing="ij"))
+    found, expected = torch.empty(1, 49), torch.empty(1, 49)
+    assert own.output_code is not None
+    assert layers.output_backward(own.output_code, found, y, y_deriv, None)
+    own.differentiate(y, y_deriv, expected)
+    torch.testing.assert_close(found, expected, equal_nan=True)
+
+
 @given(*SIZES)
 def test_sums_have_the_digits_of_float64(rows: int, columns: int, seed: int) -> None:
     torch.manual_seed(seed)
@@ -108,5 +146,7 @@ def test_other_matrices_are_left_alone(change: object) -> None:
     assert not layers.normalize_rows(y, x, 1.0)
     assert not layers.normalize_rows_backward(y, x, y, 1.0, 1.0)
     assert not layers.dropout_backward(y, x, y, y)
+    assert layers.output_sums(Code.TANH, x) is None
+    assert not layers.output_backward(Code.TANH, y, x, y, None)
     assert layers.repair(y, x, torch.zeros(8, dtype=torch.float64), 1.0, 1.0, 1.0) is None
     assert not y.any()

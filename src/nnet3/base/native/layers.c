@@ -4,6 +4,8 @@
 #include "numbers.h"
 #include "vectors.h"
 
+enum { NNET3_CODES }; /* RELU, SIGMOID, TANH: nnet3/native/codes.py */
+
 #define ROWS 8 /* whose elements of a column stay in registers */
 #define SOME 256 /* columns */
 
@@ -128,6 +130,70 @@ void nnet3_dropout_backward(int64_t rows, int64_t columns, float *dx, int64_t of
                             const float *y, int64_t of_y, const float *g, int64_t of_g) {
     for (int64_t row = 0; row < rows; row++, dx += of_dx, x += of_x, y += of_y, g += of_g)
         EACH (int64_t j = 0; j < columns; j++) dx[j] = g[j] * (x[j] == 0.0f ? 1.0f : y[j] / x[j]);
+}
+
+/* ---- nonlinearities: SIGMOID, TANH or RELU, whose derivative is a function of the output ---- */
+
+INLINED float slope(const int code, float y) {
+    return code == SIGMOID ? y * (1.0f - y) : code == TANH ? 1.0f - y * y : y <= 0.0f ? 0.0f : 1.0f;
+}
+
+INLINED void output_sums(const int code, const int rows, int64_t columns, const float *y, int64_t of_y, double *sums,
+                         double *slopes) {
+    EACH (int64_t j = 0; j < columns; j++) {
+        float sum = 0.0f, of_slopes = 0.0f;
+        for (int row = 0; row < rows; row++) {
+            sum += y[row * of_y + j];
+            of_slopes += slope(code, y[row * of_y + j]);
+        }
+        sums[j] += (double)sum;
+        slopes[j] += (double)of_slopes;
+    }
+}
+
+/* Sums over rows of y and of its derivative, (columns,) each, which are 0 before. */
+void nnet3_output_sums(int64_t code, int64_t rows, int64_t columns, const float *y, int64_t of_y, double *sums,
+                       double *slopes) {
+    for (int64_t some; rows > 0; rows -= some, y += some * of_y) {
+        some = SOME_ROWS(rows);
+#define CALL(count) \
+    if (code == SIGMOID) output_sums(SIGMOID, count, columns, y, of_y, sums, slopes); \
+    else if (code == TANH) output_sums(TANH, count, columns, y, of_y, sums, slopes); \
+    else output_sums(RELU, count, columns, y, of_y, sums, slopes)
+        BY_ROWS(some, CALL)
+#undef CALL
+    }
+}
+
+INLINED void output_backward(const int code, const int adds_squares, const int rows, int64_t columns, float *dx, int64_t of_dx,
+                             const float *y, int64_t of_y, const float *g, int64_t of_g, double *squares) {
+    EACH (int64_t j = 0; j < columns; j++) {
+        float square = 0.0f;
+        for (int row = 0; row < rows; row++) {
+            const float value = y[row * of_y + j], of_value = g[row * of_g + j];
+            if (adds_squares) square += of_value * of_value;
+            dx[row * of_dx + j] = code == RELU ? (value <= 0.0f ? 0.0f : of_value) : of_value * slope(code, value);
+        }
+        if (adds_squares) squares[j] += (double)square;
+    }
+}
+
+/* dx = g dy / dx, by element; dx may be g. Squares of g are added up over rows, unless `squares` (columns,) is 0. */
+void nnet3_output_backward(int64_t code, int64_t rows, int64_t columns, float *dx, int64_t of_dx, const float *y,
+                           int64_t of_y, const float *g, int64_t of_g, double *squares) {
+    for (int64_t some; rows > 0; rows -= some, dx += some * of_dx, y += some * of_y, g += some * of_g) {
+        some = squares ? SOME_ROWS(rows) : 1;
+#define CALL_OF(code, count) \
+    if (squares) output_backward(code, 1, count, columns, dx, of_dx, y, of_y, g, of_g, squares); \
+    else output_backward(code, 0, 1, columns, dx, of_dx, y, of_y, g, of_g, 0)
+#define CALL(count) \
+    if (code == SIGMOID) { CALL_OF(SIGMOID, count); } \
+    else if (code == TANH) { CALL_OF(TANH, count); } \
+    else { CALL_OF(RELU, count); }
+        BY_ROWS(some, CALL)
+#undef CALL
+#undef CALL_OF
+    }
 }
 
 /* dx += m (offset + slope y) with m = 1 where deriv_sum < bound, else 0, for each column. Returns the number of these. */

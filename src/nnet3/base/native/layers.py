@@ -1,4 +1,5 @@
-"""The elements between the products of layers by native code, layers.c: batch-norm, norms of rows, dropout, repair.
+"""The elements between the products of layers by native code, layers.c: batch-norm, norms of rows, dropout,
+nonlinearities, repair.
 
 Functions return what they compute, or True. Where native code does not take the matrices (see cells.py) they do nothing
 and return None or False. Formulas stand in layers.c. Components check the shapes.
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from nnet3.base.native.cells import are_native, are_sums, place_of
+from nnet3.base.native.codes import Code
 from nnet3.base.native.library import library
 
 
@@ -91,6 +93,32 @@ def dropout_backward(x_deriv: Tensor, x: Tensor, y: Tensor, y_deriv: Tensor) -> 
         return False
     places = *place_of(x_deriv), *place_of(x), *place_of(y), *place_of(y_deriv)
     functions.nnet3_dropout_backward(*x.shape, *places)
+    return True
+
+
+def output_sums(code: Code, y: Tensor) -> Tensor | None:
+    """Returns the sums over rows of the output of a nonlinearity and of its derivative, (2, columns), in float64.
+
+    `code`: SIGMOID, TANH or RELU.
+    """
+    functions = library() if are_native(y) else None
+    if functions is None:
+        return None
+    sums = y.new_zeros(2, y.shape[1], dtype=torch.float64)
+    functions.nnet3_output_sums(int(code), *y.shape, *place_of(y), *_addresses(*sums))
+    return sums
+
+
+def output_backward(code: Code, x_deriv: Tensor, y: Tensor, y_deriv: Tensor, squares: Tensor | None) -> bool:
+    """x_deriv = y_deriv times the derivative of the output; adds the squares of y_deriv, over rows, to `squares`.
+
+    `code`: SIGMOID, TANH or RELU; `squares` (columns,) is of float64. x_deriv may be y_deriv.
+    """
+    functions = library() if are_native(x_deriv, y, y_deriv) else None
+    if functions is None:
+        return False
+    places = *place_of(x_deriv), *place_of(y), *place_of(y_deriv)
+    functions.nnet3_output_backward(int(code), *y.shape, *places, *_addresses(squares))
     return True
 
 

@@ -102,6 +102,10 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
     "nnet3_normalize_rows_backward": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, *_MATRIX, _FLOAT, _FLOAT), None),
     # Rows, columns; the derivative, x, y, the derivative of y.
     "nnet3_dropout_backward": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, *_MATRIX, *_MATRIX), None),
+    # The nonlinearity, rows, columns; y; sums of y and of its derivatives.
+    "nnet3_output_sums": ((_SIZE, _SIZE, _SIZE, *_MATRIX, _POINTER, _POINTER), None),
+    # The nonlinearity, rows, columns; the derivative, y, the derivative of y; sums of its squares.
+    "nnet3_output_backward": ((_SIZE, _SIZE, _SIZE, *_MATRIX, *_MATRIX, *_MATRIX, _POINTER), None),
     # Rows, columns; the derivative, y, sums of derivatives, their bound; the offset and the factor of y.
     "nnet3_repair": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, _POINTER, _DOUBLE, _FLOAT, _FLOAT), _SIZE),
     # Numbers, their memory, classes.

@@ -97,7 +97,8 @@ class RaggedRelation:
 
 def rows_apart(options: CompileOptions) -> CompileOptions:
     """Returns the options without the passes by which rows of different times may share memory."""
-    return replace(options, disabled_passes=options.disabled_passes | {"share_copies", "work_in_place"})
+    shared = {"write_where_copied", "share_copies", "work_in_place"}
+    return replace(options, disabled_passes=options.disabled_passes | shared)
 
 
 def rounded_up(count: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
@@ -12,6 +13,7 @@ from typing_extensions import Self
 from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.writer import Writer
 from nnet3.base.native import layers, operations
+from nnet3.base.native.codes import Code
 from nnet3.base.native.operations import Operations
 from nnet3.base.text import ConfigLine
 from nnet3.errors import ComponentError
@@ -104,6 +106,8 @@ class Nonlinearity(Component):
     )
     has_self_repair: ClassVar[bool] = True
     has_upper_threshold: ClassVar[bool] = False
+    #: What native code calls the type, if it has the derivative.
+    output_code: ClassVar[Code | None] = None
     default_lower_threshold: ClassVar[float] = 0.05
     default_upper_threshold: ClassVar[float] = 0.95
 
@@ -159,16 +163,30 @@ class Nonlinearity(Component):
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
-        repairs = False
+        repairs, squares = False, None
         if isinstance(to_update, Nonlinearity):
             # Numbers are drawn in Kaldi's order.
             repairs = x_deriv is not None and self.has_self_repair and self.self_repair_happens(to_update)
-            self._store_output_deriv(y_deriv, to_update)  # before x_deriv, which may share its memory
-        if x_deriv is None:
+            if self.rng.integer(0, 3) != 0 or to_update.oderiv_count == 0:
+                squares = y_deriv.new_zeros(self.dim, dtype=torch.float64)
+                to_update.oderiv_count += y_deriv.shape[0]
+        self._differentiate(y, y_deriv, x_deriv, squares)
+        if isinstance(to_update, Nonlinearity):
+            if squares is not None:
+                to_update.oderiv_sumsq = add_to_sum(to_update.oderiv_sumsq, squares)
+            if repairs and x_deriv is not None:
+                self.self_repair(y, x_deriv, to_update)
+
+    def _differentiate(self, y: Tensor, y_deriv: Tensor, x_deriv: Deriv, squares: Tensor | None) -> None:
+        """Fills x_deriv, and adds the squares of y_deriv, over rows, to `squares`."""
+        code = self.output_code
+        if x_deriv is not None and code is not None and layers.output_backward(code, x_deriv, y, y_deriv, squares):
             return
-        self.differentiate(y, y_deriv, x_deriv)
-        if repairs and isinstance(to_update, Nonlinearity):
-            self.self_repair(y, x_deriv, to_update)
+        if squares is not None:  # before x_deriv, which may share the memory of y_deriv
+            sums = layers.moments(y_deriv)
+            squares += sum_of_rows(torch.square, y_deriv) if sums is None else sums[1]
+        if x_deriv is not None:
+            self.differentiate(y, y_deriv, x_deriv)
 
     @abc.abstractmethod
     def differentiate(self, y: Tensor, y_deriv: Tensor, x_deriv: Tensor) -> None:
@@ -179,14 +197,6 @@ class Nonlinearity(Component):
 
         The formulas are in docs/formulas.md, self-repair. Called only if `self_repair_happens`.
         """
-
-    def _store_output_deriv(self, y_deriv: Tensor, to_update: Nonlinearity) -> None:
-        if self.rng.integer(0, 3) == 0 and to_update.oderiv_count != 0:
-            return
-        sums = layers.moments(y_deriv)
-        squares = sum_of_rows(torch.square, y_deriv) if sums is None else sums[1]
-        to_update.oderiv_sumsq = add_to_sum(to_update.oderiv_sumsq, squares)
-        to_update.oderiv_count += y_deriv.shape[0]
 
     def self_repair_happens(self, to_update: Nonlinearity) -> bool:
         """Decides whether to repair in this minibatch, at random if there is a reason to. Raises ComponentError."""
@@ -219,15 +229,18 @@ class Nonlinearity(Component):
         value = self.self_repair_upper_threshold
         return self.default_upper_threshold if value is None else value
 
-    def store_output_and_deriv(self, y: Tensor, deriv_sum: Tensor) -> None:
-        """Adds the sums over rows of the output and of its derivative to the statistics."""
-        self.value_sum = add_to_sum(self.value_sum, y.sum(0))
-        self.deriv_sum = add_to_sum(self.deriv_sum, deriv_sum)
-        self.count += y.shape[0]
+    def store_output_and_deriv(self, y: Tensor, derivative: Callable[[Tensor], Tensor]) -> None:
+        """Adds the sums over rows of the output, and of its derivative, to the statistics.
 
-    def skips_statistics(self) -> bool:
-        """Decides whether to leave this minibatch out of statistics: every second on average, never the first."""
-        return self.rng.integer(0, 1) == 0 and self.count != 0.0
+        Leaves out every second minibatch on average, never the first. `derivative` is a function of outputs.
+        """
+        if self.rng.integer(0, 1) == 0 and self.count != 0.0:
+            return
+        sums = None if self.output_code is None else layers.output_sums(self.output_code, y)
+        values, derivs = (y.sum(0), sum_of_rows(derivative, y)) if sums is None else sums
+        self.value_sum = add_to_sum(self.value_sum, values)
+        self.deriv_sum = add_to_sum(self.deriv_sum, derivs)
+        self.count += y.shape[0]
 
 
 def add_to_sum(total: Tensor, term: Tensor) -> Tensor:
@@ -239,9 +252,7 @@ class _Squashing(Nonlinearity):
     """A nonlinearity with a derivative that is a function of the output, and 0 where saturated."""
 
     repeats_forward = True
-    properties = (
-        Properties.SIMPLE | Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_NEEDS_OUTPUT | Properties.STORES_STATS
-    )
+    properties = Properties.SIMPLE | Properties.IN_PLACE | Properties.BACKPROP_NEEDS_OUTPUT | Properties.STORES_STATS
 
     def self_repair_happens(self, to_update: Nonlinearity) -> bool:
         to_update.num_dims_processed += self.dim
@@ -265,6 +276,7 @@ class SigmoidComponent(_Squashing):
     """y = 1 / (1 + exp(-x))."""
 
     largest_derivs = (0.25,)
+    output_code = Code.SIGMOID
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         torch.sigmoid(x, out=y)
@@ -282,8 +294,7 @@ class SigmoidComponent(_Squashing):
         self.repair_saturated(y, x_deriv, to_update, step, -2.0 * step)
 
     def store_stats(self, x: Tensor, y: Tensor, memo: None) -> None:
-        if not self.skips_statistics():
-            self.store_output_and_deriv(y, torch.addcmul(y, y, y, value=-1).sum(0))
+        self.store_output_and_deriv(y, lambda rows: torch.addcmul(rows, rows, rows, value=-1))
 
 
 @register
@@ -291,7 +302,7 @@ class TanhComponent(_Squashing):
     """y = tanh(x)."""
 
     largest_derivs = (1.0,)
-
+    output_code = Code.TANH
     default_lower_threshold = 0.2
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
@@ -309,19 +320,17 @@ class TanhComponent(_Squashing):
         self.repair_saturated(y, x_deriv, to_update, 0.0, -self.self_repair_scale / REPAIR_PROBABILITY)
 
     def store_stats(self, x: Tensor, y: Tensor, memo: None) -> None:
-        if not self.skips_statistics():
-            self.store_output_and_deriv(y, torch.addcmul(y.new_ones(()), y, y, value=-1).sum(0))
+        self.store_output_and_deriv(y, lambda rows: torch.addcmul(rows.new_ones(()), rows, rows, value=-1))
 
 
 @register
 class RectifiedLinearComponent(Nonlinearity):
     """y = max(x, 0); NaN stays NaN."""
 
-    properties = (
-        Properties.SIMPLE | Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_NEEDS_OUTPUT | Properties.STORES_STATS
-    )
+    properties = Properties.SIMPLE | Properties.IN_PLACE | Properties.BACKPROP_NEEDS_OUTPUT | Properties.STORES_STATS
     backprop_needs_sign_only = repeats_forward = True
     has_upper_threshold = True
+    output_code = Code.RELU
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         torch.clamp_min(x, 0.0, out=y)
@@ -343,8 +352,7 @@ class RectifiedLinearComponent(Nonlinearity):
         x_deriv.sub_(too_active.to(x_deriv.dtype).repeat(blocks), alpha=self.self_repair_scale / REPAIR_PROBABILITY)
 
     def store_stats(self, x: Tensor, y: Tensor, memo: None) -> None:
-        if not self.skips_statistics():
-            self.store_output_and_deriv(y, sum_of_rows(torch.sign, y))
+        self.store_output_and_deriv(y, torch.sign)
 
 
 _FLOOR = 1e-20

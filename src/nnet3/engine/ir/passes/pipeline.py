@@ -33,6 +33,7 @@ from nnet3.engine.ir.passes.rematerialize import rematerialize
 from nnet3.engine.ir.passes.remove_unneeded_zeroing import remove_unneeded_zeroing
 from nnet3.engine.ir.passes.share_copies import share_copies
 from nnet3.engine.ir.passes.work_in_place import work_in_place
+from nnet3.engine.ir.passes.write_where_copied import write_where_copied
 from nnet3.engine.ir.proof.equal import PassResult, prove_equal
 from nnet3.engine.ir.repeats import unrolled
 from nnet3.errors import ComputationCheckError, Nnet3Error, ProofError
@@ -58,6 +59,7 @@ PIPELINE = (
     Pass("hoist_products", hoist_products, 3, adds_matrices=True),  # while copies still say where columns come from
     Pass("postpone_derivatives", postpone_derivatives, 3, adds_matrices=True),  # likewise, of what they send back
     Pass("copy_derivatives", copy_derivatives, 2),  # before copies are shared
+    Pass("write_where_copied", write_where_copied, 2),  # before what it leaves behind is dropped
     Pass("dead_code", dead_code),  # before the rest, so that nobody reads what the others could else not touch
     Pass("keep_inputs", keep_inputs, 2),  # so that what reads an output can work where it lies
     Pass("share_copies", share_copies, 2, joins_matrices=True),
