@@ -38,6 +38,10 @@ void nnet3_batch_norm_sums(int64_t, int64_t, const float *, int64_t, const float
                            double *, double *);
 void nnet3_batch_norm_backward(int64_t, int64_t, float *, int64_t, const float *, int64_t, const float *, int64_t,
                                const float *, const float *, const float *, const float *);
+void nnet3_batch_norm(int64_t, int64_t, int64_t, float *, int64_t, const float *, int64_t, float, float, float *, float *,
+                      float *);
+void nnet3_batch_norm_deriv(int64_t, int64_t, int64_t, float *, int64_t, const float *, int64_t, const float *, int64_t,
+                            const float *, const float *, float);
 void nnet3_normalize_rows_backward(int64_t, int64_t, float *, int64_t, const float *, int64_t, const float *, int64_t, float,
                                    float);
 void nnet3_dropout_backward(int64_t, int64_t, float *, int64_t, const float *, int64_t, const float *, int64_t, const float *,
@@ -212,6 +216,28 @@ static void batch_norm(int64_t columns) {
     free(x), free(g), free(y), free(dx), free(mean), free(scale), free(factor), free(sums);
 }
 
+/* Batch-norm from its input beside its derivative from the output, in place: both use mean and scale of the columns. */
+static void batch_norm_by_moments(int64_t columns) {
+    const int64_t rows = 15;
+    const float target = 0.5f;
+    float *x = numbers(rows * columns), *g = numbers(rows * columns), *y = numbers(rows * columns);
+    float *mean = numbers(columns), *variance = numbers(columns), *scale = numbers(columns), *dx = numbers(rows * columns);
+    nnet3_batch_norm(rows, 1, columns, y, columns, x, columns, 1e-3f, target, mean, variance, scale);
+    nnet3_batch_norm_deriv(rows, 1, columns, dx, columns, x, columns, g, columns, mean, scale, target);
+    nnet3_batch_norm_deriv(rows, 1, columns, g, columns, y, columns, g, columns, 0, scale, target);
+    for (int64_t j = 0; j < columns; j++) {
+        double total = 0.0, square = 0.0;
+        for (int64_t row = 0; row < rows; row++) {
+            const double value = y[row * columns + j];
+            total += value, square += value * value;
+            compare("derivative of batch-norm", columns, dx[row * columns + j], g[row * columns + j], 1e-4);
+        }
+        compare("mean of batch-norm", columns, total / rows, 0.0, 1e-5);
+        compare("square of batch-norm", columns, square / rows, target * target * variance[j] / (variance[j] + 1e-3), 1e-4);
+    }
+    free(x), free(g), free(y), free(mean), free(variance), free(scale), free(dx);
+}
+
 int main(void) {
     if (nnet3_size_of_operation() != sizeof(Operation)) return 2;
     for (int64_t size = 1; size < 80; size += 1 + size / 9) {
@@ -219,6 +245,7 @@ int main(void) {
         cells(size);
         layer(size);
         batch_norm(size);
+        batch_norm_by_moments(size);
         rows_of_layers(size);
         for (int64_t rows = 1; rows < 30; rows += 1 + rows / 3) {
             products(rows, size, 37);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 from torch import Tensor
 
 from nnet3.base.native import layers
@@ -28,6 +28,7 @@ def close(found: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(found.double(), expected.double(), rtol=1e-4, atol=1e-4)
 
 
+@example(3, 5000, 0, 2, False, 0.0)  # more columns than are summed at once
 @given(*SIZES, st.integers(1, 3), st.booleans(), st.sampled_from([0.0, 30.0]))
 def test_batch_norm_in_both_directions(
     rows: int, dim: int, seed: int, blocks: int, keeps_output: bool, offset: float
@@ -143,6 +144,8 @@ def test_other_matrices_are_left_alone(change: object) -> None:
     assert layers.batch_norm_sums(x, y, None, vector) is None
     assert not layers.normalize_columns(y, x, vector, vector)
     assert not layers.batch_norm_backward(y, x, y, None, vector, vector, vector)
+    assert layers.batch_norm(y, x, 8, 1e-3, 1.0) is None
+    assert not layers.batch_norm_deriv(y, x, y, None, vector, 1.0)
     assert not layers.normalize_rows(y, x, 1.0)
     assert not layers.normalize_rows_backward(y, x, y, 1.0, 1.0)
     assert not layers.dropout_backward(y, x, y, y)

@@ -8,6 +8,7 @@ enum { NNET3_CODES }; /* RELU, SIGMOID, TANH: nnet3/native/codes.py */
 
 #define ROWS 8 /* whose elements of a column stay in registers */
 #define SOME 256 /* columns */
+#define MANY 2048 /* columns whose sums lie on the stack */
 
 /* The next number of rows for loops over a constant number of rows. */
 #define SOME_ROWS(left) ((left) >= ROWS ? ROWS : (left) >= 4 ? 4 : (left) >= 2 ? 2 : 1)
@@ -89,6 +90,53 @@ void nnet3_batch_norm_backward(int64_t rows, int64_t columns, float *dx, int64_t
     for (int64_t row = 0; row < rows; row++, dx += of_dx, v += of_v, g += of_g)
         if (mean) row_deriv(1, columns, dx, v, g, mean, scale, mean_g, factor);
         else row_deriv(0, columns, dx, v, g, mean, scale, mean_g, factor);
+}
+
+/* Batch-norm of `size` columns, repeated in `blocks`, each over the rows of all blocks: y = (x - mean) scale with scale =
+   target / sqrt(variance + epsilon). Fills mean, variance and scale, (size,) each. y may be x. Rows are normalized from the
+   last, which the cache still has. */
+void nnet3_batch_norm(int64_t rows, int64_t blocks, int64_t size, float *y, int64_t of_y, const float *x, int64_t of_x,
+                      float epsilon, float target, float *mean, float *variance, float *scale) {
+    const double share = rows * blocks > 0 ? 1.0 / (double)(rows * blocks) : 0.0;
+    for (int64_t first = 0; first < size; first += MANY) {
+        const int64_t some = size - first < MANY ? size - first : MANY, end = first + blocks * size;
+        double sums[MANY] = {0.0}, squares[MANY] = {0.0};
+        for (int64_t at = first; at < end; at += size) nnet3_moments(rows, some, x + at, of_x, sums, squares);
+        for (int64_t j = 0; j < some; j++) {
+            const double average = share * sums[j], spread = share * squares[j] - average * average;
+            mean[first + j] = (float)average;
+            variance[first + j] = spread < 0.0 ? 0.0f : (float)spread;
+            scale[first + j] = target / sqrtf(variance[first + j] + epsilon);
+        }
+        for (int64_t row = rows - 1; row >= 0; row--)
+            for (int64_t at = first; at < end; at += size)
+                nnet3_normalize_columns(1, some, y + row * of_y + at, of_y, x + row * of_x + at, of_x, mean + first,
+                                        scale + first);
+    }
+}
+
+/* dx = scale (g - mean(g) - mean(g y) / target^2 y), the derivative of nnet3_batch_norm; v and mean as in
+   nnet3_batch_norm_sums. dx may be g. */
+void nnet3_batch_norm_deriv(int64_t rows, int64_t blocks, int64_t size, float *dx, int64_t of_dx, const float *v,
+                            int64_t of_v, const float *g, int64_t of_g, const float *mean, const float *scale,
+                            float target) {
+    const double share = rows * blocks > 0 ? 1.0 / (double)(rows * blocks) : 0.0;
+    for (int64_t first = 0; first < size; first += MANY) {
+        const int64_t some = size - first < MANY ? size - first : MANY, end = first + blocks * size;
+        const float *some_mean = mean ? mean + first : 0, *some_scale = scale + first;
+        double sums[MANY] = {0.0}, products[MANY] = {0.0};
+        float mean_g[MANY], factor[MANY];
+        for (int64_t at = first; at < end; at += size)
+            nnet3_batch_norm_sums(rows, some, v + at, of_v, g + at, of_g, some_mean, some_scale, sums, products);
+        for (int64_t j = 0; j < some; j++) {
+            mean_g[j] = (float)(share * sums[j]);
+            factor[j] = (float)(share * products[j] / ((double)target * (double)target));
+        }
+        for (int64_t row = rows - 1; row >= 0; row--)
+            for (int64_t at = first; at < end; at += size)
+                nnet3_batch_norm_backward(1, some, dx + row * of_dx + at, of_dx, v + row * of_v + at, of_v,
+                                          g + row * of_g + at, of_g, some_mean, some_scale, mean_g, factor);
+    }
 }
 
 INLINED float dot(int64_t count, const float *x, const float *y) {

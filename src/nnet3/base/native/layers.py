@@ -67,6 +67,36 @@ def batch_norm_backward(
     return True
 
 
+def batch_norm(y: Tensor, x: Tensor, size: int, epsilon: float, target_rms: float) -> Tensor | None:
+    """Batch-norm of blocks of `size` columns by the mean and variance of all rows and blocks.
+
+    Returns mean, variance and scale = target_rms / sqrt(variance + epsilon), (3, size), of float32.
+    """
+    functions = library() if are_native(y, x) else None
+    if functions is None:
+        return None
+    rows, columns = x.shape
+    found = x.new_empty(3, size)
+    addresses = range(found.data_ptr(), found.data_ptr() + found.nbytes, 4 * size)
+    functions.nnet3_batch_norm(
+        *(rows, columns // size, size), *place_of(y), *place_of(x), epsilon, target_rms, *addresses
+    )
+    return found
+
+
+def batch_norm_deriv(
+    x_deriv: Tensor, values: Tensor, y_deriv: Tensor, mean: Tensor | None, scale: Tensor, target_rms: float
+) -> bool:
+    """Fills x_deriv, which may be y_deriv; values and mean as in `batch_norm_sums`, mean and scale are (size,)."""
+    functions = library() if are_native(x_deriv, values, y_deriv, scale) else None
+    if functions is None:
+        return False
+    (rows, columns), size = values.shape, len(scale)
+    places = *place_of(x_deriv), *place_of(values), *place_of(y_deriv)
+    functions.nnet3_batch_norm_deriv(rows, columns // size, size, *places, *_addresses(mean, scale), target_rms)
+    return True
+
+
 def normalize_rows(y: Tensor, x: Tensor, target_rms: float) -> bool:
     """y = f x with the root mean square `target_rms` for each row."""
     functions = library() if are_native(y, x) else None

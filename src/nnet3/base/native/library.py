@@ -96,6 +96,10 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
     "nnet3_batch_norm_sums": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, *4 * (_POINTER,)), None),
     # Rows, columns; the derivative, input or output, its derivative; means, scales, what is subtracted.
     "nnet3_batch_norm_backward": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, *_MATRIX, *4 * (_POINTER,)), None),
+    # Rows, blocks, columns of a block; y, x; epsilon, the root mean square of columns; means, variances, scales.
+    "nnet3_batch_norm": ((*3 * (_SIZE,), *_MATRIX, *_MATRIX, _FLOAT, _FLOAT, *3 * (_POINTER,)), None),
+    # The same sizes; the derivative, input or output, its derivative; means, scales; the root mean square.
+    "nnet3_batch_norm_deriv": ((*3 * (_SIZE,), *_MATRIX, *_MATRIX, *_MATRIX, _POINTER, _POINTER, _FLOAT), None),
     # Rows, columns; y, x; the root mean square of rows.
     "nnet3_normalize_rows": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, _FLOAT), None),
     # Rows, columns; the derivative, x, the derivative of y; the size and the floor of a mean square.

@@ -240,9 +240,13 @@ class BatchNormComponent(Component):
         # y = (x - mean) scale with scale = tau / sqrt(variance + epsilon). PyTorch's fused kernel computes x scale -
         # mean scale from plain sums: in deep networks with few rows its rounding shows. Here sums are pairwise, or of
         # float64, and the variance is computed after a mean is subtracted.
+        rows = len(x) * (self.dim // self.block_dim)
+        found = None if rows_are_divided() else layers.batch_norm(y, x, self.block_dim, self.epsilon, self.target_rms)
+        if found is not None:
+            return BatchNormMemo(rows, *found)
         mean, variance = self._moments(x)
         scale = (variance + self.epsilon).rsqrt_().mul_(self.target_rms)
-        memo = BatchNormMemo(len(x) * (self.dim // self.block_dim), mean, variance, scale)
+        memo = BatchNormMemo(rows, mean, variance, scale)
         self.forward_again(x, y, memo)
         return memo
 
@@ -297,8 +301,13 @@ class BatchNormComponent(Component):
             torch.mul(y_deriv, self.scale_and_offset(y_deriv)[0], out=x_deriv)
             return
         # g_x = scale (g_y - mean(g_y) - mean(y g_y) / tau^2 y)
+        values, of_block = (y, None) if len(y) else (x, memo.mean)
+        if not rows_are_divided() and layers.batch_norm_deriv(
+            x_deriv, values, y_deriv, of_block, memo.scale, self.target_rms
+        ):
+            return
         scale = self._columns(memo.scale, y_deriv)
-        values, mean = (y, None) if len(y) else (x, self._columns(memo.mean, y_deriv))
+        mean = None if of_block is None else self._columns(of_block, y_deriv)
 
         def output(rows: Tensor) -> Tensor:
             return rows if mean is None else torch.sub(rows, mean).mul_(scale)
