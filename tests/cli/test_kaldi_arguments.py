@@ -75,6 +75,8 @@ def test_what_is_no_config_file(tmp_path: Path) -> None:
     path.write_bytes(b"--name=\xe9\n")
     with pytest.raises(Nnet3Error, match=r"not a text file; --config takes a file of options such as --scale=0\.5"):
         _read(f"--config={path}")
+    with pytest.raises(Nnet3Error, match="/dev/zero: this is a device, not a file"):
+        _read("--config=/dev/zero")
 
 
 @pytest.mark.parametrize(

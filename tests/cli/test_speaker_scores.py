@@ -202,6 +202,7 @@ def test_recordings_are_verified_and_diarized(cli: Cli) -> None:
         ("s", "a t0 1\na t1 x\n", "compute-min-dcf s t", "s: line 2: expected a number, got 'x'"),
         ("s", "a t0 1\n", "compute-min-dcf s t", "s: there are no other trials: both kinds are needed"),
         ("s", "s r 2 1\n", "make-rttm s l out", "s: line 1: expected seconds, 0 <= start < end, got 2 1"),
+        ("s", "s r 0 inf\n", "make-rttm s l out", "s: line 1: expected seconds, 0 <= start < end, got 0 inf"),
         ("s", "r 0\n", "agglomerative-cluster --reco2num-spk-rspecifier=ark:s ark:m ark:r2u ark:out", "s: r: the num"),
         ("s", "anna 0\neva 2\n", "ivector-plda-scoring --num-utts=ark:s plda ark:enrolled.ark ark:tests.ark trials out",
          "ark:s: anna: expected 1 utterance or more, got 0"),

@@ -80,10 +80,11 @@ def test_segments_are_cut_out(cli: Cli) -> None:
     Path("segments").write_text(
         "s1 a 0.5 1.25\ns2 b 0.1 0.4 1\ns3 a 1.2345 -1\ns4 a 1.5 2.4\n"  # the last one reaches over the end
         "x1 a 1.5 2.6\nx2 a 1.0 1.05\nx3 a 1.0 0.5\nx4 nobody 0 1\nx5 b 0 0.4 2\nx6 b 0 0.4\nx7 a 1\nx8 a one 2\n"
-        "x9 a 3.0 3.4\n\n"
+        "x9 a 3.0 3.4\ny1 a nan 1\ny2 a 0 nan\ny3 a 0 inf\ny4 a 0 1e300\n\n"
     )
     outcome = cli.good("extract-segments", "scp:wav.scp", "segments", "ark:out.ark")
-    assert "Successfully processed 4 lines out of 14" in outcome.err
+    assert "Successfully processed 4 lines out of 18" in outcome.err
+    assert "overflow" not in outcome.err
     for name, why in (
         ("x1", "lies outside of the recording, which has 2 s"),
         ("x2", "its 0.05 s are shorter than --min-segment-length=0.1"),
@@ -94,6 +95,7 @@ def test_segments_are_cut_out(cli: Cli) -> None:
         ("x7", "expected 'NAME RECORDING START END"),
         ("x8", "are no numbers"),
         ("x9", "lies outside"),
+        *((f"y{number}", "start, end and channel make no segment") for number in range(1, 5)),
     ):
         assert f"segment '{name}' left out: " in outcome.err
         assert why in next(line for line in outcome.err.splitlines() if f"'{name}'" in line)
@@ -130,12 +132,13 @@ def test_segments_of_features(cli: Cli) -> None:
         writer.write("u", rows)
     Path("segments").write_text(
         "a u 0.05 0.25\nb u 0.1 0.15\nc u 0.3 0.6\nd other 0 1\ne u 0.2 0.2\nf u 0 0.5\ng u x 1\nh u 0.1 -1\n"
+        "i u 0 inf\n"
     )
     outcome = cli.good("extract-feature-segments", "ark:in.ark", "segments", "ark:out.ark")
     found = dict(open_matrix_table("ark:out.ark"))
     assert set(found) == {"a"}
     assert found["a"].tolist() == rows[5:23].tolist()  # the last two frames reach over the end
-    assert outcome.err.count("left out") == 7
+    assert outcome.err.count("left out") == 8
     assert "segment 'h' left out: it ends before it begins: 'h u 0.1 -1'" in outcome.err
     cli.good("extract-feature-segments", "--snip-edges=false", "--min-segment-length=0.04", "--max-overshoot=0.12",
              "ark:in.ark", "segments", "ark:out.ark")  # fmt: skip

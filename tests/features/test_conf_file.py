@@ -94,6 +94,8 @@ def test_silence_phones_are_given_once(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ModelFormatError, match=r"mfcc\.conf: cannot read this file: No such file"):
         read_conf(tmp_path / "mfcc.conf", {"": MfccOptions()})
+    with pytest.raises(ModelFormatError, match="/dev/zero: this is a device, not a file"):
+        read_conf("/dev/zero", {"": MfccOptions()})
 
 
 def test_a_binary_file_is_an_error(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnet3.errors import TableError
+from nnet3.errors import ModelFormatError, TableError
 from nnet3.kaldi_io import Finished, finished_matrices, matrix_writer, open_matrix_table
 from tests.kaldi_io.matrix_tables import MATRICES, same, write_matrices
 
@@ -75,6 +75,15 @@ def test_a_table_without_its_script_is_not_written() -> None:
     with pytest.raises(TableError, match=r"cannot write none/x\.scp"):
         matrix_writer("ark,scp:x.ark,none/x.scp")
     assert list(Path().iterdir()) == []
+
+
+def test_a_value_without_a_form_in_the_file_is_named_and_no_part_of_it_is_written() -> None:
+    with matrix_writer("ark:x.ark") as writer:
+        writer.write("a", MATRICES["utt1"])
+        with pytest.raises(ModelFormatError, match=r"^ark:x\.ark: the entry 'b': cannot write an array of shape "):
+            writer.write("b", np.zeros(3, np.float32))
+        writer.write("c", MATRICES["utt2"])
+    assert same(open_matrix_table("ark:x.ark"), {"a": MATRICES["utt1"], "c": MATRICES["utt2"]})
 
 
 def test_behind_an_entry_that_was_not_written_there_is_none(small_files: Callable[[int], None]) -> None:

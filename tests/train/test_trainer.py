@@ -154,12 +154,10 @@ def test_a_quarter_of_the_minibatches_constrains_matrices(alpha: float) -> None:
 
 
 @pytest.mark.parametrize("interval", [2, 3, 4, 7])
-@pytest.mark.parametrize(
-    ("seed", "dropouts", "drawn"),
-    [(0, 0, 71341), (1, 0, 71341), (2, 0, 20237), (1, 1, 22417), (1, 3, 19769), (-1, 0, 23078)],
-)
+@pytest.mark.parametrize("dropouts", [0, 1, 2])
+@pytest.mark.parametrize(("seed", "drawn"), [(0, 71341), (1, 71341), (2, 20237), (14, 85220), (-1, 23078)])
 def test_backstitch_falls_on_the_minibatches_of_kaldi(interval: int, seed: int, dropouts: int, drawn: int) -> None:
-    """`drawn`: RandInt(0, 100000) of the GNU C library, after a number for each component that is random."""
+    """`drawn`: the number that nnet3-train and nnet3-chain-train draw first, in networks of all types of components."""
     config = CONFIG.format(affine="") + "".join(
         f"component name=drop{k} type=DropoutComponent dim=1 dropout-proportion=0.5\n" for k in range(dropouts)
     )

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import click
 
 from nnet3.base.text import did_you_mean
+from nnet3.cli import later
 from nnet3.cli.options import KALDI_BOOL, TRUTHS
-from nnet3.errors import Nnet3Error
+from nnet3.errors import ConfigError, Nnet3Error
 
 
 def _words(text: str) -> list[str]:
@@ -145,8 +145,8 @@ def _split_off_configs(words: list[str]) -> tuple[list[str], list[str]]:
 def _read_config(name: str) -> list[str]:
     """Returns the options in a file, one a line; `#` begins a comment."""
     try:
-        text = Path(name).read_text(encoding="utf-8")
-    except UnicodeDecodeError:
+        text = later.files.read_text(name)
+    except ConfigError:
         raise Nnet3Error(f"{name}: not a text file; --config takes a file of options such as --scale=0.5") from None
     options = []
     for number, line in enumerate(text.splitlines(), start=1):

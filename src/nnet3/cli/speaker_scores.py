@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -255,7 +256,7 @@ def write_rttm(segments: str, labels: str, output: str, channel: int) -> None:
     for number, ((segment, recording, *_), start, end) in enumerate(zip(lines, *times, strict=True), start=1):
         if segment not in label_of:
             raise Nnet3Error(f"{labels}: there is no label for the segment '{segment}'")
-        if not 0 <= start < end:
+        if not 0 <= start < end < math.inf:
             raise Nnet3Error(f"{segments}: line {number}: expected seconds, 0 <= start < end, got {start:g} {end:g}")
         by_recording.setdefault(recording, []).append((start, end, label_of[segment]))
     turns = list[str]()

@@ -30,6 +30,8 @@ from nnet3.speech.features.sliding_cmvn import normalised_by_window
 from nnet3.speech.features.wave_table import WaveData, write_wave
 from nnet3.speech.speaker.voice_activity import selected_frames, voiced_frames
 
+_FOREVER = 1e9  # seconds: no recording is as long
+
 
 def write_voice_activity(source: str, output: str, options: VadOptions, omit_unvoiced: bool) -> int:
     """Writes 1 for each frame with a voice, 0 for others. Returns 1, an exit status, if no utterance has a voice."""
@@ -189,7 +191,8 @@ def _times(line: str) -> tuple[str, float, float, int]:
         channel = int(words[4]) if len(words) == 5 else -1
     except ValueError:
         raise Nnet3Error(f"its times or its channel are no numbers: '{line[:80]}'") from None
-    if start < 0 or (end != -1 and end <= 0) or 0 < end <= start or (len(words) == 5 and channel < 0):
+    is_backward = start < 0 or (end != -1 and end <= 0) or 0 < end <= start
+    if is_backward or not start + end < _FOREVER or (len(words) == 5 and channel < 0):  # NaN is not less either
         raise Nnet3Error(f"start, end and channel make no segment: '{line[:80]}'")
     return words[1], start, end, channel
 

@@ -34,22 +34,24 @@ def check_is_path(path: object, what: str) -> None:
 
 
 def map_file(path: str | os.PathLike[str]) -> bytes | mmap.mmap:
-    """Maps the contents of a file into memory; reads a pipe whole. ModelFormatError if the file is missing."""
+    """Maps the contents of a file into memory; reads a pipe whole. ModelFormatError if the file is missing or empty."""
+    contents = contents_of(path)
+    if len(contents) == 0:
+        raise ModelFormatError("this file is empty", os.fspath(path))
+    return contents
+
+
+def contents_of(path: str | os.PathLike[str]) -> bytes | mmap.mmap:
+    """Returns a file as `map_file` does, and b"" for an empty one."""
     check_is_path(path, "a file to read")
     try:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                contents: bytes | mmap.mmap = read_stream(file)
-            elif status.st_size == 0:
-                contents = b""
-            else:
-                contents = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                return read_stream(file)
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if status.st_size else b""
     except (OSError, ValueError) as error:
         raise ModelFormatError(f"cannot read this file: {reason_of(error)}", os.fspath(path)) from None
-    if len(contents) == 0:
-        raise ModelFormatError("this file is empty", os.fspath(path))
-    return contents
 
 
 class WatchedFile:

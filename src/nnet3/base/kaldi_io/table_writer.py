@@ -98,7 +98,10 @@ class TableWriter(Generic[T]):
             self._write_position(key, position)
 
     def write(self, key: str, value: T) -> None:
-        """Adds an entry. After a failed entry no further entry can be written: TableError."""
+        """Adds an entry. ModelFormatError for a value without a form in files, of which nothing is written.
+
+        After a failed entry no further entry can be written: TableError.
+        """
         if not is_word(key):
             raise TableError(f"{self.specifier.text}: '{key}' cannot be a key, which is a word without blanks")
         if self._has_failed:
@@ -106,7 +109,10 @@ class TableWriter(Generic[T]):
         writer = Writer(self._binary)
         if self._header:
             writer.header()
-        self._write(writer, value)
+        try:
+            self._write(writer, value)
+        except ModelFormatError as error:
+            raise ModelFormatError(error.message, f"{self.specifier.text}: the entry '{key}'") from None
         with naming(self.specifier.text):
             if self._archive is None:
                 self._write_by_script(key, writer)

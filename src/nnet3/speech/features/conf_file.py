@@ -7,13 +7,13 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from nnet3.base.kaldi_io.files import contents_of
 from nnet3.base.options.declaring import Option, Options, declared
 from nnet3.base.text import decode_config, did_you_mean
 from nnet3.base.text.values import Boolean
-from nnet3.errors import ConfigError, ModelFormatError, Nnet3Error, Span
+from nnet3.errors import ConfigError, Nnet3Error, Span
 
 _LOG = logging.getLogger("nnet3")
 _BOOLEANS = {"true": True, "t": True, "1": True, "": True, "false": False, "f": False, "0": False}
@@ -33,10 +33,7 @@ def read_conf(path: str | os.PathLike[str], sections: Mapping[str, Options], ign
     name, a line that is no setting, and a value that breaks the rule of its option; ModelFormatError for an unreadable
     file.
     """
-    try:
-        text = decode_config(Path(path).read_bytes(), os.fspath(path))
-    except OSError as error:
-        raise ModelFormatError(f"cannot read this file: {error.strerror}", os.fspath(path)) from None
+    text = decode_config(bytes(contents_of(path)), os.fspath(path))
     known = {
         f"{section.partition('/')[0]}.{item.flag}".lstrip("."): (section, item)
         for section, options in sections.items()

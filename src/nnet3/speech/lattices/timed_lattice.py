@@ -172,7 +172,11 @@ class LatticeAlignment:
         self._row_of_state[self._end] = (self._row_of_state[ends] + lattice.final_ids.lengths[ends]).max(initial=0)
         self._level = np.append(lattice.level, lattice.level[-1] + 1)
         self._most = _LEAST_NODES + _NODES_PER_ARC * (self._end + len(self._arcs.src)) + len(self._arcs.ids.values)
-        self._allowed = _LEAST_NODES + max_expand * lattice.num_states if max_expand > 0 else np.inf
+        self._too_many = _MISFIT
+        allowed = _LEAST_NODES + max_expand * lattice.num_states
+        if max_expand > 0 and allowed < self._most:
+            self._most = int(allowed)
+            self._too_many = f"aligned, it has more than {self._most} states, which --max-expand allows"
         self._rows: list[Integers] = []
         self._silent, self._spoken = [NO_ARCS], [NO_ARCS]
         self._last: list[Integers] = []  # nodes where paths end
@@ -187,7 +191,7 @@ class LatticeAlignment:
         ways, labels = Ways(self._level, self._row_of_state, self._offsets, self._arcs), self._labels
         found = native_alignment(functions, ways, self._boundaries, *labels, self._most)
         if found is None:
-            raise ModelFormatError(_MISFIT)
+            raise ModelFormatError(self._too_many)
         self._rows, self._last, self.is_whole = [found.row], [found.last], found.is_whole
         src, dst, graph, acoustic = found.silent
         self._silent = [LabelledArcs(src, dst, 0 * src, graph, acoustic, no_strings(len(src)))]
@@ -215,10 +219,8 @@ class LatticeAlignment:
         key = mixed(state, hashes(ids), hashes(words)).tolist()
         known = len(self._number_of_key)
         number = np.array([self._number_of_key.setdefault(each, len(self._number_of_key)) for each in key], np.int64)
-        if len(self._number_of_key) > self._allowed:
-            raise ModelFormatError(f"aligned, it has more than {self._allowed:.0f} states, which --max-expand allows")
         if len(self._number_of_key) > self._most:
-            raise ModelFormatError(_MISFIT)
+            raise ModelFormatError(self._too_many)
         distinct, first = np.unique(number, return_index=True)
         new = first[distinct >= known]
         self._rows.append((self._row_of_state[state] - ids.lengths)[new])

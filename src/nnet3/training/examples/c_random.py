@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable
-from itertools import islice
 
 import numpy as np
 
@@ -63,9 +62,3 @@ class CRandom:
         if probability * _MODULUS < _RARE:
             return self.draw() < _MODULUS // _RARE and self.happens(probability * _RARE)
         return self.draw() < probability * 2.0**31
-
-
-def c_random(seed: int, before: int = 0) -> int:
-    """Returns the result of C's `rand()` after `srand(seed)` and `before` calls."""
-    generator = CRandom(seed)
-    return next(islice(iter(generator.draw, None), before, None))

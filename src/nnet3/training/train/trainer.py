@@ -13,11 +13,10 @@ from nnet3.base.options.compiling import CompileOptions
 from nnet3.base.options.training import TrainerOptions as TrainerOptions
 from nnet3.engine.driver import ComputationCache
 from nnet3.errors import TrainingError
-from nnet3.model.components.base import Properties
 from nnet3.model.components.random_source import RandomSource
 from nnet3.model.components.row_sums import RowReduction
 from nnet3.model.nnet import Nnet
-from nnet3.training.examples.c_random import c_random
+from nnet3.training.examples.c_random import CRandom
 from nnet3.training.train.minibatch import Minibatch
 from nnet3.training.train.nnet_in_training import NnetInTraining
 from nnet3.training.train.objectives import Objective, ObjectiveByNode
@@ -38,8 +37,8 @@ class MinibatchTrainer(Generic[M]):
     """Trains a model of any kind in place (see `trainable`); `Trainer` is for networks of components.
 
     `num_minibatches` counts the minibatches given, `num_skipped` the skipped minibatches; `first_seed` says
-    what is random, `backstitch_phase` modulo the interval on which minibatches backstitch falls: Kaldi draws the phase
-    behind a number for each of `random_components`. `log` adds up the objectives and prints them as Kaldi does.
+    what is random, `backstitch_phase` modulo the interval on which minibatches backstitch falls: the first number Kaldi
+    draws, whatever the components. `log` adds up the objectives and prints them as Kaldi does.
     """
 
     def __init__(
@@ -48,13 +47,12 @@ class MinibatchTrainer(Generic[M]):
         options: TrainerOptions,
         *,
         say: Callable[[str], None] = _LOG.info,
-        random_components: int = 0,
         log: TrainingLog | None = None,
     ) -> None:
         """`log`: by default one in the words of nnet3-train."""
         self.model, self.options = model, options
         self.first_seed = RandomSource(self.options.seed).integer(0, 100000)
-        self.backstitch_phase = c_random(self.options.seed, before=random_components) % 100001
+        self.backstitch_phase = CRandom(self.options.seed).integer(0, 100000)
         self.num_minibatches = self.num_skipped = 0
         self.log = log or TrainingLog(self.options.print_interval, say)
 
@@ -198,5 +196,4 @@ class Trainer(MinibatchTrainer[Minibatch]):
         self.nnet, self.reduction, options = nnet, reduction, options or TrainerOptions()
         self.objective = ObjectiveByNode(nnet) if objective is None else objective
         model = NnetInTraining(nnet, options, self.objective, cache, reduction, compile_options)
-        random_components = sum(bool(each.properties & Properties.RANDOM) for each in nnet.components.values())
-        super().__init__(model, options, say=say, random_components=random_components)
+        super().__init__(model, options, say=say)
