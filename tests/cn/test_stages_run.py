@@ -54,6 +54,15 @@ def test_gradients_of_what_several_stages_use():
     np.testing.assert_array_equal(alone.gradients(batch, wrt=["last"])["last"], [[3, 1], [3, 1]])
 
 
+def test_gradients_in_inference_mode() -> None:
+    net, batch = classifier(), sentences(3, 1, 4)
+    expected = net.gradients(batch)
+    with torch.inference_mode():
+        found = net.gradients(batch)
+    for name, gradient in expected.items():
+        np.testing.assert_array_equal(found[name], gradient)
+
+
 def test_no_label_chooses_no_column_of_a_table():
     net = cn.Network(cn.squared_norm(cn.embedding(cn.parameter("E", (2, 4)), cn.input("c", classes=4))))
     net.backward({"c": [-1, 2]})

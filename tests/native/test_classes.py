@@ -24,15 +24,13 @@ def test_sums_of_chosen_rows_in_both_directions(rows: int, columns: int, seed: i
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     table, indexes = matrix(rows, columns), torch.from_numpy(rng.integers(-1, rows, 30))
-    group = rng.integers(0, num, 30)
-    sizes = np.bincount(group, minlength=num)
+    group = torch.from_numpy(rng.integers(0, num, 30))
+    sizes = group.bincount(minlength=num)
     found = classes.sum_chosen(table, indexes, group, sizes, is_mean)
     assert found is not None
     chosen = torch.cat([table, torch.zeros(1, columns)]).double()[indexes]
-    divisor = torch.from_numpy(np.maximum(sizes, 1) if is_mean else np.ones(num))[:, None]
-    close(
-        found[0], torch.zeros(num, columns, dtype=torch.float64).index_add(0, torch.from_numpy(group), chosen) / divisor
-    )
+    divisor = sizes.clamp(min=1)[:, None] if is_mean else torch.ones(num, 1)
+    close(found[0], torch.zeros(num, columns, dtype=torch.float64).index_add(0, group, chosen) / divisor)
     assert found[1] == int((indexes >= 0).sum())
     deriv = matrix(num, columns)
     close(classes.sum_chosen_backward(deriv, group, sizes, is_mean), (deriv.double() / divisor)[group])
@@ -72,7 +70,7 @@ def test_integers_that_are_classes() -> None:
 
 
 def test_what_is_left_to_pytorch() -> None:
-    table, group, sizes = torch.ones(3, 2), np.zeros(1, np.int64), np.ones(1, np.int64)
+    table, group, sizes = torch.ones(3, 2), torch.zeros(1, dtype=torch.int64), torch.ones(1, dtype=torch.int64)
     assert classes.sum_chosen(table, torch.tensor([3]), group, sizes, False) is None
     assert classes.sum_chosen(table.double(), torch.tensor([2]), group, sizes, False) is None
     value = torch.empty(1, 1)

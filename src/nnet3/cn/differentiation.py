@@ -203,7 +203,8 @@ class DifferentiatedNetwork(EvaluatedNetwork):
             if task.stages is None or task.stages[0] is not layouts:
                 task.stages = layouts, list(run.stages())
             run.known_stages = task.stages[1]
-            return self._backward_in_stages(run, criteria, extra, task.final)
+            with unrecorded():
+                return self._backward_in_stages(run, criteria, extra, task.final)
         layout = layouts.on("")
         if task.question.layout is not layout:
             task.question = replace(task.question, layout=layout)
@@ -260,7 +261,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         found_whole = self._nodes.read_by_pytorch
         self._clear_gradients(extra, found_whole)
         run.run()
-        value = sum(weight * float(run.values[node].detach()) for node, weight in criteria.items())
+        value = sum([weight * run.values[node].item() for node, weight in criteria.items()])
         run.backward(criteria)
         self._last = self._times_given(final), run.layouts, {node: run.values[node].detach() for node in final}
         for node, leaf in run.leaves.items():

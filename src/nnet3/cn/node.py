@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.base.native.huge_pages import in_huge_pages
 from nnet3.cn.operation import Operation
 from nnet3.cn.place import CallPlace, users_place
 from nnet3.cn.shape import Shape
@@ -231,7 +232,9 @@ class StoredNode(Node):
     def convert(self, dtype: torch.dtype, device: torch.device) -> None:
         super().convert(dtype, device)
         if self.memory.dtype != dtype or self.memory.device != device:
-            self.memory = self.numbers.to(device, dtype, copy=True)
+            known = self.numbers
+            memory = torch.empty_like(known, dtype=dtype, device=device)
+            self.memory = in_huge_pages(memory).copy_(known)  # rows of large tables are looked up
 
     @property
     def short_formula(self) -> str:

@@ -258,6 +258,11 @@ class SampleLayout:
         return numbers
 
     @cached_property
+    def groups(self) -> tuple[Tensor, Tensor]:
+        """`sequence_of_row` and `length_of_sequence` as tensors on the CPU."""
+        return torch.from_numpy(self.sequence_of_row), torch.from_numpy(self.length_of_sequence)
+
+    @cached_property
     def _starts(self) -> Array:
         return np.cumsum((0, *self.lengths))[:-1]
 

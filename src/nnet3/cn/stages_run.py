@@ -24,6 +24,7 @@ from nnet3.cn.runners import Runner
 from nnet3.cn.samples import Layouts, SampleLayout
 from nnet3.cn.sequence_operation import Backward, SampleRows, SequenceOperation
 from nnet3.cn.sequence_operation_in_loop import ContextInputs, contexts_of, row_operands
+from nnet3.engine.runtime.memory import unrecorded
 from nnet3.engine.runtime.profile import CommandTime, Profiler, ProfileReport
 
 Seen = TypeVar("Seen")
@@ -127,12 +128,12 @@ class ProgramCall:
 
     def forward(self) -> dict[Node, Tensor]:
         """Returns the outputs; outputs with a gradient are leaves of autograd, and collect `grad`."""
-        values = [value.detach() for value in self.values]
-        given = dict(zip(self.given, values, strict=False))
+        given = dict(zip(self.given, self.values, strict=False))
         inputs = None
         if self.contexts:
-            whole = zip(values[len(self.given) :], self.contexts.values(), strict=True)
-            contexts = dict(zip(self.contexts, (SampleRows(value, layout) for value, layout in whole), strict=True))
+            whole = zip(self.values[len(self.given) :], self.contexts.values(), strict=True)
+            rows = (SampleRows(value.detach(), layout) for value, layout in whole)
+            contexts = dict(zip(self.contexts, rows, strict=True))
             assert self.layout is not None, "frames have samples"
             inputs = ContextInputs(contexts, self.layout)
         with self._observed():
@@ -213,7 +214,7 @@ class StagesRun:
     lazy: dict[Node, Sequence[SampleRows]] = field(default_factory=dict)
 
     def run(self) -> None:
-        with torch.set_grad_enabled(bool(self.flags)):
+        with unrecorded():
             for stage in self.stages() if self.known_stages is None else self.known_stages:
                 if isinstance(stage, ProgramStage):
                     self._program(stage)
@@ -284,7 +285,8 @@ class StagesRun:
         return True
 
     def _compute(self, node: Node, operation: SequenceOperation, operands: Sequence[SampleRows]) -> None:
-        value = operation.compute(operands, self._layout(node))
+        with torch.set_grad_enabled(bool(self.flags)):
+            value = operation.compute(operands, self._layout(node))
         if node in self.probes and value.requires_grad:
             value.retain_grad()
         elif node in self.probes:  # nothing below needs a gradient

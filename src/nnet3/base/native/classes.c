@@ -18,12 +18,13 @@ int64_t nnet3_are_classes(int64_t count, const float *numbers, int64_t classes) 
 }
 
 /* y_g = the sum of the rows of the table that the indexes of group g choose, divided by its size, if there are sizes; y
-   (groups, columns), zeros before. Returns the number of chosen rows, or -1 for an index that the table does not have. */
+   (groups, columns). Returns the number of chosen rows, or -1 for an index that the table does not have. */
 int64_t nnet3_sum_chosen(int64_t count, int64_t groups, int64_t columns, const int64_t *indexes, const int64_t *group,
                          const int64_t *sizes, float *y, int64_t of_y, const float *table, int64_t of_table,
                          int64_t of_all) {
     for (int64_t place = 0; place < count; place++)
         if (indexes[place] >= of_all) return -1;
+    for (int64_t g = 0; g < groups; g++) memset(y + g * of_y, 0, (size_t)columns * sizeof(float));
     int64_t chosen = 0;
     for (int64_t place = 0; place < count; place++) {
         const int64_t soon = place + AHEAD < count ? indexes[place + AHEAD] : -1;

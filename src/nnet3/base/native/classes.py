@@ -6,7 +6,6 @@ and return None or False, as they do for wrong class indexes. Formulas stand in 
 
 from __future__ import annotations
 
-import numpy as np
 from torch import Tensor
 
 from nnet3.base.native.cells import are_native, place_of
@@ -20,30 +19,31 @@ def are_classes(numbers: Tensor, classes: int) -> bool:
 
 
 def sum_chosen(
-    table: Tensor, indexes: Tensor, groups: np.ndarray, sizes: np.ndarray, is_mean: bool
+    table: Tensor, indexes: Tensor, groups: Tensor, sizes: Tensor, is_mean: bool
 ) -> tuple[Tensor, int] | None:
     """Returns the sums or means of the rows of each group that indexes choose of a table, and the number of the rows.
 
-    Sums are (groups, columns). `indexes` (n,), below 0 for no row, and the group of each, `groups` (n,), are int64, as
-    are the groups' `sizes`, by which sums are divided for means. None also for an index of no row of the table.
+    Sums are (groups, columns). `indexes`, n of any shape, below 0 for no row, and the group of each, `groups` (n,),
+    are int64, as are the groups' `sizes`, by which sums are divided for means. None also for an index of no row of the
+    table.
     """
     functions = library() if are_native(table) and indexes.is_contiguous() else None
     if functions is None:
         return None
-    assert indexes.shape == groups.shape
-    sums = table.new_zeros(len(sizes), table.shape[1])
-    numbers = indexes.data_ptr(), groups.ctypes.data, sizes.ctypes.data if is_mean else 0
+    assert indexes.numel() == len(groups)
+    sums = table.new_empty(len(sizes), table.shape[1])
+    numbers = indexes.data_ptr(), groups.data_ptr(), sizes.data_ptr() if is_mean else 0
     matrices = *place_of(sums), *place_of(table), table.shape[0]
     num_chosen = functions.nnet3_sum_chosen(len(groups), *sums.shape, *numbers, *matrices)
     return None if num_chosen < 0 else (sums, num_chosen)
 
 
-def sum_chosen_backward(sums_deriv: Tensor, groups: np.ndarray, sizes: np.ndarray, is_mean: bool) -> Tensor:
+def sum_chosen_backward(sums_deriv: Tensor, groups: Tensor, sizes: Tensor, is_mean: bool) -> Tensor:
     """Returns the derivatives of the chosen rows, (n, columns), from those of what `sum_chosen` returned."""
     functions = library()
     assert functions is not None
     derivs = sums_deriv.new_empty(len(groups), sums_deriv.shape[1])
-    numbers = groups.ctypes.data, sizes.ctypes.data if is_mean else 0
+    numbers = groups.data_ptr(), sizes.data_ptr() if is_mean else 0
     functions.nnet3_sum_chosen_backward(*derivs.shape, *numbers, *place_of(sums_deriv), derivs.data_ptr())
     return derivs
 

@@ -86,19 +86,18 @@ class EmbeddingReduction(Embedding):
     is_mean: bool = False
 
     def differentiate(self, operands: Sequence[SampleRows], own: SampleLayout | None) -> tuple[Tensor, Backward] | None:
-        table, classes = (operand.tensor.detach() for operand in operands)
-        numbers, layout = classes.long().view(-1), operands[1].samples
-        groups = layout.sequence_of_row, layout.length_of_sequence, self.is_mean
-        found = sum_chosen(table, numbers, *groups) if operands[0].tensor.is_leaf else None
+        table, groups = operands[0].tensor, (*operands[1].samples.groups, self.is_mean)
+        numbers = operands[1].tensor.long().view(1, -1)  # as a sparse tensor has them
+        found = sum_chosen(table, numbers, *groups) if table.is_leaf else None
         if found is None:
             return None
         sums, num_chosen = found
 
         def backward(gradient: Tensor) -> list[Tensor | None]:
             derivs, chosen = sum_chosen_backward(gradient, *groups), numbers
-            if num_chosen < numbers.shape[0]:
-                derivs, chosen = derivs[numbers >= 0], numbers[numbers >= 0]
-            return [torch.sparse_coo_tensor(chosen[None], derivs, table.shape, check_invariants=False), None]
+            if num_chosen < numbers.shape[1]:
+                derivs, chosen = derivs[numbers[0] >= 0], numbers[:, numbers[0] >= 0]
+            return [torch.sparse_coo_tensor(chosen, derivs, table.shape, check_invariants=False), None]
 
         return sums, backward
 
