@@ -32,7 +32,7 @@ from nnet3.engine.driver.cache_file import (
 from nnet3.engine.driver.family_store import FamilyStore
 from nnet3.engine.driver.proving import prove_made_of_others
 from nnet3.engine.driver.ragged_family import RaggedFamily, program_of_frames
-from nnet3.engine.driver.task import CompileTask, RaggedRelation, Request, compile_task, key_digest, task_of
+from nnet3.engine.driver.task import CompileTask, Request, compile_task, key_digest, task_of
 from nnet3.engine.families.ragged_check import CheckedLengths
 from nnet3.engine.families.ragged_rows import NotRaggedError
 from nnet3.engine.ir import serialize
@@ -177,13 +177,10 @@ class ComputationCache:
         be restricted to shorter lengths (see `refusals`).
         """
 
-        def make() -> CheckedLengths:
-            try:
-                return CheckedLengths(program_of_frames(task, self._longer(task), length))
-            except NotRaggedError:
-                return CheckedLengths(program_of_frames(task, self._longer(apart()), length))
+        def make(program: NnetComputation) -> CheckedLengths:
+            return CheckedLengths(program_of_frames(task, program, length))
 
-        return self._ragged_of(task, make)
+        return self._ragged_of(task, apart, make)
 
     def _restricted(self, task: CompileTask) -> NnetComputation | None:
         """The program of a task whose sequences end at different times, restricted from a longer one; else None."""
@@ -191,7 +188,8 @@ class ComputationCache:
             relation = task.ragged()
             if relation is None:
                 return None
-            family = self._ragged_of(relation.longer, partial(self._ragged_family, relation), relation.granularity)
+            make, key = partial(RaggedFamily, relation), relation.granularity
+            family = self._ragged_of(relation.longer, relation.apart, make, key)
             if family is None:
                 return None
             program = family.program(relation, task)
@@ -201,24 +199,30 @@ class ComputationCache:
             return None
         return program
 
-    def _ragged_family(self, relation: RaggedRelation) -> RaggedFamily:
-        try:
-            return RaggedFamily(relation, self._longer(relation.longer))
-        except NotRaggedError:
-            return RaggedFamily(relation, self._longer(relation.apart()))
-
     def _longer(self, task: CompileTask) -> NnetComputation:
         """The program of a task, from which others are restricted, with recurrences as loops where possible."""
         return self.program(replace(task, serves_shorter=True))
 
-    def _ragged_of(self, task: CompileTask, make: Callable[[], R], granularity: int = 1) -> R | None:
-        """Returns the result of `make` for this task and granularity, made once; None for a refusal."""
+    def _ragged_of(
+        self,
+        task: CompileTask,
+        apart: Callable[[], CompileTask],
+        make: Callable[[NnetComputation], R],
+        granularity: int = 1,
+    ) -> R | None:
+        """Returns the result of `make` for this task and granularity, made once; None for a refusal.
+
+        It is made of the program of the task, or else of the task `apart`.
+        """
         digest = _digest((_digest_of(task), granularity))
         with self._lock:
             known = self._ragged.pop(digest, None)
         if known is None:
             try:
-                known = make()
+                try:
+                    known = make(self._longer(task))
+                except NotRaggedError:
+                    known = make(self._longer(apart()))
             except (NotRaggedError, RequestError) as error:
                 known = str(error)
         with self._lock:

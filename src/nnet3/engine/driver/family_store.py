@@ -16,7 +16,7 @@ from nnet3.engine.families.family import ProgramFamily, ShapeFamily
 from nnet3.engine.families.precomputed import KernelRules, Precompute
 from nnet3.engine.ir.checker import check_computation
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.objects import Recent, many_objects
+from nnet3.engine.ir.objects import Recent, many_objects, present
 from nnet3.engine.lowering.continuation import frames_missing
 from nnet3.engine.lowering.structure import structure_of
 from nnet3.errors import ComputationCheckError, Nnet3Error
@@ -135,8 +135,7 @@ class FamilyRecord:
             self._confirm(family, k, program)
 
     def _member(self, series: LengthSeries, k: int) -> CompileTask:
-        assert self.rows is not None
-        return _member_of(self.rows, k, *series.shorter(k))
+        return _member_of(present(self.rows), k, *series.shorter(k))
 
     def _prove(self, series: LengthSeries) -> None:
         """Find the shortest member after which all members go on alike, unless this task is too short to tell."""
@@ -189,9 +188,7 @@ class SequencesRecord:
         try:
             if self.family is None:
                 self.make(others)
-            assert self.rows is not None
-            assert self.family is not None
-            record.rows, record.family = self.rows.at(others.n), self.family.at(others.n)
+            record.rows, record.family = present(self.rows).at(others.n), present(self.family).at(others.n)
         except _NoMemberError:
             return
         except (NotAffineError, Nnet3Error) as error:
@@ -201,18 +198,16 @@ class SequencesRecord:
 
     def make(self, others: SequencesSeries) -> None:
         """Make the families. Raises NotAffineError, ComputationCheckError or errors of compiling."""
-        first, known = self.record.first, self.record
-        assert known.family is not None
-        assert known.rows is not None
+        first, known_family, known_rows = self.record.first, present(self.record.family), present(self.record.rows)
         few = range(_MEMBERS)
         try:
             rows = [continued([list(map(table_of, others.member(j, n)[1])) for j in few]) for n in few]
             self.rows = ContinuedTwice(rows)
-            self.rows.at(self.n).check(_MEMBERS, known.rows.at(_MEMBERS))
+            self.rows.at(self.n).check(_MEMBERS, known_rows.at(_MEMBERS))
         except NotAffineError as error:
             raise _NoMemberError from error
         members = [[self.record.compile(self._member(others, first + j, n)) for j in few] for n in few]
-        family = ShapeFamily(members, (self.n, known.family))
+        family = ShapeFamily(members, (self.n, known_family))
         if self.n in few:  # the known family confirms nothing
             family.at(others.n).check(_MEMBERS, self.record.compile(self._member(others, first + _MEMBERS, others.n)))
         check_computation(family.at(MANY).at(_MEMBERS, precompute_of(self._member(others, first, 0))))
@@ -220,8 +215,7 @@ class SequencesRecord:
 
     def _member(self, others: SequencesSeries, k: int, n: int) -> CompileTask:
         """Returns the task of member k, with n sequences."""
-        assert self.rows is not None
-        return _member_of(self.rows.at(n), k, *others.member(k, n))
+        return _member_of(present(self.rows).at(n), k, *others.member(k, n))
 
 
 class FamilyStore:

@@ -14,7 +14,7 @@ from nnet3.engine.families.polynomial import Polynomial
 from nnet3.engine.families.symbolic import symbolic
 from nnet3.engine.ir.checker import check_computation
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.objects import Recent
+from nnet3.engine.ir.objects import Recent, present
 from nnet3.errors import Nnet3Error, RequestError
 
 _MOST_KEPT = 8  # families of one number of sequences
@@ -46,8 +46,7 @@ class CompiledFamily:
         series = replace(series, earlier=0)  # users see the series from its shortest member on
         self._record, self.precompute = _record_of(series, task), precompute_of(task)
         self._prove = task.options.prove
-        rows = self._record.rows
-        assert rows is not None
+        rows = present(self._record.rows)
         short, longer = (int(rows.lengths(self._record.first + k)[table]) // sequences for k in (0, 1))
         self.frames, self.step, self.sequences = short, longer - short, sequences
         self._sequences_record = _sequences_record_of(series, self._record)
@@ -62,8 +61,7 @@ class CompiledFamily:
     @property
     def family(self) -> ProgramFamily:
         """The programs for the fewest sequences as functions of k, where frames are `frames + k * step`."""
-        assert self._record.family is not None
-        return self._record.family
+        return present(self._record.family)
 
     def at(self, frames: int, sequences: int | None = None) -> NnetComputation:
         """Returns the program for given numbers of sequences and of output frames per sequence.

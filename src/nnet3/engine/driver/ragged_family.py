@@ -32,6 +32,7 @@ from nnet3.engine.families.ragged_rows import ALWAYS, NEVER, NotRaggedError
 from nnet3.engine.families.restriction import restricted
 from nnet3.engine.families.row_order import with_row_order
 from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.objects import present
 from nnet3.engine.ir.program_tables import MatrixInfo
 from nnet3.engine.lowering import build_graph, schedule
 from nnet3.engine.lowering.continuation import EarlierEnds
@@ -95,11 +96,10 @@ class RaggedFamily:
 
     def _distances(self, info: MatrixInfo) -> np.ndarray:
         """Returns how many units before the end of its node each row of a matrix lies."""
-        assert info.indexes is not None
         node = info.node if info.node in self._nodes else info.node.rpartition("[")[0]  # a detour's name ends in [0]
         if node not in self._nodes:
             raise NotRaggedError(f"rows of several nodes are brought together ({info.node})")
-        times = info.indexes[:, T].astype(np.int64)
+        times = present(info.indexes)[:, T].astype(np.int64)
         return self._units_before_end(node, times) if node in self._ends else np.full(len(times), ALWAYS)
 
     def _units_before_end(self, node: str, times: np.ndarray) -> np.ndarray:
@@ -239,8 +239,7 @@ def program_of_frames(task: CompileTask, program: NnetComputation, length: int) 
     """
 
     def distances(info: MatrixInfo) -> np.ndarray:
-        assert info.indexes is not None
-        return length - 1 - info.indexes[:, T].astype(np.int64)
+        return length - 1 - present(info.indexes)[:, T].astype(np.int64)
 
     source, request = task.lowered_from()
     graph = build_graph(source, request)

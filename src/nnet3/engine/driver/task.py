@@ -197,6 +197,7 @@ def key_digest(key: Any) -> str:
 
 def _add_to_digest(update: Callable[[bytes], None], value: Any) -> None:
     """Type and length first: unequal keys give unequal bytes."""
+    parts: Sequence[Any] = ()
     if isinstance(value, np.ndarray):
         update(f"array {value.dtype.str} {value.shape}:".encode())
         update(np.ascontiguousarray(value).tobytes())
@@ -209,21 +210,17 @@ def _add_to_digest(update: Callable[[bytes], None], value: Any) -> None:
         update(f"{kind} {len(encoded)}:".encode() + encoded)
     elif is_dataclass(value) and not isinstance(value, type):
         update(f"{type(value).__name__} {len(fields(value))}:".encode())
-        for field in fields(value):
-            _add_to_digest(update, field.name)
-            _add_to_digest(update, getattr(value, field.name))
+        parts = [part for field in fields(value) for part in (field.name, getattr(value, field.name))]
     elif isinstance(value, Mapping):
         update(f"mapping {len(value)}:".encode())
-        for name in sorted(value):
-            _add_to_digest(update, name)
-            _add_to_digest(update, value[name])
+        parts = [part for name in sorted(value) for part in (name, value[name])]
     elif isinstance(value, (set, frozenset)):
         update(f"set {len(value)}:".encode())
-        for item in sorted(value):
-            _add_to_digest(update, item)
+        parts = sorted(value)
     elif isinstance(value, (tuple, list)):
         update(f"sequence {len(value)}:".encode())
-        for item in value:
-            _add_to_digest(update, item)
+        parts = value
     else:
         raise TypeError(f"a key of the cache cannot contain a {type(value).__name__}")
+    for part in parts:
+        _add_to_digest(update, part)

@@ -17,6 +17,7 @@ from nnet3.engine.families.ragged_regions import names_of_operands
 from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import Command, with_operands, with_values
+from nnet3.engine.ir.objects import present
 from nnet3.engine.ir.program_tables import MatrixInfo
 from nnet3.engine.ir.repeats import iterations_unrolled
 
@@ -66,8 +67,7 @@ def _new_copy(computation: NnetComputation, operand: int) -> int:
     """Returns a new matrix for the rows that an operand has in an iteration, without times."""
     block = computation.submatrices[operand]
     info = computation.matrix_info[block.matrix]
-    assert info.indexes is not None
-    indexes = info.indexes[block.row_offset : block.row_offset + block.num_rows].copy()
+    indexes = present(info.indexes)[block.row_offset : block.row_offset + block.num_rows].copy()
     indexes[:, T] = NO_TIME
     info = MatrixInfo(info.node, info.is_deriv, indexes)
     return computation.new_matrix(block.num_rows, block.num_cols, info, computation.matrices[block.matrix].dtype)

@@ -30,9 +30,9 @@ from nnet3.engine.families.precomputed import (
     same_if_equal,
 )
 from nnet3.engine.families.rolled import CommandPattern, RolledCommands
-from nnet3.engine.ir.computation import FamilyMember, NnetComputation
+from nnet3.engine.ir.computation import FamilyMember, NnetComputation, lazy_like
 from nnet3.engine.ir.declarations import Command, Schema, attributes
-from nnet3.engine.ir.objects import Recent
+from nnet3.engine.ir.objects import Distinct, Recent
 from nnet3.engine.ir.program_tables import IoInfo, KernelRows, Matrix, MatrixInfo, OutsideMatrix, SubMatrix
 
 _COMPARED = 4  # members in which families are compared
@@ -43,9 +43,8 @@ class _Words:
     """What programs of a family have in common, by number: patterns of commands, precomputed entries, constants."""
 
     def __init__(self) -> None:
-        self.patterns: list[CommandPattern] = []
+        self.patterns = Distinct[CommandPattern]()
         self.entries: dict[EntryLayout, int] = {}
-        self._known: dict[Any, int] = {}
         self._constants: dict[Hashable, int] = {}
 
     def constant(self, value: Hashable) -> int:
@@ -57,12 +56,8 @@ class _Words:
         command_class: Any = type(command)
         fields = _fields_of(command_class)
         lengths = [len(getattr(command, name)) for name in fields.several]
-        number = self._known.setdefault(
-            (command_class, blocks, fields.constants(command), *lengths), len(self.patterns)
-        )
-        if number == len(self.patterns):
-            self.patterns.append(CommandPattern(command, blocks, fields.numbers))
-        return number
+        key = command_class, blocks, fields.constants(command), *lengths
+        return self.patterns.number_of(CommandPattern(command, blocks, fields.numbers), key)
 
 
 class _Sheets:
@@ -200,14 +195,8 @@ class ProgramFamily:
             return self.at(k, precompute)
         self.tables.check_size(k)
         memos, more_memos = self._memos
-        return NnetComputation.lazy(
-            partial(self.at, k, _nothing),
-            num_memos=memos + k * more_memos,
-            need_model_derivative=self.first.need_model_derivative,
-            fingerprint=self.first.fingerprint,
-            attachments=None,
-            member=self._as_member(k),
-        )
+        make, num_memos = partial(self.at, k, _nothing), memos + k * more_memos
+        return lazy_like(self.first, make, num_memos=num_memos, member=self._as_member(k))
 
     @cached_property
     def _memos(self) -> tuple[int, int]:

@@ -6,6 +6,7 @@ A convolution over time wants its rows on a grid: times by sequences, with paddi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +47,7 @@ class FullOrder(NamedTuple):
     entry: Mapping[str, np.ndarray]
 
 
+@dataclass(eq=False)
 class KernelOrders:
     """The orders of rows in a ragged program for given lengths; index tables for them are added to `tables`.
 
@@ -53,22 +55,20 @@ class KernelOrders:
     shorter.
     """
 
-    def __init__(
-        self,
-        ragged: RaggedProgram,
-        exists: np.ndarray,
-        count: np.ndarray,
-        numbers: np.ndarray,
-        fewest: int,
-        rules: KernelRules | None,
-    ) -> None:
-        self.ragged, self.exists, self.count = ragged, exists, count
-        self.numbers, self.fewest, self.rules = numbers, fewest, rules
-        self._are_renumbered = bool((numbers != np.arange(len(numbers))).any())
+    ragged: RaggedProgram
+    exists: np.ndarray
+    count: np.ndarray
+    numbers: np.ndarray
+    fewest: int
+    rules: KernelRules | None
+
+    def __post_init__(self) -> None:
+        self._are_renumbered = bool((self.numbers != np.arange(len(self.numbers))).any())
         self.wanted: dict[int, tuple[WantedRows, WantedRows]] = {}  # by entry, as inputs and outputs
         self.tables: list[np.ndarray] = []
         self._orders: dict[tuple[int, bytes], RowOrder | None] = {}
-        self._full_orders: dict[int, FullOrder | None] | None = None
+        key = self.fewest, len(self.numbers)
+        self._full_orders: dict[int, FullOrder | None] = self.ragged.full_orders.get_or_make(key, dict)
 
     def precomputed(self, number: int) -> Entry:
         """Returns a precomputed entry for the existing rows, in the kernel's order."""
@@ -78,7 +78,9 @@ class KernelOrders:
             return None
         sides = entry.inputs, entry.outputs
         if entry.orders_rows:
-            full_order = self._full_order(number, entry)
+            if number not in self._full_orders:
+                self._full_orders[number] = self._full_order(entry)
+            full_order = self._full_orders[number]
             if full_order is not None and self.exists[full_order.first].all():
                 # All sequences at all times: so are some, with padding in the place of the others.
                 wanted = [self._padded(side, rows.start) for side, rows in zip(full_order.sides, sides, strict=True)]
@@ -96,15 +98,8 @@ class KernelOrders:
         inputs, outputs = (self.renumbered(each.indexes) for each in wanted)
         return self.rules.precompute(KernelRows(entry.node, entry.runs_backward, inputs, outputs))
 
-    def _full_order(self, number: int, entry: RaggedEntry) -> FullOrder | None:
+    def _full_order(self, entry: RaggedEntry) -> FullOrder | None:
         """Returns the rows of a kernel that wants rows of equal sequences in the order that they have; else None."""
-        if self._full_orders is None:
-            self._full_orders = self.ragged.full_orders.get_or_make((self.fewest, len(self.numbers)), dict)
-        if number not in self._full_orders:
-            self._full_orders[number] = self._make_full_order(entry)
-        return self._full_orders[number]
-
-    def _make_full_order(self, entry: RaggedEntry) -> FullOrder | None:
         assert self.rules is not None
         sides = [self._of_equal(rows) for rows in (entry.inputs, entry.outputs)]
         full = [side.indexes for side in sides]

@@ -94,8 +94,9 @@ def precomputed_tables(
         labels[table].append(label)
 
     for entry, rows in zip(computation.precomputed[1:], computation.precomputed_rows, strict=False):
-        arrays = _array_layouts(entry) if rows.go_on else None
-        layout = EntryLayout(rows.node, rows.runs_backward, arrays)
+        own = (entry or {}).items()
+        arrays = [ArrayLayout(name, each.dtype.str, each.shape[1:] if each.ndim else None) for name, each in own]
+        layout = EntryLayout(rows.node, rows.runs_backward, tuple(arrays) if rows.go_on else None)
         number = layouts.setdefault(layout, len(layouts))
         for position, block in enumerate((rows.inputs, rows.outputs)):
             add(_ROWS, number, position, block)
@@ -131,13 +132,6 @@ def entries_that_go_on(
         for (name, dtype, shape), block in zip(layout.arrays or (), blocks, strict=True):
             entry[name] = block.astype(dtype).reshape(() if shape is None else (-1, *shape))
         yield entry
-
-
-def _array_layouts(entry: Entry) -> tuple[ArrayLayout, ...]:
-    arrays = (entry or {}).items()
-    return tuple(
-        [ArrayLayout(name, array.dtype.str, array.shape[1:] if array.ndim else None) for name, array in arrays]
-    )
 
 
 class _Blocks:

@@ -69,11 +69,14 @@ class RaggedProgram:
 
     def __init__(self, computation: NnetComputation, distances: Distances, steps: StepsOfNodes | None = None) -> None:
         """`distances`: from rows of a node to how far before its end each is. Raises NotRaggedError."""
-        self.operands = OperandRows(unrolled(computation), IndexRows(computation, distances, steps or {}))
+
+        def operands_of(program: NnetComputation) -> OperandRows:
+            return OperandRows(unrolled(program), IndexRows(program, distances, steps or {}))
+
+        self.operands = operands_of(computation)
         copied = with_copied_operands(computation, self.operands)
         if copied is not computation:
-            computation = copied
-            self.operands = OperandRows(unrolled(computation), IndexRows(computation, distances, steps or {}))
+            computation, self.operands = copied, operands_of(copied)
         self.computation = self.operands.computation
         self.rows, versions, starts_of_commands = self.operands.rows, self.operands.versions, self.operands.starts
         #: What kernels with orders of their own are given if all sequences are equal: by the length, counted from the
@@ -95,8 +98,7 @@ class RaggedProgram:
         def region_of(number: int) -> int:
             return table.plain(number, versions.start(versions.read(number)) if number else -1)
 
-        ios = [number for io in (*computation.inputs, *computation.outputs) for number in (io.value, io.deriv)]
-        if any(computation.submatrices[number].matrix in self.rows.buffers for number in ios):
+        if self.rows.buffers & computation.exchanged_matrices():
             raise NotRaggedError("an input or output has no times")
         self._ios = {
             (io.name, is_deriv): (self.computation.submatrices[number], versions.start(versions.read(number)))
@@ -104,19 +106,23 @@ class RaggedProgram:
             for is_deriv, number in ((False, io.value), (True, io.deriv))
             if number
         }
+        named = [0, *(bound.submatrix for bound in computation.outside)]
+        named += [number for io in (*computation.inputs, *computation.outputs) for number in (io.value, io.deriv)]
+        regions = {number: region_of(number) for number in named}
+        self.regions = table.regions()
+        self._number_regions(list(self._rolled(made)), list(regions.values()))
+        new = {number: self.number_of_region[region] for number, region in regions.items()}
         self.full = replace(
             computation,
             commands=[],
-            outside=[OutsideMatrix(o.name, region_of(o.submatrix), o.writable) for o in computation.outside],
-            inputs=[IoInfo(io.name, region_of(io.value), region_of(io.deriv)) for io in computation.inputs],
-            outputs=[IoInfo(io.name, region_of(io.value), region_of(io.deriv)) for io in computation.outputs],
+            outside=[OutsideMatrix(o.name, new[o.submatrix], o.writable) for o in computation.outside],
+            inputs=[IoInfo(io.name, new[io.value], new[io.deriv]) for io in computation.inputs],
+            outputs=[IoInfo(io.name, new[io.value], new[io.deriv]) for io in computation.outputs],
             submatrices=table.blocks,
             attachments=None,
             member=None,
             **tables,
         )
-        self.regions = table.regions()
-        self._number_regions(list(self._rolled(made)))
         buffers = sorted(set(versions.firsts()))
         self._buffer, self._first_of_buffer, self._buffer_rows = np.array(buffers, dtype=np.int64).reshape(-1, 3).T
         self._matrix_rows = np.array([matrix.num_rows for matrix in computation.matrices], dtype=np.int64)
@@ -124,15 +130,16 @@ class RaggedProgram:
         self._based = np.array(based, dtype=np.int64)
         self._base = np.array([self.rows.base[matrix] for matrix in based], dtype=np.int64)
 
-    def _number_regions(self, items: list[Command | RaggedLoop]) -> None:
-        """Give a number to each sub-matrix of programs for all lengths: regions outside of loops, then columns."""
-        full = self.full
+    def _number_regions(self, items: list[Command | RaggedLoop], others: Sequence[int]) -> None:
+        """Give a number to each sub-matrix of programs for all lengths: regions outside of loops, then columns.
+
+        `others`: regions of inputs, outputs and outside memory.
+        """
         plain = [(item, command) for item, command in enumerate(items) if not isinstance(command, RaggedLoop)]
         loops = [item for item in items if isinstance(item, RaggedLoop)]
         regions = [(item, region) for item, command in plain for region in command.schema.operands(command)]
         self._owner, self._region_of_owner = np.array(regions, dtype=np.int64).reshape(-1, 2).T
-        named = [0, *(o.submatrix for o in full.outside)]
-        named += [number for io in (*full.inputs, *full.outputs) for number in (io.value, io.deriv)]
+        named = [*others]
         named += [region for loop in loops for operands in loop.operands for region in operands if region >= 0]
         named += [region for table in self.tables if isinstance(table.other, Mapping) for region in table.other]
         used = np.unique(np.concatenate([self._region_of_owner, np.array(named, dtype=np.int64)]))
@@ -159,12 +166,6 @@ class RaggedProgram:
         self.has_variants = all(table.list_name == "index_tables" for table in self.tables)
         #: By what is equal for programs with the same commands: what was derived for all of them.
         self.variants = Recent[dict[str, Any]](_MOST_VARIANTS)
-        self.full = replace(
-            full,
-            outside=[OutsideMatrix(o.name, number[o.submatrix], o.writable) for o in full.outside],
-            inputs=[IoInfo(io.name, number[io.value], number[io.deriv]) for io in full.inputs],
-            outputs=[IoInfo(io.name, number[io.value], number[io.deriv]) for io in full.outputs],
-        )
 
     def is_special(self, command: cmd.Propagate | cmd.Backprop) -> bool:
         """True if a kernel's command, with regions, may need its rows in another order, or only some of the rows."""
@@ -237,8 +238,10 @@ class RaggedProgram:
         numbers = command.schema.operands(command)
         if isinstance(command, cmd.AllocMatrix | cmd.DeallocMatrix | cmd.CompressMatrix | cmd.DecompressMatrix):
             return [with_operands(command, [regions.whole(numbers[0])])]
-        if isinstance(command, cmd.SetConst) and isinstance(operands[0], tuple) and self._is_of_all_rows(numbers[0]):
-            return [with_operands(command, [regions.whole(numbers[0])])]
+        if isinstance(command, cmd.SetConst) and isinstance(operands[0], tuple):
+            block = self.computation.submatrices[numbers[0]]
+            if block.num_rows == self.computation.matrices[block.matrix].num_rows:
+                return [with_operands(command, [regions.whole(numbers[0])])]
         at = [versions.start(start) for start in operands]
         if isinstance(command, cmd.MatrixCopy | cmd.MatrixAdd) and max(at) >= 0:
             return self._moved(of_command, command, at[0], at[1], regions, tables)
@@ -283,10 +286,6 @@ class RaggedProgram:
                 f"command {type(command).__name__} works on rows of several times: only MatrixCopy, MatrixAdd and "
                 "commands with tables move rows between times"
             )
-
-    def _is_of_all_rows(self, number: int) -> bool:
-        block = self.computation.submatrices[number]
-        return block.num_rows == self.computation.matrices[block.matrix].num_rows
 
     def _add_table(
         self, tables: dict[str, list[np.ndarray]], list_name: str, table: np.ndarray, own: int, count: int, other: Any

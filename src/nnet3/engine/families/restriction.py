@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import starmap
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from nnet3.engine.families.kernel_orders import KernelOrders, RowOrder
 from nnet3.engine.families.precomputed import Entry, KernelRules
-from nnet3.engine.families.ragged_program import RaggedProgram, RowCounts
+from nnet3.engine.families.ragged_program import RaggedProgram
 from nnet3.engine.families.ragged_regions import RaggedLoop, SideTable, names_of_operands
 from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.computation import NnetComputation, RowNumbers, lazy_like
@@ -34,31 +35,21 @@ def restricted(
     `numbers`: the n of each sequence, by default 0, 1, .... `is_lazy`: it may be made when it is looked at.
     """
     number_of_n = np.arange(len(missing)) if numbers is None else np.array(numbers)
-
-    def made() -> Restriction:
-        return Restriction(ragged, ragged.counted(missing), number_of_n, missing[0], rules)
-
+    made = partial(Restriction, ragged, missing, number_of_n, rules)
     return made().program((lambda: made().program()) if is_lazy else None)
 
 
 class Restriction:
-    """A ragged program for given lengths, while it is made.
-
-    For `numbers`, `fewest` and `rules` see `KernelOrders`.
-    """
+    """A ragged program for given lengths, while it is made. For `missing` see `restricted`."""
 
     def __init__(
-        self,
-        ragged: RaggedProgram,
-        counts: RowCounts,
-        numbers: np.ndarray,
-        fewest: int,
-        rules: KernelRules | None,
+        self, ragged: RaggedProgram, missing: Sequence[int], numbers: np.ndarray, rules: KernelRules | None
     ) -> None:
-        self.ragged = ragged
+        """For `numbers` and `rules` see `KernelOrders`."""
+        self.ragged, counts = ragged, ragged.counted(missing)
         self.exists, self.count, self.matrix_rows = counts.exists, counts.count, counts.matrix_rows
         self.start, self.rows = counts.start, counts.rows
-        self.orders = KernelOrders(ragged, counts.exists, counts.count, numbers, fewest, rules)
+        self.orders = KernelOrders(ragged, counts.exists, counts.count, numbers, missing[0], rules)
         self._ordered: list[tuple[int, Matrix, MatrixInfo]] = []  # matrices in the order of kernels, by sub-matrix
         self._chosen = [*ragged.used, *(region for loop in ragged.loops for region in loop.regions[0].tolist())]
         self._more: dict[int, int] = {}
@@ -87,7 +78,7 @@ class Restriction:
             program = self._program()
             return replace(program, row_numbers=self._row_numbers(tables, precomputed, kept))
         rows, full = self._row_numbers(tables, precomputed, kept), ragged.full
-        return lazy_like(full, again, rows, inputs=full.inputs, outputs=full.outputs)
+        return lazy_like(full, again, row_numbers=rows, inputs=full.inputs, outputs=full.outputs)
 
     def _row_numbers(
         self, tables: Sequence[np.ndarray], precomputed: Sequence[Entry], kept: dict[str, Any]

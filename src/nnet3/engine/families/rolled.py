@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,8 +12,7 @@ from nnet3.engine.ir.commands_control import Repeat
 from nnet3.engine.ir.declarations import REFERS_TO_NONE, Command, with_values
 
 
-@dataclass(frozen=True)
-class CommandPattern:
+class CommandPattern(NamedTuple):
     """Commands that differ in numbers only: a sample command, and the positions of numbers in a row of the table.
 
     Each operand has two numbers, first row and rows; each further field has one, behind the numbers of all operands.

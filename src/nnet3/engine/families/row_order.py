@@ -43,7 +43,7 @@ def with_row_order(
         made, kept["added"] = _with_tables(program, tables, wanted)
         return replace(made, row_numbers=_rows_with(rows, kept["added"], tables, wanted, kept))
     more = _rows_with(rows, kept["added"], tables, wanted, kept)
-    return lazy_like(program, lambda: _with_tables(program, tables, wanted)[0], more)
+    return lazy_like(program, lambda: _with_tables(program, tables, wanted)[0], row_numbers=more)
 
 
 class _Added(NamedTuple):

@@ -63,9 +63,7 @@ def _fail(computation: NnetComputation, number: int, problem: str) -> NoReturn:
 
 def _check_bodies(computation: NnetComputation) -> None:
     """A body lies in the program, computes, and stays inside its matrices in all iterations; nothing else moves."""
-    moving = {number for number, block in enumerate(computation.submatrices) if block.row_step} | {
-        *computation.iterations
-    }
+    moving = computation.moving_submatrices()
     iterations_of: dict[int, int] = {}
     for repeat, body in computation.repeats():
         if body.stop > len(computation.commands):
@@ -83,14 +81,10 @@ def _check_bodies(computation: NnetComputation) -> None:
                 _fail(computation, number, f"a table of it names {block}, which moves")
             if number not in iterations_of:
                 _fail(computation, number, f"it names {block}, which moves, outside of a body")
-            uneven = computation.iterations.get(submatrix)
-            if uneven is not None and len(uneven) < iterations_of[number]:
-                _fail(
-                    computation,
-                    number,
-                    f"{block} has rows for {len(uneven)} iterations, not for {iterations_of[number]}",
-                )
-            first, count = rows_in_iterations(computation, submatrix, iterations_of[number]).T
+            uneven, wanted = computation.iterations.get(submatrix), iterations_of[number]
+            if uneven is not None and len(uneven) < wanted:
+                _fail(computation, number, f"{block} has rows for {len(uneven)} iterations, not for {wanted}")
+            first, count = rows_in_iterations(computation, submatrix, wanted).T
             num_rows = computation.matrices[computation.submatrices[submatrix].matrix].num_rows
             for iteration in np.flatnonzero((first < 0) | (count < 1) | (first + count > num_rows))[-1:]:
                 _fail(computation, number, f"{block} is outside of its matrix in iteration {iteration}")
@@ -123,11 +117,9 @@ def _check_memos(computation: NnetComputation, positions: Positions) -> None:
             memo = getattr(command, name) if name else -1
             if memo >= 0:
                 iterations = np.arange(positions.iterations[number])
-                memos, at = (
-                    memo + steps.get(number, 0) * iterations,
-                    positions.first[number] + positions.length[number] * iterations,
-                )
-                found.append(np.stack([memos, at, np.full(len(iterations), number)], axis=1))
+                at = positions.first[number] + positions.length[number] * iterations
+                columns = memo + steps.get(number, 0) * iterations, at, np.full(len(iterations), number)
+                found.append(np.stack(columns, axis=1))
     makers, users = np.concatenate(made), np.concatenate(used)
     makers = makers[np.lexsort((makers[:, 1], makers[:, 0]))]
     for i in np.flatnonzero(makers[1:, 0] == makers[:-1, 0])[:1]:
@@ -214,12 +206,8 @@ def _check_lifetimes(analysis: Analysis) -> None:
         _fail(computation, command[i], f"m{matrix_of_access[i]} is never allocated")
     read_only = [matrix for matrix, bound in outside.items() if not bound.writable]
     for i in np.flatnonzero((analysis.accesses.mode != READ) & np.isin(matrix_of_access, read_only))[:1]:
-        matrix = matrix_of_access[i]
-        _fail(
-            computation,
-            command[i],
-            f"it changes m{matrix}, outside memory '{outside[matrix].name}', which is read only",
-        )
+        m, bound = matrix_of_access[i], outside[matrix_of_access[i]]
+        _fail(computation, command[i], f"it changes m{m}, outside memory '{bound.name}', which is read only")
     for i in np.flatnonzero(command < alloc)[:1]:
         _fail(computation, command[i], f"m{matrix_of_access[i]} is allocated later, by c{alloc[i]}")
     for i in np.flatnonzero((dealloc != -1) & (command > dealloc))[:1]:
@@ -279,8 +267,8 @@ def _overlapping_operands(analysis: Analysis, positions: Positions) -> Iterator[
     read = reads[concatenate_ranges(first, end - first)]
     a, b = block[accesses.submatrix[read]], block[dest]
     common = (a[:, 0] == b[:, 0]) & (np.maximum(a[:, 3], b[:, 3]) < np.minimum(a[:, 4], b[:, 4]))
-    moves = np.array([bool(each.row_step) for each in analysis.computation.submatrices])
-    moves[list(analysis.computation.iterations)] = True
+    moves = np.zeros(len(analysis.computation.submatrices), dtype=bool)
+    moves[list(analysis.computation.moving_submatrices())] = True
     is_moving = moves[accesses.submatrix[read]] | moves[dest]
     common &= is_moving | (np.maximum(a[:, 1], b[:, 1]) < np.minimum(a[:, 2], b[:, 2]))
     for i in np.flatnonzero(common).tolist():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnet3.engine.ir.declarations import (
+    AccessMode,
     Command,
     IndexList,
     RangeList,
@@ -31,15 +32,32 @@ from nnet3.engine.ir.shape_rules import (
 
 
 @dataclass(frozen=True)
-class _FromMatrix(Command):
-    """Base of commands that take all rows of a single source."""
+class _Moving(Command):
+    """Base of commands with rows for `dest`: declared as Writes it is overwritten, as Updates added to."""
 
     dest: Writes
+
+    def rows(self, machine: Machine) -> Elements:
+        """Returns the rows for the destination; every class defines the method."""
+        raise NotImplementedError
+
+    def evaluate(self, machine: Machine) -> None:
+        adds = self.schema.accessed[0][1] is AccessMode.UPDATE
+        (machine.add if adds else machine.write)(self.dest, self.rows(machine))
+
+
+@dataclass(frozen=True)
+class _FromMatrix(_Moving):
+    """Base of commands that take all rows of a single source."""
+
     source: Reads
     scale: Real = 1.0
 
     def problems(self, computation: ProgramTables) -> Problems:
         return same_shape(computation, dest=self.dest, source=self.source)
+
+    def rows(self, machine: Machine) -> Elements:
+        return scaled(machine.read(self.source), self.scale)
 
 
 @dataclass(frozen=True)
@@ -47,9 +65,6 @@ class MatrixCopy(_FromMatrix):
     """dest = scale * source."""
 
     line = "{dest} = {scale:{} * }{source}"
-
-    def evaluate(self, machine: Machine) -> None:
-        machine.write(self.dest, scaled(machine.read(self.source), self.scale))
 
 
 @dataclass(frozen=True)
@@ -60,15 +75,11 @@ class MatrixAdd(_FromMatrix):
 
     line = "{dest} += {scale:{} * }{source}"
 
-    def evaluate(self, machine: Machine) -> None:
-        machine.add(self.dest, scaled(machine.read(self.source), self.scale))
-
 
 @dataclass(frozen=True)
-class _FromIndexes(Command):
+class _FromIndexes(_Moving):
     """Base of commands that take rows of one source by an index list."""
 
-    dest: Writes
     source: Reads
     indexes: IndexList
     scale: Real = 1.0
@@ -91,9 +102,6 @@ class _FromIndexes(Command):
 class CopyRows(_FromIndexes):
     """dest[i] = scale * source[indexes[i]], or zero where indexes[i] is -1."""
 
-    def evaluate(self, machine: Machine) -> None:
-        machine.write(self.dest, self.rows(machine))
-
 
 @dataclass(frozen=True)
 class AddRows(_FromIndexes):
@@ -101,15 +109,11 @@ class AddRows(_FromIndexes):
 
     dest: Updates
 
-    def evaluate(self, machine: Machine) -> None:
-        machine.add(self.dest, self.rows(machine))
-
 
 @dataclass(frozen=True)
-class _Gather(Command):
+class _Gather(_Moving):
     """Base of commands that gather rows of several sub-matrices by a multi table."""
 
-    dest: Writes
     table: ReadsRowsOf
     scale: Real = 1.0
 
@@ -118,13 +122,13 @@ class _Gather(Command):
     def problems(self, computation: ProgramTables) -> Problems:
         return rows_of_submatrices(computation, self.table, dest=self.dest)
 
+    def rows(self, machine: Machine) -> Elements:
+        return scaled(machine.rows_of_table(self.table), self.scale)
+
 
 @dataclass(frozen=True)
 class CopyRowsMulti(_Gather):
     """dest[i] = scale * (row of some sub-matrix, by table), or zero where the table has -1."""
-
-    def evaluate(self, machine: Machine) -> None:
-        machine.write(self.dest, scaled(machine.rows_of_table(self.table), self.scale))
 
 
 @dataclass(frozen=True)
@@ -132,9 +136,6 @@ class AddRowsMulti(_Gather):
     """dest[i] += scale * (row of some sub-matrix, by table)."""
 
     dest: Updates
-
-    def evaluate(self, machine: Machine) -> None:
-        machine.add(self.dest, scaled(machine.rows_of_table(self.table), self.scale))
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ class AddToRowsMulti(Command):
 
 
 @dataclass(frozen=True)
-class AddRowRanges(Command):
+class AddRowRanges(_Moving):
     """dest[i] += scale * sum of source[first_i : end_i]; an empty range adds nothing."""
 
     dest: Updates
@@ -172,6 +173,6 @@ class AddRowRanges(Command):
         yield from one_entry_a_row(computation, "range", ranges, dest=self.dest)
         yield from ranges_exist(computation, ranges, self.source)
 
-    def evaluate(self, machine: Machine) -> None:
+    def rows(self, machine: Machine) -> Elements:
         sums = sums_of_ranges(machine.read(self.source), machine.computation.range_tables[self.ranges])
-        machine.add(self.dest, scaled(sums, self.scale))
+        return scaled(sums, self.scale)

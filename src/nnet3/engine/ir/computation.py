@@ -200,8 +200,7 @@ class NnetComputation(ProgramTables):
         }
         used = self.used_matrices() | set(outside)
         if full:
-            exchanged = [number for io in (*self.inputs, *self.outputs) for number in (io.value, io.deriv)]
-            used |= {self.submatrices[number].matrix for number in exchanged if number}
+            used |= self.exchanged_matrices()
         lines = []
         for matrix, size in enumerate(self.matrices):
             if matrix not in used:
@@ -234,20 +233,7 @@ def _count(number: int, noun: str, plural: str = "") -> str:
 _FIELDS = frozenset(field.name for field in fields(NnetComputation))
 
 
-def lazy_like(
-    other: NnetComputation, make: Callable[[], NnetComputation], row_numbers: RowNumbers, **known: Any
-) -> NnetComputation:
-    """Returns the computation of `make`, of the network and kind of `other`, with the given numbers of rows.
-
-    `known`: further fields, known already.
-    """
-    return NnetComputation.lazy(
-        make,
-        num_memos=other.num_memos,
-        need_model_derivative=other.need_model_derivative,
-        fingerprint=other.fingerprint,
-        attachments=None,
-        member=None,
-        row_numbers=row_numbers,
-        **known,
-    )
+def lazy_like(other: NnetComputation, make: Callable[[], NnetComputation], **known: Any) -> NnetComputation:
+    """Returns the computation of `make`, of the network and kind of `other`. `known`: fields that are known already."""
+    alike = {name: getattr(other, name) for name in ("num_memos", "need_model_derivative", "fingerprint")}
+    return NnetComputation.lazy(make, **alike | {"attachments": None, "member": None} | known)

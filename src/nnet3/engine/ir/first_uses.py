@@ -27,8 +27,7 @@ class Undefined(NamedTuple):
 
 def moving_matrices(computation: NnetComputation) -> set[int]:
     """Returns the matrices with sub-matrices that move on from iteration to iteration."""
-    moving = {block.matrix for block in computation.submatrices if block.row_step}
-    return moving | {computation.submatrices[number].matrix for number in computation.iterations}
+    return {computation.submatrices[number].matrix for number in computation.moving_submatrices()}
 
 
 def first_undefined(analysis: Analysis, matrix: int, positions: Positions) -> Undefined | None:

@@ -1,4 +1,4 @@
-"""Objects: allocation of many that live long, and those used last."""
+"""Objects: allocation of many that live long, values but None, lists without repetition, values used last."""
 
 from __future__ import annotations
 
@@ -20,6 +20,32 @@ def many_objects() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def present(value: V | None) -> V:
+    """Returns a value, never None: the caller knows it, type checkers do not."""
+    assert value is not None
+    return value
+
+
+class Distinct(list[V]):
+    """A list without repetition, whose entries have numbers.
+
+    >>> words = Distinct[str]()
+    >>> [words.number_of(word) for word in ("one", "two", "one")], words
+    ([0, 1, 0], ['one', 'two'])
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._numbers: dict[Any, int] = {}
+
+    def number_of(self, entry: V, key: Hashable = None) -> int:
+        """Returns the number of an entry. An entry with an unknown key, by default the entry itself, is appended."""
+        number = self._numbers.setdefault(entry if key is None else key, len(self))
+        if number == len(self):
+            self.append(entry)
+        return number
 
 
 class Recent(dict[Any, V]):

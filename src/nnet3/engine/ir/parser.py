@@ -78,10 +78,7 @@ class _Reader:
             "precomputed ": self._precomputed,
             r".* = \w+\([\d, ]*\) \[": self._array,
         }
-        lines = [each.line_syntax for each in COMMAND_CLASSES.values()]
-        self._commands = [
-            lambda cursor, line=line: self.computation.commands.append(line.read(cursor)) for line in lines
-        ]
+        self._commands = [self._command(each.line_syntax) for each in COMMAND_CLASSES.values()]
 
     def read(self, span: Span) -> None:
         cursor = Cursor(self.computation, self.submatrices, span)

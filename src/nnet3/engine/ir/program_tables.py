@@ -176,6 +176,10 @@ class ProgramTables:
         """Returns the number of a sub-matrix, declared first if it is unknown."""
         return self._known["submatrices"].find_or_add(self.submatrices, block)
 
+    def whole_matrix(self, matrix: int) -> int:
+        """Returns the sub-matrix that is all of a matrix, declared first if it is unknown."""
+        return self.find_or_add(SubMatrix(matrix, 0, self.matrices[matrix].num_rows, 0, self.matrices[matrix].num_cols))
+
     def add_submatrices(self, blocks: np.ndarray) -> int:
         """Declares sub-matrices, given as rows (blocks, 5 or 6) of SubMatrix's fields; returns the number of the first.
 
@@ -219,6 +223,15 @@ class ProgramTables:
         block = self.submatrices[submatrix]
         matrix = self.matrices[block.matrix]
         return (block.num_rows, block.num_cols) == (matrix.num_rows, matrix.num_cols)
+
+    def exchanged_matrices(self) -> set[int]:
+        """Returns the matrices of the inputs, the outputs, and their derivatives."""
+        numbers = [number for io in (*self.inputs, *self.outputs) for number in (io.value, io.deriv) if number]
+        return {self.submatrices[number].matrix for number in numbers}
+
+    def moving_submatrices(self) -> set[int]:
+        """Returns the sub-matrices that lie elsewhere in another iteration of a Repeat."""
+        return {number for number, block in enumerate(self.submatrices) if block.row_step} | {*self.iterations}
 
     def outside_by_matrix(self) -> dict[int, OutsideMatrix]:
         """Returns the outside matrices by the number of their matrix."""

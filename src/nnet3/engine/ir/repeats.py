@@ -31,10 +31,8 @@ class Positions:
         count = len(computation.commands)
         self.first, self.iterations, self.length = np.arange(count), np.ones(count, np.int64), np.ones(count, np.int64)
         for repeat, body in computation.repeats():
-            self.iterations[body.start : body.stop], self.length[body.start : body.stop] = (
-                repeat.iterations,
-                repeat.length,
-            )
+            own = slice(body.start, body.stop)
+            self.iterations[own], self.length[own] = repeat.iterations, repeat.length
             self.iterations[body.start - 1] = 0
             self.first[body.start :] -= 1
             self.first[body.stop :] += (repeat.iterations - 1) * repeat.length
@@ -66,20 +64,13 @@ def unrolled(computation: NnetComputation) -> NnetComputation:
     for repeat, body in found:
         result.commands += computation.commands[start : body.start - 1]
         for iteration in range(repeat.iterations):
-            for number in body:
-                result.commands.append(
-                    _at_iteration(computation, result, computation.commands[number], iteration, repeat)
-                )
+            for command in computation.commands[body.start : body.stop]:
+                blocks = [computation.block_at(number, iteration) for number in command.schema.operands(command)]
+                moved = with_operands(command, list(map(result.find_or_add, blocks)))
+                result.commands.append(with_references_moved(moved, repeat, iteration))
         start = body.stop
     result.commands += computation.commands[start:]
     return result
-
-
-def _at_iteration(
-    computation: NnetComputation, result: NnetComputation, command: Command, iteration: int, repeat: Repeat
-) -> Command:
-    numbers = [result.find_or_add(computation.block_at(s, iteration)) for s in command.schema.operands(command)]
-    return with_references_moved(with_operands(command, numbers), repeat, iteration)
 
 
 def with_references_moved(command: Command, repeat: Repeat, iteration: int) -> Command:

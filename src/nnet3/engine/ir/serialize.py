@@ -8,7 +8,7 @@ here knows any command.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from itertools import chain, islice
 from operator import attrgetter
@@ -19,6 +19,7 @@ import numpy as np
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import COMMAND_CLASSES, Command, FieldSchema, PlainValue, Schema
 from nnet3.engine.ir.kernel import InputPromises, KernelInfo
+from nnet3.engine.ir.objects import Distinct
 from nnet3.engine.ir.program_tables import IoInfo, KernelRows, Matrix, MatrixInfo, OutsideMatrix, SubMatrix
 from nnet3.engine.ir.references import limits, table_problems
 from nnet3.engine.ir.variables import block_table
@@ -36,14 +37,8 @@ def to_data(computation: NnetComputation) -> tuple[dict[str, Any], Arrays]:
         "submatrices": block_table(computation),
     }
     for name in ("index_tables", "multi_tables", "range_tables"):
-        tables = getattr(computation, name)
-        arrays[f"{name}.lengths"] = np.array([len(table) for table in tables], dtype=np.int64)
-        empty = np.zeros((0,) if name == "index_tables" else (0, 2), dtype=np.int32)
-        arrays[name] = np.concatenate([empty, *tables]).astype(np.int32)
-    arrays["iterations.lengths"] = np.array(
-        [len(iterations) for iterations in computation.iterations.values()], dtype=np.int64
-    )
-    arrays["iterations"] = np.concatenate([np.zeros((0, 2), np.int64), *computation.iterations.values()])
+        arrays |= _joined(name, getattr(computation, name), 0 if name == "index_tables" else 2)
+    arrays |= _joined("iterations", computation.iterations.values(), 2, np.int64)
     header: dict[str, Any] = {
         "format": "nnet3 computation",
         "version": VERSION,
@@ -86,6 +81,13 @@ def from_data(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Nn
     return computation
 
 
+def _joined(name: str, tables: Collection[np.ndarray], columns: int, dtype: type = np.int32) -> Arrays:
+    """Returns tables as one array and their lengths; 0 columns are plain lists. `_split` is the other way."""
+    empty: np.ndarray = np.zeros((0, columns) if columns else 0, dtype)
+    lengths = np.array(list(map(len, tables)), np.int64)
+    return {f"{name}.lengths": lengths, name: np.concatenate([empty, *tables]).astype(dtype)}
+
+
 def _missing(computation: NnetComputation) -> Iterator[str]:
     """Yields multi tables with missing sub-matrices; fields of commands were checked when they were read."""
     for number, table in enumerate(computation.multi_tables):
@@ -98,18 +100,14 @@ def _missing(computation: NnetComputation) -> Iterator[str]:
 
 def _info_to_data(computation: NnetComputation, arrays: Arrays) -> list[list[Any]]:
     """Returns [matrix, node, is derivative, number of its index table or -1] each; equal tables are stored once."""
-    tables: dict[bytes, int] = {}
-    distinct: list[np.ndarray] = []
+    tables = Distinct[np.ndarray]()
     result: list[list[Any]] = []
     for matrix, info in computation.matrix_info.items():
         number = -1
         if info.indexes is not None:
-            number = tables.setdefault(info.indexes.tobytes(), len(distinct))
-            if number == len(distinct):
-                distinct.append(info.indexes)
+            number = tables.number_of(info.indexes, info.indexes.tobytes())
         result.append([matrix, info.node, info.is_deriv, number])
-    arrays["indexes.lengths"] = np.array([len(table) for table in distinct], dtype=np.int64)
-    arrays["indexes"] = np.concatenate([np.zeros((0, 3), np.int32), *distinct]).astype(np.int32)
+    arrays |= _joined("indexes", tables, 3)
     return result
 
 
@@ -127,7 +125,7 @@ def _precomputed_to_data(computation: NnetComputation, arrays: Arrays) -> list[l
 def _read(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> NnetComputation:
     dtypes = {int(number): _typed(name, str) for number, name in header["dtypes"].items()}
     sizes = _integers(arrays["matrices"], 2).tolist()
-    indexes = _split(arrays["indexes"], arrays["indexes.lengths"], 3)
+    indexes = _split(arrays, "indexes", 3)
     computation = NnetComputation(
         matrices=[Matrix(rows, cols, dtypes.get(number, "")) for number, (rows, cols) in enumerate(sizes)],
         submatrices=list(map(SubMatrix._make, _integers(arrays["submatrices"], 6).tolist())),
@@ -139,12 +137,10 @@ def _read(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> NnetCo
             OutsideMatrix(_typed(name, str), _typed(submatrix, int), _typed(writable, bool))
             for name, submatrix, writable in header["outside"]
         ],
-        iterations=dict(
-            zip(header["iterations"], _split(arrays["iterations"], arrays["iterations.lengths"], 2), strict=True)
-        ),
-        index_tables=_split(arrays["index_tables"], arrays["index_tables.lengths"], 0),
-        multi_tables=_split(arrays["multi_tables"], arrays["multi_tables.lengths"], 2),
-        range_tables=_split(arrays["range_tables"], arrays["range_tables.lengths"], 2),
+        iterations=dict(zip(header["iterations"], _split(arrays, "iterations", 2), strict=True)),
+        index_tables=_split(arrays, "index_tables", 0),
+        multi_tables=_split(arrays, "multi_tables", 2),
+        range_tables=_split(arrays, "range_tables", 2),
         precomputed=[
             None if names is None else {_typed(n, str): np.asarray(arrays[f"precomputed.{i}.{n}"]) for n in names}
             for i, names in enumerate(header["precomputed"])
@@ -160,8 +156,8 @@ def _read(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> NnetCo
             for i, (node, runs_backward, go_on) in enumerate(header["precomputed_rows"])
         ],
         kernels=[_kernel(data) for data in header["kernels"]],
-        inputs=[IoInfo(_typed(name, str), _typed(value, int), _typed(d, int)) for name, value, d in header["inputs"]],
-        outputs=[IoInfo(_typed(name, str), _typed(value, int), _typed(d, int)) for name, value, d in header["outputs"]],
+        inputs=list(map(_io, header["inputs"])),
+        outputs=list(map(_io, header["outputs"])),
         num_memos=_typed(header["num_memos"], int),
         need_model_derivative=_typed(header["need_model_derivative"], bool),
         fingerprint={_typed(aspect, str): _typed(digest, str) for aspect, digest in header["fingerprint"].items()},
@@ -185,9 +181,14 @@ def _integers(array: np.ndarray, columns: int) -> np.ndarray:
     return array
 
 
-def _split(joined: np.ndarray, lengths: np.ndarray, columns: int) -> list[np.ndarray]:
-    ends = np.cumsum(_integers(lengths, 0))
-    _integers(joined, columns)
+def _io(data: Sequence[Any]) -> IoInfo:
+    name, value, deriv = data
+    return IoInfo(_typed(name, str), _typed(value, int), _typed(deriv, int))
+
+
+def _split(arrays: Mapping[str, np.ndarray], name: str, columns: int) -> list[np.ndarray]:
+    joined, lengths = _integers(arrays[name], columns), _integers(arrays[f"{name}.lengths"], 0)
+    ends = np.cumsum(lengths)
     if (lengths < 0).any() or (ends[-1] if len(ends) else 0) != len(joined):
         raise ValueError("the lengths of its tables do not fit")
     return [joined[end - length : end] for end, length in zip(ends.tolist(), lengths.tolist(), strict=True)]

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.base.index import IndexTable, T, X, distinct, indexes_at
+from nnet3.engine.ir.objects import present
 from nnet3.engine.lowering.computable import Computability
 from nnet3.engine.lowering.explain import complain_not_computable
 from nnet3.engine.lowering.needed import needed_rows
@@ -181,8 +182,7 @@ class _History:
         for node, table in enumerate(tables):
             if table is None or table.num_slots == 0:
                 continue
-            used, known = found.used[node], found.known[node]
-            assert known is not None
+            used, known = found.used[node], present(found.known[node])
             missing = ~found.available(node, table)
             is_known = known[..., np.newaxis]
             reasons = (missing & is_known) | (is_known if used is None else used)
@@ -194,9 +194,7 @@ class _History:
             return {}, _of_masks(sweeps, every)
         fixed: Rows = {}
         for node, mask in is_fixed.items():
-            needed, mark, grid = every[node], marks[node], sweeps.ground.domain.grid(node)
-            assert needed is not None
-            assert mark is not None
+            needed, mark, grid = present(every[node]), present(marks[node]), sweeps.ground.domain.grid(node)
             sources, indexes = self.source.slots(node, grid.table())
             chosen = mask & needed.reshape(-1, 1) & mark.reshape(mask.shape)
             seen, rows = sources[chosen], indexes[chosen]

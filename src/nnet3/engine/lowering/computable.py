@@ -25,6 +25,7 @@ from itertools import count
 
 import numpy as np
 
+from nnet3.engine.ir.objects import present
 from nnet3.engine.lowering.slot_table import Mask, SlotTable, SweepGround
 from nnet3.engine.lowering.source import NodeKind
 
@@ -133,9 +134,7 @@ class Computability:
         return (known if given is None else known | given), used
 
     def _known(self, node: int) -> Mask:
-        known = self.known[node]
-        assert known is not None
-        return known
+        return present(self.known[node])
 
     def available(self, node: int, table: SlotTable) -> Mask:
         """Returns the slots that are available, (times, xs, classes, slots)."""

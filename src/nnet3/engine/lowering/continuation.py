@@ -41,6 +41,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.base.index import T
+from nnet3.engine.ir.objects import present
 from nnet3.engine.lowering.source import GraphRules, LoweringRequest
 from nnet3.engine.lowering.sweeps import finished_sweeps
 
@@ -172,8 +173,7 @@ class _History:
 
     def _line(self, node: int) -> _Line:
         sweeps, ground = self._sweeps, self._sweeps.ground
-        grid, shape, empty = ground.domain.grid(node), ground.domain.shapes[node], ground.empty(node)
-        assert shape is not None
+        grid, shape, empty = ground.domain.grid(node), present(ground.domain.shapes[node]), ground.empty(node)
         states: list[np.ndarray | None] = [sweeps.need[node]]
         states += [part[node] for each in self._computabilities for part in (each.known, each.used)]
         states += [rows.get(node, empty) for rows in (ground.given, ground.samples, sweeps.asked)]

@@ -16,11 +16,12 @@ With x(t-1) and x(t) side by side, outputs at t = 0..3 look at x from t = -1 on:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from nnet3.base.index import IndexTable, T, X, distinct
+from nnet3.engine.ir.objects import present
 from nnet3.engine.lowering.grids import FARTHEST, Grid, Interval, SingleGrid, intervals_of, merged
 from nnet3.engine.lowering.slot_shapes import SlotShape
 from nnet3.engine.lowering.structure import Structure, shortest_cycle
@@ -49,9 +50,7 @@ class Domain:
 
     def grid(self, node: int) -> Grid:
         """Returns the grid of a node that something looks at."""
-        grid = self.grids[node]
-        assert grid is not None
-        return grid
+        return present(self.grids[node])
 
     def is_one_way(self, nodes: Sequence[int]) -> bool:
         """True if all cycles of a recurrence lead back in time for certain, or all lead ahead."""
@@ -62,8 +61,7 @@ class Domain:
         position = {node: period * number for number, node in enumerate(nodes)}  # then by the time's remainder
         arcs = [np.zeros((3, 0), np.int64)]
         for node in nodes:
-            shape, own = self.shapes[node], self.grid(node).table()[:, T].astype(np.int64)
-            assert shape is not None
+            shape, own = present(self.shapes[node]), self.grid(node).table()[:, T].astype(np.int64)
             looks = [(s.source, np.arange(period), np.arange(period) + s.dt) for s in shape.shifts]
             for some in shape.scattered:
                 row, slot = np.nonzero(some.valid)
@@ -75,16 +73,12 @@ class Domain:
         return shortest_cycle(len(nodes) * period, *np.concatenate(arcs, axis=1)) > 0
 
 
+@dataclass(eq=False)
 class _Asked:
     """The times and x at which the users of a node look."""
 
-    def __init__(self) -> None:
-        self.intervals: set[Interval] = set()
-        self.xs: set[int] = set()
-
-    def add(self, intervals: Sequence[Interval], xs: Sequence[int]) -> None:
-        self.intervals.update(intervals)
-        self.xs.update(xs)
+    intervals: set[Interval] = field(default_factory=set)
+    xs: set[int] = field(default_factory=set)
 
 
 def find_domain(
@@ -104,20 +98,18 @@ def find_domain(
     return _Finder(structure, given, margins, samples, hint).find(wanted)
 
 
+@dataclass(eq=False)
 class _Finder:
-    def __init__(
-        self,
-        structure: Structure,
-        given: Mapping[int, Sequence[IndexTable]],
-        margins: Mapping[int, Margin],
-        samples: IndexTable | None,
-        hint: Interval | None,
-    ):
-        self.structure, self.given, self.margins = structure, given, margins
-        self.samples, self.hint = samples, hint
-        self.asked: list[_Asked | None] = [None for _ in structure.nodes]
-        self.grids: list[Grid | None] = [None for _ in structure.nodes]
-        self.shapes: list[SlotShape | None] = [None for _ in structure.nodes]
+    structure: Structure
+    given: Mapping[int, Sequence[IndexTable]]
+    margins: Mapping[int, Margin]
+    samples: IndexTable | None
+    hint: Interval | None
+
+    def __post_init__(self) -> None:
+        self.asked: list[_Asked | None] = [None for _ in self.structure.nodes]
+        self.grids: list[Grid | None] = [None for _ in self.structure.nodes]
+        self.shapes: list[SlotShape | None] = [None for _ in self.structure.nodes]
         self._interned: dict[tuple[tuple[Interval, ...], tuple[int, ...]], Grid] = {}
 
     def find(self, wanted: Mapping[int, Sequence[IndexTable]]) -> Domain:
@@ -139,7 +131,8 @@ class _Finder:
         asked = self.asked[node]
         if asked is None:
             asked = self.asked[node] = _Asked()
-        asked.add(intervals, xs)
+        asked.intervals.update(intervals)
+        asked.xs.update(xs)
 
     def _ask_given(self, node: int) -> None:
         for table in self.given.get(node, ()):
@@ -155,14 +148,11 @@ class _Finder:
     def _settle(self, node: int) -> None:
         """Fix the grid of a node and where its slots look."""
         if not self.structure.has_samples[node]:
-            self.grids[node] = SINGLE
+            grid: Grid = SINGLE
         else:
-            asked = self.asked[node]
-            assert asked is not None
-            self.grids[node] = self._grid(merged(asked.intervals), tuple(sorted(asked.xs)))
-        grid = self.grids[node]
-        assert grid is not None
-        self.shapes[node] = self.structure.shape(node, grid)
+            asked = present(self.asked[node])
+            grid = self._grid(merged(asked.intervals), tuple(sorted(asked.xs)))
+        self.grids[node], self.shapes[node] = grid, self.structure.shape(node, grid)
 
     def _grid(self, intervals: tuple[Interval, ...], xs: tuple[int, ...]) -> Grid:
         key = intervals, xs
@@ -178,9 +168,7 @@ class _Finder:
 
     def _ask_sources(self, node: int, inside: Sequence[int]) -> None:
         """Ask for what the slots of a node may look at, except of sources `inside` its recurrence."""
-        grid, shape = self.grids[node], self.shapes[node]
-        assert grid is not None
-        assert shape is not None
+        grid, shape = present(self.grids[node]), present(self.shapes[node])
         for shift in shape.shifts:
             if shift.source in inside:
                 continue
@@ -237,9 +225,7 @@ class _Finder:
         """Ask for the surroundings of times at which a recurrence looks at itself for every index."""
         found = False
         for node in nodes:
-            shape = self.shapes[node]
-            assert shape is not None
-            for some in shape.scattered:
+            for some in present(self.shapes[node]).scattered:
                 if some.source not in nodes or not some.valid.any():
                     continue
                 times = np.where(some.valid, some.times, some.times[some.valid][0])

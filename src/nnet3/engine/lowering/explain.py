@@ -15,6 +15,7 @@ from typing import NoReturn
 import numpy as np
 
 from nnet3.base.index import IndexTable, N, T, X, format_indexes, format_time_span, format_times
+from nnet3.engine.ir.objects import present
 from nnet3.engine.lowering.needed import needed_rows
 from nnet3.engine.lowering.slot_table import Mask, SlotTable
 from nnet3.engine.lowering.source import NodeKind, OffersHints, RequestedRows
@@ -163,8 +164,7 @@ class _Reason:
     def _refusals(self) -> Iterator[str]:
         """Yields a reason for each node with required rows that no given rows could make computable."""
         for number, refused in self.requirements.refused.items():
-            reached = self.requirements.reached[number]
-            assert reached is not None
+            reached = present(self.requirements.reached[number])
             if (reached & refused).any():
                 indexes = self._indexes(number, reached & refused)
                 name = self.structure.names[number]

@@ -90,11 +90,16 @@ def find_first_writers(task: LayoutTask, reading: Reading, needs: BackwardNeeds)
 
 def receivers(task: LayoutTask, reading: Reading, needs: BackwardNeeds, node: int) -> list[int]:
     """Returns the nodes with derivatives written to by `node`, if the derivative of `node` is no view."""
+    return sorted(set(_written_by(task, reading, needs, node)))
+
+
+def _written_by(task: LayoutTask, reading: Reading, needs: BackwardNeeds, node: int) -> list[int]:
+    """Returns the nodes with derivatives written to by `node`, a node once for each slot or operand."""
     if node in reading.gathered:
-        sources = {source for slot in needs.sent[node].slots for source in slot.sources}
+        written = [source for slot in needs.sent[node].slots for source in slot.sources]
     else:
-        sources = {operand.node for operand in task.schedule.nodes[node].operands}
-    return [each for each in sorted(sources) if needs.needed[each]]
+        written = [operand.node for operand in task.schedule.nodes[node].operands]
+    return [each for each in written if needs.needed[each]]
 
 
 def _stays_live(live: LiveRows, node: int, shared: RowsOf) -> bool:
@@ -105,15 +110,11 @@ def _stays_live(live: LiveRows, node: int, shared: RowsOf) -> bool:
 
 def _written_nodes(task: LayoutTask, reading: Reading, needs: BackwardNeeds) -> list[int]:
     """Returns the nodes with written derivatives, once per writer."""
-    written = [io.node for io in task.request.outputs if io.has_deriv]
-    for number, node in enumerate(task.schedule.nodes):
-        if not needs.needed[number] or not task.schedule.steps_of_node[number]:
-            continue
-        if number in reading.gathered:
-            written += [source for slot in needs.sent[number].slots for source in slot.sources]
-        else:
-            written += [operand.node for operand in node.operands]
-    return [node for node in written if needs.needed[node]]
+    written = [io.node for io in task.request.outputs if io.has_deriv and needs.needed[io.node]]
+    for number in np.flatnonzero(needs.needed).tolist():
+        if task.schedule.steps_of_node[number]:
+            written += _written_by(task, reading, needs, number)
+    return written
 
 
 def _taken_rows(task: LayoutTask, needs: BackwardNeeds, io: RequestedRows, own: RowStorage) -> TakenRows | None:

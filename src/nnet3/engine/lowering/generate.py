@@ -55,7 +55,7 @@ from nnet3.engine.ir.commands import (
     SetConst,
 )
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.program_tables import IoInfo, MatrixInfo, SubMatrix
+from nnet3.engine.ir.program_tables import IoInfo, MatrixInfo
 from nnet3.engine.lowering.first_writers import TakenRows
 from nnet3.engine.lowering.gather import GatherCode
 from nnet3.engine.lowering.kernel_code import KernelCode
@@ -118,11 +118,8 @@ class _Generator:
         matrix_of = self.computation.submatrices
         excluded = {matrix_of[each.submatrix].matrix for each in self.computation.outside}
         excluded |= {matrix_of[c.matrix].matrix for c in (*forward, *backward) if isinstance(c, AllocMatrix)}
-        return [
-            self.computation.find_or_add(SubMatrix(number, 0, matrix.num_rows, 0, matrix.num_cols))
-            for number, matrix in enumerate(self.computation.matrices)
-            if number and number not in excluded
-        ]
+        numbers = range(1, len(self.computation.matrices))
+        return [self.computation.whole_matrix(number) for number in numbers if number not in excluded]
 
     # ---- the outside world ----
 

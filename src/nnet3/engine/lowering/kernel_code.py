@@ -22,6 +22,7 @@ from nnet3.base.index import NO_TIME, T
 from nnet3.engine.ir.commands import AddRows, Backprop, Command, MatrixAdd, Propagate
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.kernel import KernelInfo
+from nnet3.engine.ir.objects import present
 from nnet3.engine.ir.program_tables import KernelRows, MatrixInfo
 from nnet3.engine.ir.shape_rules import overlap
 from nnet3.engine.lowering.layout import Layout
@@ -163,8 +164,7 @@ class KernelCode:
 
     def _add_live(self, rows: Step, deriv: int) -> Command:
         """Returns the command that adds `deriv` to the derivative of the live rows among these rows."""
-        hull, live = self.live.hull(rows), self.live.rows(rows.node)
-        assert hull is not None
+        hull, live = present(self.live.hull(rows)), self.live.rows(rows.node)
         m = self.schedule.multiplicity(self.schedule.seen(rows.node))
         dest = self.derivs.block(*hull)
         own = self.computation.new_submatrix(deriv, (hull.first - rows.first) * m, hull.num_rows * m)

@@ -16,6 +16,7 @@ from itertools import count
 
 import numpy as np
 
+from nnet3.engine.ir.objects import present
 from nnet3.engine.lowering.slot_table import Mask, SweepGround
 from nnet3.engine.schedule import DirectedGraph, reached
 
@@ -54,9 +55,7 @@ class _NeedSweep:
         return self.need
 
     def _need(self, node: int) -> Mask:
-        need = self.need[node]
-        assert need is not None
-        return need
+        return present(self.need[node])
 
     def _settle(self, nodes: Sequence[int]) -> None:
         """Mark what the nodes of a recurrence need of each other, round after round; in a long one also row by row."""

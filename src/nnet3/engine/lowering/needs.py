@@ -59,10 +59,6 @@ class LiveRows:
     live: dict[int, np.ndarray] = field(default_factory=dict)
     _cut: dict[int, bool] = field(default_factory=dict)
 
-    @property
-    def is_limited(self) -> bool:
-        return bool(self.live)
-
     def is_dead(self, node: int) -> bool:
         """True if no row of a node has a derivative."""
         return node in self.live and not self.live[node].any()

@@ -113,9 +113,7 @@ def slot_pattern(nodes: np.ndarray, rows: np.ndarray, first: np.ndarray, count: 
         if rows[-1] - start == len(rows) - 1 and (rows == own + start).all() and (nodes == nodes[0]).all():
             return SlotPattern(nodes, rows, count, first, nodes[:1], np.array([start]), np.ones(1, bool))
     used = rows >= 0
-    if not used.any():
-        return None
-    if len(first) == 0:
+    if not used.any() or len(first) == 0:
         return None
     shift = rows - own
     used_count = np.add.reduceat(used, first, dtype=np.int64)

@@ -145,7 +145,7 @@ def operand_contributions(
         else:
             rows, counts = np.zeros(len(positions), int), [1] * len(positions)
         sending = _sending(counts, [(0, count, True) for count in counts])
-        if needs.live.is_limited and (together is None or operand.use is not Use.WHOLE):
+        if needs.live.live and (together is None or operand.use is not Use.WHOLE):
             steps = [schedule.steps[position] for position in positions.tolist()]
             sending = _live_rows_sent(needs.live, steps, operand.node, rows, counts)
         where = np.repeat(where, counts)[sending.rows]

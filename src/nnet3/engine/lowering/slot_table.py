@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.engine.ir.objects import present
 from nnet3.engine.lowering.domain import Domain
 from nnet3.engine.lowering.grids import Grid
 from nnet3.engine.lowering.slot_shapes import Scattered, Shift
@@ -56,8 +57,7 @@ class SlotTable:
     """
 
     def __init__(self, domain: Domain, node: int):
-        structure, shape = domain.structure, domain.shapes[node]
-        assert shape is not None
+        structure, shape = domain.structure, present(domain.shapes[node])
         self.grid = domain.grid(node)
         slots = structure.slots[node]
         self.num_slots, self.asked, self.asks = slots.num_slots, slots.asked, len(slots.asked) > 0
@@ -135,9 +135,7 @@ class SweepGround:
 
     def table(self, node: int) -> SlotTable:
         """Returns the slot table of a node within the domain."""
-        table = self.tables[node]
-        assert table is not None
-        return table
+        return present(self.tables[node])
 
     def empty(self, node: int) -> Mask:
         """Returns a mask without rows for a node within the domain, (times, xs, classes)."""

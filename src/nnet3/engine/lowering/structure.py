@@ -24,6 +24,7 @@ from functools import cached_property
 
 import numpy as np
 
+from nnet3.engine.ir.objects import present
 from nnet3.engine.lowering.grids import Grid
 from nnet3.engine.lowering.slot_shapes import NodeSlots, SlotShape, node_slots, slot_shape
 from nnet3.engine.lowering.source import GraphRules
@@ -71,9 +72,7 @@ class Structure:
 
     @property
     def source(self) -> GraphRules:
-        source = self._source()
-        assert source is not None
-        return source
+        return present(self._source())
 
     @cached_property
     def slots(self) -> list[NodeSlots]:

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.base.index import IndexTable, N, T, X
+from nnet3.engine.ir.objects import present
 from nnet3.engine.lowering.classes import equal_sequences
 from nnet3.engine.lowering.computable import Computability
 from nnet3.engine.lowering.domain import Domain, Margin, find_domain
@@ -152,9 +153,7 @@ class Sweeps:
         self.need = needed_rows(self.ground, self.computability.used, wanted)
 
     def known(self, node: int) -> Mask:
-        known = self.computability.known[node]
-        assert known is not None
-        return known
+        return present(self.computability.known[node])
 
     def _masks(self, domain: Domain, requested: Sequence[RequestedRows]) -> dict[int, Mask]:
         """Returns the named rows of each named node, (times, xs, classes)."""
@@ -182,12 +181,8 @@ class Sweeps:
 
     def _outputs_differ(self, other: Computability) -> bool:
         """True if more rows of the requested outputs are computable there."""
-        for node, asked in self.asked.items():
-            known = other.known[node]
-            assert known is not None
-            if (asked & known & ~self.known(node)).any():
-                return True
-        return False
+        more = (asked & present(other.known[node]) & ~self.known(node) for node, asked in self.asked.items())
+        return any(map(np.any, more))
 
     def _matters(self) -> bool:
         """True if a needed row or a requested output would change if what is beyond the edge were available."""

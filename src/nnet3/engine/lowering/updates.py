@@ -54,7 +54,8 @@ class UpdateCode:
             added.append(0)
         yield from copies
         names = {self.schedule.nodes[rows.node].name for rows in self._rows}
-        written = self._overwritten(added)
+        writers, node_number = code.layout.writers.operands, self.nodes[0]  # what nobody has written is overwritten
+        written = [dest if dest and writers[node_number, i][0] else 0 for i, dest in enumerate(added)]
         yield Backprop(
             code.kernel_number(info),
             names.pop() if len(names) == 1 else info.name,
@@ -66,15 +67,6 @@ class UpdateCode:
             code.request.updates(info),
         )
         yield from (DeallocMatrix(matrix) for matrix in self._collected)
-
-    def _overwritten(self, added: list[int]) -> list[int]:
-        """Returns the derivatives without samples that nobody has written before, 0 for written derivatives."""
-        node = self.nodes[0]
-        result = [0] * len(added)
-        for number, dest in enumerate(added):
-            if dest and self.code.layout.writers.operands[node, number][0]:
-                result[number] = dest
-        return result
 
     def _operand_pieces(self, own: Step, number: int) -> list[Step]:
         """Returns the rows of an operand for these rows of a node, in runs."""

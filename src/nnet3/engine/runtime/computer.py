@@ -271,7 +271,11 @@ class NnetComputer:
             self._begin_first_run()
         try:
             with unrecorded():
-                self._run_segment(segment)
+                linked = self._linked()
+                if self._observer is None:
+                    linked.run_segment(self._next_segment)
+                else:
+                    self._observer.run(linked, segment)
         except BaseException as error:
             self._reset()
             if isinstance(error, RuntimeError):
@@ -298,13 +302,6 @@ class NnetComputer:
             if dtype != self.dtype:
                 self._release()
                 self._prepare(dtype)
-
-    def _run_segment(self, segment: SegmentPlan) -> None:
-        linked = self._linked()
-        if self._observer is not None:
-            self._observer.run(linked, segment)
-            return
-        linked.run_segment(self._next_segment)
 
     @contextmanager
     def observed(self, observer: Observer) -> Iterator[None]:

@@ -96,11 +96,9 @@ class LinkedComputation:
         columns)."""
         block = computation.block_at(submatrix, iteration)
         matrix = computation.matrices[block.matrix]
-        name = next(
-            (o.name for o in computation.outside if computation.submatrices[o.submatrix].matrix == block.matrix), None
-        )
-        if name is not None:
-            whole = self.outside[name]
+        bound = computation.outside_by_matrix().get(block.matrix)
+        if bound is not None:
+            whole = self.outside[bound.name]
         else:
             dtype = DTYPES[matrix.dtype or self.plan.dtype]
             begin, shape = self.plan.byte_offset(block.matrix, command), (matrix.num_rows, matrix.num_cols)

@@ -19,6 +19,7 @@ import numpy as np
 
 from nnet3.engine.families.continued import Continued, NotAffineError, TablePiece
 from nnet3.engine.ir.computation import FamilyMember
+from nnet3.engine.ir.objects import Distinct
 from nnet3.engine.runtime.planner import Planner
 from nnet3.engine.runtime.row_blocks import (
     STEP,
@@ -131,7 +132,7 @@ class MemberPlanner(Planner):
             raise NotAffineError("a table names several sub-matrices")
         super().__init__(program, dtype)
         #: The index table of each index, and what the index is of it.
-        self.selections: list[tuple[int, Callable[[np.ndarray], np.ndarray]]] = []
+        self.selections = Distinct[tuple[int, Callable[[np.ndarray], np.ndarray]]]()
         self._found: dict[int, tuple[_Table, RowPattern]] = {}
 
     def pattern(self, table: int) -> tuple[RowPattern, np.ndarray]:
@@ -151,11 +152,7 @@ class MemberPlanner(Planner):
     def index(self, rows: np.ndarray) -> int:
         selection = self._table.selection(rows)
         key = rows.tobytes() + selection(self._table.longer).tobytes()
-        number = self._known_indexes.setdefault(key, len(self.indexes))
-        if number == len(self.indexes):
-            self.indexes.append(np.zeros(0, np.int64))
-            self.selections.append((self._table.number, selection))
-        return number
+        return self.selections.number_of((self._table.number, selection), key)
 
     def ranges(self, table: int) -> tuple[np.ndarray, RowBlocks]:
         continued = self.tables("range_tables", [table])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from operator import is_
 from typing import Any, NamedTuple
@@ -165,14 +165,11 @@ class Plan:
 
     def byte_offset(self, matrix: int, command: int) -> int:
         """Returns the offset of a matrix in the arena at a command. Raises ExecutionError if it is not in memory."""
-        for offset in self.spans[self._is_at(matrix, command), 3].tolist():
+        key, first, last, offsets = self.spans.T
+        for offset in offsets[(key == matrix) & (first <= command) & (command <= last)].tolist():
             return int(offset)
         state = "compressed" if matrix < 0 else "in memory"
         raise ExecutionError(f"command c{command} uses matrix m{abs(matrix)}, which is not {state} there")
-
-    def _is_at(self, matrix: int, command: int) -> np.ndarray:
-        key, first, last, _ = self.spans.T
-        return np.asarray((key == matrix) & (first <= command) & (command <= last))
 
     def to_data(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Returns a header that JSON can hold, and named arrays."""
@@ -186,14 +183,7 @@ class Plan:
             arrays |= {f"precomputed.{number}.{name}": np.asarray(array) for name, array in (entry or {}).items()}
         header["kernels"] = [list(vars(kernel).values()) for kernel in self.kernels]
         header["outside"] = [list(memory) for memory in self.outside]
-        header["segments"] = [
-            [
-                *(segment.start, segment.end, segment.first_call, segment.end_call),
-                list(map(list, segment.accepts)),
-                list(map(list, segment.provides)),
-            ]
-            for segment in self.segments
-        ]
+        header["segments"] = [[*each[:4], *(list(map(list, ports)) for ports in each[4:])] for each in self.segments]
         return header, arrays
 
     @classmethod
@@ -213,7 +203,12 @@ class Plan:
         )
         values["kernels"] = tuple([PlannedKernel(*kernel) for kernel in header["kernels"]])
         values["outside"] = tuple([OutsidePlan(*memory) for memory in header["outside"]])
-        values["segments"] = tuple([_segment_from_data(*segment) for segment in header["segments"]])
+        values["segments"] = tuple(
+            [
+                SegmentPlan(*each[:4], *(tuple([Port(*port) for port in ports]) for ports in each[4:]))
+                for each in header["segments"]
+            ]
+        )
         return cls(**values)
 
     def __str__(self) -> str:
@@ -234,10 +229,3 @@ class Plan:
 _CALLS = ("opcodes", "texts", "call_opcode", "call_start", "call_number", "kernels", "lanes")
 _ARRAYS = ("views", "call_opcode", "call_start", "call_args", "call_number", "call_command", "loops", "spans")
 _PLAIN = ("dtype", "num_bytes", "lanes", "opcodes", "texts", "num_memos", "need_model_derivative")
-
-
-def _segment_from_data(
-    start: int, end: int, first_call: int, end_call: int, accepts: Sequence[Any], provides: Sequence[Any]
-) -> SegmentPlan:
-    ports = [tuple([Port(*port) for port in ports]) for ports in (accepts, provides)]
-    return SegmentPlan(start, end, first_call, end_call, *ports)

@@ -20,6 +20,7 @@ from nnet3.engine.driver.proving import proves_all
 from nnet3.engine.driver.task import rounded_up
 from nnet3.engine.families.continued import NotAffineError
 from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.objects import present
 from nnet3.engine.runtime.dtypes import dtype_name
 from nnet3.engine.runtime.member_planner import MemberPlanner, digits
 from nnet3.engine.runtime.packing import ALIGNMENT, stacked
@@ -56,8 +57,7 @@ class MemberPlans:
 
     def __init__(self, program: NnetComputation, dtype: str) -> None:
         """Raises NotAffineError."""
-        member = program.member
-        assert member is not None
+        member = present(program.member)
         planner = MemberPlanner(member, dtype)
         self._made = made = unplaced_plan_by(planner)
         plan = made.plan

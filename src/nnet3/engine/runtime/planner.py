@@ -10,12 +10,12 @@ import numpy as np
 
 from nnet3.engine.ir.commands import Command
 from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.objects import Distinct
 from nnet3.engine.ir.program_tables import SubMatrix
 from nnet3.engine.runtime.dtypes import DTYPES, dtype_name
 from nnet3.engine.runtime.packing import Span, matrix_spans
 from nnet3.engine.runtime.plan import PlannedKernel
 from nnet3.engine.runtime.row_blocks import STEP, RowBlocks, RowPattern, find_blocks, range_runs, row_pattern
-from nnet3.engine.runtime.unplaced_plan import ViewTable
 from nnet3.errors import ExecutionError
 
 _COMPRESSED = "bool"  # the lane of a matrix while it is compressed
@@ -42,9 +42,8 @@ class Planner:
 
     def __init__(self, computation: NnetComputation, dtype: str) -> None:
         self.computation, self.dtype, self.command = computation, dtype, 0
-        self.views, self.indexes, self.uneven = ViewTable(), list[np.ndarray](), list[np.ndarray]()
-        self._known_indexes: dict[bytes, int] = {}
-        self._known_uneven: dict[int, int] = {}  # by the identity of the table: many sub-matrices share one
+        self.views = Distinct[tuple[int, ...]]()  # blocks, and the columns of `Plan.views`
+        self.indexes, self.uneven = Distinct[np.ndarray](), Distinct[np.ndarray]()
         self.opcodes, self.texts = dict[str, int](), dict[str, int]()
         self._patterns: dict[bytes, tuple[RowPattern, np.ndarray]] = {}
         self.calls: list[Call] = []
@@ -73,10 +72,7 @@ class Planner:
     def index(self, rows: np.ndarray) -> int:
         """Returns the number of a table of row numbers; an unknown table is added."""
         table = rows.astype(np.int64)
-        number = self._known_indexes.setdefault(table.tobytes(), len(self.indexes))
-        if number == len(self.indexes):
-            self.indexes.append(table)
-        return number
+        return self.indexes.number_of(table, table.tobytes())
 
     def note_kernel(self, number: int, **facts: Any) -> None:
         """Note the program's use of a kernel, for the checks before linking."""
@@ -125,13 +121,11 @@ class Planner:
         if iterations is None:
             number = self.rows_view(space, start, block.num_rows, stride, block.num_cols)
         else:
-            uneven = self._known_uneven.setdefault(id(iterations), len(self.uneven) + 1)
-            if uneven > len(self.uneven):
-                self.uneven.append(iterations)
+            uneven = 1 + self.uneven.number_of(iterations, id(iterations))  # many sub-matrices share one
             origin = start - block.row_offset * stride
             lane, col, memory, moves = space
             assert not moves, "a sub-matrix moves evenly and unevenly"
-            number = self.views.add((memory, lane, origin, col, 0, 0, block.num_cols, 0, stride, 0, uneven))
+            number = self.views.number_of((memory, lane, origin, col, 0, 0, block.num_cols, 0, stride, 0, uneven))
         first, last = self._block_now(block.matrix)[0] if block.matrix in self._blocks else _ALWAYS
         self._known_views[submatrix] = number, first, last
         return number
@@ -158,7 +152,7 @@ class Planner:
     ) -> int:
         """Returns a view of rows at equal distances, (rows, cols), or (outer, rows, cols)."""
         lane, col, memory, moves = space
-        return self.views.add((memory, lane, start, col, outer, rows, cols, outer_stride, stride, moves, 0))
+        return self.views.number_of((memory, lane, start, col, outer, rows, cols, outer_stride, stride, moves, 0))
 
     def block_views(
         self, spaces: Iterable[Space], start: int, stride: int, num_cols: int, blocks: RowBlocks, column: int
@@ -200,7 +194,7 @@ class Planner:
 
     def converted(self, view: int, lane: int) -> int:
         """Returns a copy of a plain view of the arena in another lane, or the view itself if it is in that lane."""
-        _, old, _, _, _, rows, cols, *_ = self.views.rows[view]
+        _, old, _, _, _, rows, cols, *_ = self.views[view]
         if old == lane:
             return view
         result = self.scratch(rows, cols, lane)
@@ -209,7 +203,7 @@ class Planner:
 
     def stacked(self, view: int, outer: int) -> int:
         """Returns a plain view with its rows in `outer` groups, (outer, rows / outer, columns)."""
-        memory, lane, start, col, _, rows, cols, _, stride, moves, _ = self.views.rows[view]
+        memory, lane, start, col, _, rows, cols, _, stride, moves, _ = self.views[view]
         inner = rows // outer
         return self.rows_view((lane, col, memory, moves), start, inner, stride, cols, outer, inner * stride)
 
@@ -238,19 +232,16 @@ class Planner:
 def _last_memo_users(computation: NnetComputation) -> set[int]:
     """Returns the last user of each memo; a command of a Repeat only if the command is the last user in every
     iteration."""
-    last_use: dict[int, tuple[int, int, int]] = {}
-    uses = []
-    iterations = {number: (body.start, repeat) for repeat, body in computation.repeats() for number in body}
+    uses: list[tuple[int, tuple[int, int, int]]] = []  # memos, and when each is used by which command
+    loops = {
+        number: (body.start, repeat.iterations % STEP, repeat.memo_step)
+        for repeat, body in computation.repeats()
+        for number in body
+    }
     for number, command in enumerate(computation.commands):
         memo = getattr(command, command.schema.uses_memo) if command.schema.uses_memo else -1
         if memo >= 0:
-            start, repeat = iterations.get(number, (number, None))
-            steps = (
-                [(0, memo)]
-                if repeat is None
-                else [(i, memo + i * repeat.memo_step) for i in range(repeat.iterations % STEP)]
-            )
-            uses += [(used, (start, iteration, number)) for iteration, used in steps]
-    for memo, use in uses:
-        last_use[memo] = max(use, last_use.get(memo, use))
+            start, count, step = loops.get(number, (number, 1, 0))
+            uses += [(memo + i * step, (start, i, number)) for i in range(count)]
+    last_use = dict(sorted(uses))
     return {use[-1] for _, use in uses} - {use[-1] for memo, use in uses if last_use[memo] != use}

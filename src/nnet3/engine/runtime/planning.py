@@ -55,7 +55,7 @@ def unplaced_plan_by(planner: Planner) -> UnplacedPlan:
     dtypes = [planner.lanes[lane] for lane in planner.lane_of_matrix]
     starts = np.zeros(len(args) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, args), np.int64, len(args)), out=starts[1:])
-    views = np.array(planner.views.rows, dtype=planner.numbers).reshape(-1, 11)
+    views = np.array(planner.views, dtype=planner.numbers).reshape(-1, 11)
     blocks = np.array(planner.blocks, dtype=planner.numbers).reshape(-1, 6)
     spans = blocks[:, :3].astype(np.int64)
     made = Plan(

@@ -93,13 +93,7 @@ def _pair(machine: PlanMachine, dest: int, source: int) -> Elements:
     return machine.read(source + 1)
 
 
-@_meaning("zero")
-def _zero(machine: PlanMachine, args: Sequence[int], number: float) -> None:
-    machine.check_apart([args[0] + 1], [], set())
-    machine.write(args[0] + 1, field.ZERO)
-
-
-@_meaning("fill")
+@_meaning("zero", "fill")
 def _fill(machine: PlanMachine, args: Sequence[int], number: float) -> None:
     machine.check_apart([args[0] + 1], [], set())
     machine.write(args[0] + 1, field.element(number))
@@ -116,24 +110,11 @@ def _scale(machine: PlanMachine, args: Sequence[int], number: float) -> None:
     machine.write(args[0] + 1, field.scaled(machine.read(args[0] + 1), number))
 
 
-@_meaning("copy")
-def _copy(machine: PlanMachine, args: Sequence[int], number: float) -> None:
-    machine.write(args[0] + 1, _pair(machine, *args))
-
-
-@_meaning("scaled copy")
-def _scaled_copy(machine: PlanMachine, args: Sequence[int], number: float) -> None:
-    machine.write(args[0] + 1, field.scaled(_pair(machine, *args), number))
-
-
-@_meaning("add")
-def _add(machine: PlanMachine, args: Sequence[int], number: float) -> None:
-    machine.add(args[0] + 1, _pair(machine, *args))
-
-
-@_meaning("scaled add")
-def _scaled_add(machine: PlanMachine, args: Sequence[int], number: float) -> None:
-    machine.add(args[0] + 1, field.scaled(_pair(machine, *args), number))
+@_meaning("copy", "scaled copy", "add", "scaled add")
+def _copy_or_add(machine: PlanMachine, args: Sequence[int], number: float) -> None:
+    is_scaled, adds = machine.opcode.startswith("scaled"), machine.opcode.endswith("add")
+    values = field.scaled(_pair(machine, *args), number if is_scaled else 1.0)
+    (machine.add if adds else machine.write)(args[0] + 1, values)
 
 
 @_meaning("positive")

@@ -141,17 +141,19 @@ def _by_space(planner: Planner, moves: RowMoves) -> Iterator[RowMoves]:
     """Splits the moves by where dest and source lie: lanes of the arena, outside memories."""
     if len(moves) == 0:
         return
-
-    def space_of(submatrices: np.ndarray) -> np.ndarray:
-        numbers, which = np.unique(submatrices, return_inverse=True)
-        return np.array([planner.address(number)[0][:2] for number in numbers.tolist()])[which.reshape(-1)].T
-
-    columns = np.concatenate([space_of(moves.dest), space_of(moves.source)])
+    columns = np.concatenate([_addresses(planner, each)[:, :2] for each in (moves.dest, moves.source)], axis=1).T
     if (columns == columns[:, :1]).all():
         yield moves
         return
     for rows in _equal(columns):
         yield moves.where(rows)
+
+
+def _addresses(planner: Planner, submatrices: np.ndarray) -> np.ndarray:
+    """Returns where each sub-matrix lies, (sub-matrices, 6): the space, the first row, the distance of rows."""
+    numbers, which = np.unique(submatrices, return_inverse=True)
+    found = [(*space, start, stride) for space, start, stride in map(planner.address, numbers.tolist())]
+    return np.array(found, dtype=np.int64)[which.reshape(-1)]
 
 
 def _blocks_of_addresses(
@@ -161,12 +163,10 @@ def _blocks_of_addresses(
     num_cols = planner.block(int(moves.dest[0])).num_cols
     addresses, spaces, most = [], [], 1
     for submatrices, rows in ((moves.dest, moves.dest_row), (moves.source, moves.source_row)):
-        numbers, which = np.unique(submatrices, return_inverse=True)
-        found = [planner.address(number) for number in numbers.tolist()]
-        starts, strides = np.array([each[1:] for each in found], dtype=np.int64).T
-        addresses.append(starts[which.reshape(-1)] + rows * strides[which.reshape(-1)])
-        spaces.append(np.array([each[0] for each in found])[which.reshape(-1)])
-        most = max(most, len(numbers))
+        found = _addresses(planner, submatrices)
+        addresses.append(found[:, 4] + rows * found[:, 5])
+        spaces.append(found[:, :4])
+        most = max(most, len(distinct(submatrices)))
     order, blocks = fewest_blocks(np.stack(addresses, axis=1), np.stack([space[:, 2] for space in spaces], axis=1))
     if len(blocks) > VIEWS_PER_GROUP * most + len(moves) // ROWS_PER_VIEW:
         return order, None, []

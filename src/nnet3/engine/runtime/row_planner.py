@@ -13,6 +13,7 @@ from nnet3.engine.families.continued import NotAffineError
 from nnet3.engine.families.polynomial import Polynomial
 from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.computation import NnetComputation, RowNumbers
+from nnet3.engine.ir.objects import Distinct
 from nnet3.engine.runtime.planner import Planner, Rule
 
 #: They take the place of integers.
@@ -107,15 +108,12 @@ class RowPlanner(Planner):
 
     def __init__(self, computation: NnetComputation, dtype: str) -> None:
         super().__init__(with_parameters(computation), dtype)
-        self.selections: list[tuple[int, TableSelection]] = []  # table and selection of each index
+        self.selections = Distinct[tuple[int, TableSelection]]()  # table and selection of each index
         self._first_table = 2 * len(computation.submatrices) + len(computation.matrices)
 
     def index_of(self, table: int, selection: TableSelection) -> int:
         """Returns the number of a selection of an index table."""
-        if (table, selection) not in self.selections:
-            self.selections.append((table, selection))
-            self.indexes.append(np.zeros(0, np.int64))
-        return self.selections.index((table, selection))
+        return self.selections.number_of((table, selection))
 
     def index(self, rows: np.ndarray) -> int:
         raise NotAffineError("rows are given by another table than an index table")

@@ -69,17 +69,3 @@ class UnplacedPlan:
         views[:, 1] += np.append(offsets, 0)[self.block_of_view] // self.element_bytes
         spans[:, 3] = offsets[self.blocks[:, 0] != 0]
         return {"num_bytes": num_bytes, "views": views, "spans": spans}
-
-
-class ViewTable:
-    """The views of an unplaced plan, without repetition: block, then the columns of `Plan.views`."""
-
-    def __init__(self) -> None:
-        self.rows: list[tuple[int, ...]] = []
-        self._numbers: dict[tuple[int, ...], int] = {}
-
-    def add(self, view: tuple[int, ...]) -> int:
-        number = self._numbers.setdefault(view, len(self.rows))
-        if number == len(self.rows):
-            self.rows.append(view)
-        return number

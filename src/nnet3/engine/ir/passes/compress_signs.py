@@ -6,15 +6,13 @@ passes the output has no readers, and memory is scarcest.
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 import numpy as np
 
 from nnet3.base.index import distinct
 from nnet3.engine.ir.analysis import Analysis, analyse
-from nnet3.engine.ir.commands import Backprop, Command, CompressMatrix, DecompressMatrix, SegmentMarker
+from nnet3.engine.ir.commands import Backprop, CompressMatrix, DecompressMatrix, SegmentMarker
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.program_tables import SubMatrix
+from nnet3.engine.ir.passes.recurrent_steps import Rewriting
 
 _FEWEST_COLUMNS = 32  # below that two more commands cost more than the memory is worth; the same for all lengths
 
@@ -31,28 +29,16 @@ def compress_signs(computation: NnetComputation) -> NnetComputation:
     if len(markers) != 1:
         return computation
     analysis = analyse(computation)
-    before: dict[int, list[Command]] = defaultdict(list)
-    after: dict[int, list[Command]] = defaultdict(list)
-    for matrix, last, first in _candidates(analysis, markers[0]):
-        size = computation.matrices[matrix]
-        whole = computation.find_or_add(_whole(computation, matrix))
-        if size.num_cols >= _FEWEST_COLUMNS:
-            after[last].append(CompressMatrix(whole))
-            before[first].append(DecompressMatrix(whole))
-    if not before:
+    widths = [matrix.num_cols for matrix in computation.matrices]
+    chosen = [each for each in _candidates(analysis, markers[0]) if widths[each[0]] >= _FEWEST_COLUMNS]
+    if not chosen:
         return computation
-    result = computation.copy()
-    result.commands = [
-        each
-        for number, command in enumerate(commands)
-        for each in (*before.get(number, ()), command, *after.get(number, ()))
-    ]
-    return result
-
-
-def _whole(computation: NnetComputation, matrix: int) -> SubMatrix:
-    size = computation.matrices[matrix]
-    return SubMatrix(matrix, 0, size.num_rows, 0, size.num_cols)
+    rewriting = Rewriting(computation.copy())
+    for matrix, last, first in chosen:
+        whole = rewriting.computation.whole_matrix(matrix)
+        rewriting.after[last].append(CompressMatrix(whole))
+        rewriting.before[first].append(DecompressMatrix(whole))
+    return rewriting.finish()
 
 
 def _candidates(analysis: Analysis, marker: int) -> list[tuple[int, int, int]]:
@@ -60,9 +46,7 @@ def _candidates(analysis: Analysis, marker: int) -> list[tuple[int, int, int]]:
     computation, command, matrix = analysis.computation, analysis.accesses.command, analysis.matrix_of_access
     is_after = command > marker
     excluded = np.zeros(len(computation.matrices), bool)
-    excluded[[0, *computation.outside_by_matrix()]] = True
-    io = (*computation.inputs, *computation.outputs)
-    excluded[[computation.submatrices[number].matrix for each in io for number in (each.value, each.deriv)]] = True
+    excluded[[0, *computation.outside_by_matrix(), *computation.exchanged_matrices()]] = True
     for number in distinct(command[is_after]).tolist():
         each = computation.commands[number]
         looks_at_sign = isinstance(each, Backprop) and computation.kernels[each.kernel].backprop_needs_sign_only

@@ -178,7 +178,8 @@ def merge_matrices(computation: NnetComputation, candidates: Candidates) -> Nnet
 def _possible(analysis: Analysis, pairs: Iterable[Pair]) -> list[Pair]:
     """Returns the pairs of matrices free to share storage, at most one pair for any source and destination."""
     computation = analysis.computation
-    given, fixed, is_step_buffer = _given(computation), _fixed(analysis), cache(partial(_is_step_buffer, computation))
+    given, fixed = computation.exchanged_matrices(), _fixed(analysis)  # those stay whole
+    is_step_buffer = cache(partial(_is_step_buffer, computation))
     chosen: dict[tuple[int, int], Pair] = {}
     for pair in pairs:
         source, dest = pair.source, pair.dest
@@ -204,12 +205,6 @@ def _is_step_buffer(computation: NnetComputation, matrix: int) -> bool:
     """True for a matrix holding one time step after another, to keep out of rows with times of their own."""
     info = computation.matrix_info.get(matrix)
     return info is not None and info.indexes is not None and bool((info.indexes[:, T] == NO_TIME).all())
-
-
-def _given(computation: NnetComputation) -> set[int]:
-    """Returns the matrices exchanged with the user, which stay whole."""
-    io = (*computation.inputs, *computation.outputs)
-    return {computation.submatrices[number].matrix for i in io for number in (i.value, i.deriv)}
 
 
 # ---- groups ----

@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, islice, pairwise, takewhile
 from typing import NamedTuple, TypeAlias
 
@@ -99,10 +99,6 @@ class LateSteps:
         kept = [{key: n for key, n in step.sent_by.items() if key not in columns} for step in self.steps]
         return LateSteps([replace(step, sent_by=sent) for step, sent in zip(self.steps, kept, strict=True)])
 
-    def without_all(self) -> LateSteps:
-        """Returns the steps without late columns: each step computes all columns itself."""
-        return LateSteps([replace(step, sent_by={}) for step in self.steps])
-
     def in_iterations(self, follows: Mapping[int, set[int]]) -> list[tuple[InputColumns, list[int]]]:
         """Returns the senders of columns, in an order in which a command comes after all commands it `follows`.
 
@@ -150,7 +146,7 @@ def postpone_derivatives(computation: NnetComputation) -> NnetComputation:
     finder = _Finder(computation, analyse(computation))
     groups = finder.steps(candidates)
     late = finder.late_steps(groups)
-    steps = {step.number: step for group in groups for step in group.without_all().steps}
+    steps = {step.number: replace(step, sent_by={}) for group in groups for step in group.steps}  # nothing is late
     steps |= {step.number: step for group in late for step in group.steps}
     narrower = [step for step in steps.values() if step.rest() != [InputColumns(0, step.width)]]
     if not narrower:
@@ -335,14 +331,9 @@ class _Postponing(Rewriting):
     def narrow(self, step: LateStep) -> None:
         """Let a step compute nothing but the rest of its columns."""
         command = _step(self.computation, step.number)
-        dests = [
-            self.computation.new_submatrix(command.input_derivs[0], 0, None, first, end - first)
-            for first, end in step.rest()
-        ]
-        self.instead[step.number] = [
-            self._slice(command, columns, command.output_deriv, dest)
-            for columns, dest in zip(step.rest(), dests, strict=True)
-        ]
+        part = partial(self.computation.new_submatrix, command.input_derivs[0], 0, None)
+        dests = [(columns, part(columns.first, columns.end - columns.first)) for columns in step.rest()]
+        self.instead[step.number] = [self._slice(command, columns, command.output_deriv, d) for columns, d in dests]
 
     def _slice(self, command: Backprop, columns: InputColumns, output_deriv: int, dest: int) -> Command:
         """Returns the Backprop computing only the given columns of a derivative."""

@@ -25,6 +25,7 @@ from nnet3.engine.ir.analysis import READ, UPDATE, WRITE, Analysis, analyse
 from nnet3.engine.ir.commands import Command, Propagate, PropagateAgain, Role, SegmentMarker, substitute
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import Life
+from nnet3.engine.ir.passes.recurrent_steps import Rewriting
 
 _MOST_MOVED = 24  # times as many bytes may be moved again as the peak is lower; a chain of three moves 9
 _PARTS = 12  # rates of frames are multiples of 1 / _PARTS
@@ -94,10 +95,9 @@ def _can_be_repeated(computation: NnetComputation, command: Command) -> bool:
 def _excluded(analysis: Analysis) -> set[int]:
     """Returns the matrices with fixed sub-matrices, or without simple lives."""
     computation, lives = analysis.computation, analysis.accesses.lives
-    io = (*computation.inputs, *computation.outputs)
-    submatrices = [number for each in io for number in (each.value, each.deriv)]
-    submatrices += [number for table in computation.multi_tables for number in np.unique(table[:, 0]).tolist()]
-    excluded = {computation.submatrices[number].matrix for number in submatrices if number >= 0}
+    submatrices = [number for table in computation.multi_tables for number in np.unique(table[:, 0]).tolist()]
+    excluded = computation.exchanged_matrices()
+    excluded |= {computation.submatrices[number].matrix for number in submatrices if number >= 0}
     excluded |= {matrix for life in (Life.COMPRESSES, Life.DECOMPRESSES) for _, matrix in lives[life]}
     begun, ended = (
         np.bincount([matrix for _, matrix in lives[life]], minlength=len(computation.matrices))
@@ -217,25 +217,16 @@ def _rewritten(
         result.find_or_add(block._replace(matrix=again[block.matrix])) if block.matrix in again else number
         for number, block in enumerate(computation.submatrices)
     ]
-    before: dict[int, list[Command]] = defaultdict(list)
-    after: dict[int, list[Command]] = defaultdict(list)
+    rewriting, later = Rewriting(result), range(marker + 1, analysis.num_commands)
+    rewriting.instead = {number: [substitute(computation.commands[number], others)] for number in later}
     for value in sorted((values[matrix] for matrix in positions), key=lambda value: value.writers[-1]):
         begin, end = (
             computation.commands[each[value.matrix]] for each in (analysis.alloc_command, analysis.dealloc_command)
         )
         made = (begin, *(_again(computation.commands[number]) for number in value.writers))
-        before[positions[value.matrix]] += [substitute(command, others) for command in made]
-        after[value.last_forward].append(end)
-    result.commands = [
-        each
-        for number, command in enumerate(computation.commands)
-        for each in (
-            *before.get(number, ()),
-            substitute(command, others) if number > marker else command,
-            *after.get(number, ()),
-        )
-    ]
-    return result
+        rewriting.before[positions[value.matrix]] += [substitute(command, others) for command in made]
+        rewriting.after[value.last_forward].append(end)
+    return rewriting.finish()
 
 
 def _again(command: Command) -> Command:

@@ -58,10 +58,8 @@ class _Accesses:
         self._order = np.argsort(analysis.matrix_of_access, kind="stable")
         bounds = np.arange(len(computation.matrices) + 1)
         self._starts = np.searchsorted(analysis.matrix_of_access[self._order], bounds)
-        given = {computation.submatrices[n].matrix for io in computation.inputs for n in (io.value, io.deriv)}
-        given |= {computation.submatrices[n].matrix for io in computation.outputs for n in (io.value, io.deriv)}
         compressed = [matrix for _, matrix in analysis.accesses.lives[Life.COMPRESSES]]
-        self._fixed = {0, *computation.outside_by_matrix(), *compressed, *given}
+        self._fixed = {0, *computation.outside_by_matrix(), *compressed, *computation.exchanged_matrices()}
 
     def makers_and_copies(self, buffer: int) -> list[tuple[int, int]]:
         """Returns the kernels' commands that write a buffer, each with the copy behind it; none if others use it."""

@@ -79,11 +79,6 @@ class Columns:
             found = self._blocks[span] = slice(min(first, last), min(end, last))
         return found
 
-    def num_blocks_of(self, span: ColumnSpan) -> int:
-        """Returns into how many blocks a span is cut."""
-        blocks = self.blocks(span)
-        return blocks.stop - blocks.start
-
     def first_columns(self, span: ColumnSpan) -> list[int]:
         """Returns the first column of each block of a span."""
         return self._sorted[span.space][self.blocks(span)]

@@ -17,10 +17,7 @@ class ProgramMachine(Machine):
     def run(self) -> None:
         """Run the program, each Repeat iteration by iteration."""
         computation = self.computation
-        self._moving = frozenset(
-            [number for number, block in enumerate(computation.submatrices) if block.row_step]
-            + [*computation.iterations]
-        )
+        self._moving = frozenset(computation.moving_submatrices())
         for bound in computation.outside:
             block = computation.submatrices[bound.submatrix]
             self._memory[block.matrix] = self._named(("outside", bound.name), bound.submatrix)

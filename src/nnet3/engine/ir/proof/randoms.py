@@ -87,11 +87,9 @@ class Randoms:
         """Returns a random element for each choice of one block from each span, (blocks of the first span, ..., 2)."""
         found = self._drawn.get((what, spans))
         if found is None:
-            found = self._drawn[what, spans] = self._draw(self.key(*what), *map(self.columns.first_columns, spans))
+            axes = np.ix_(*map(self.columns.first_columns, spans))
+            found = self._drawn[what, spans] = field.drawn(self.key(*what), *axes)
         return found
-
-    def _draw(self, base: np.uint64, *axes: list[int]) -> Elements:
-        return field.drawn(base, *np.ix_(*axes))
 
     def of_rows(self, what: tuple[Hashable, ...], count: int) -> Elements:
         """Returns an element for each number of a row, (count, 2)."""

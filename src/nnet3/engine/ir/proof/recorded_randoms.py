@@ -91,7 +91,7 @@ class RecordedRandoms(Randoms):
 
     def lengths(self, request: RandomRequest) -> tuple[int, ...]:
         """Returns the number of blocks along each axis of a request."""
-        return tuple([self.columns.num_blocks_of(span) for span in request.spans])
+        return tuple([len(self.columns.first_columns(span)) for span in request.spans])
 
     def drawn(self) -> Words:
         """Returns all requested elements."""
