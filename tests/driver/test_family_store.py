@@ -14,8 +14,6 @@ import pytest
 import nnet3
 from nnet3.engine.driver import family_store as family_shelf
 from nnet3.engine.driver.cache_file import num_bytes
-from nnet3.engine.driver.family_store import FamilyStore
-from nnet3.engine.driver.task import CompileTask, compile_task
 from nnet3.engine.families.continued import Continued, NotAffineError, NumberTable, continued
 from nnet3.engine.families.family import ProgramFamily
 from nnet3.engine.ir.computation import NnetComputation
@@ -63,7 +61,7 @@ def test_families_that_were_used_last_are_found_without_a_form(monkeypatch: pyte
     monkeypatch.setattr(RequestSeries, "by_length", lambda self: asked.append(len(self.request.rows[-1])) or of(self))  # type: ignore[func-returns-value]
     unoptimized = nnet3.CompileOptions(optimize=False)
     for frames, sequences, options in (
-        *((40, 1, None), (50, 1, None), (60, 1, None), (200, 1, None), (60, 2, None), (70, 1, None), (7, 1, None)),
+        *((40, 1, None), (50, 1, None), (60, 1, None), (200, 1, None), (60, 2, None), (70, 1, None), (9, 1, None)),
         *((50, 2, None), (40, 2, None), (80, 2, None), (90, 1, None), (80, 1, unoptimized), (90, 1, unoptimized)),
     ):
         request = request_for(nnet, frames, sequences, train=True)
@@ -73,7 +71,7 @@ def test_families_that_were_used_last_are_found_without_a_form(monkeypatch: pyte
         program = cache.compile(nnet, request, options)
         assert same_program(program, compiled(nnet, request, options))
     assert {60, 200, 70, 100, 160}.isdisjoint(asked)
-    assert set(asked) == {40, 50, 120, 7, 90, 80}
+    assert set(asked) == {40, 50, 120, 9, 90, 80}
 
 
 _PERIODS = (1, 3, *at_night(5, 17), 60)  # beyond the first length
@@ -184,22 +182,6 @@ def test_derivative_times_go_with_the_end() -> None:
     assert cache.counts.continued == 3
 
 
-@pytest.mark.parametrize(
-    ("options", "lengths"), [({}, [9, 10]), ({"min_deriv_time": 5, "max_deriv_time_relative": -3}, [9, 10, 17, 18])]
-)
-def test_long_recurrences_are_made_of_short_ones(options: dict[str, int], lengths: list[int]) -> None:
-    """A recurrence mostly shows within eight periods how it goes on, else within sixteen."""
-    made = list[int]()
-
-    def compile_member(task: CompileTask) -> NnetComputation:
-        made.append(len(task.rows()[-1]))
-        return compile_task(task)
-
-    nnet, request = nnet3.Nnet.from_config(RNN), request_for(nnet3.Nnet.from_config(RNN), 90, train=True)
-    FamilyStore(compile_member).program(request.task(nnet, nnet3.CompileOptions(**options)))
-    assert made == lengths
-
-
 def test_short_requests_are_compiled() -> None:
     nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache()
     for frames in range(1, 18):
@@ -296,7 +278,7 @@ def test_an_input_that_is_shorter_than_what_is_cut_off() -> None:
     for frames in (100, 90, 130):
         rows = np.array([(0, t, 0) for t in range(frames)])
         ios = [nnet3.IoSpecification(name, rows) for name in ("input", "output")]
-        other = nnet3.IoSpecification("other", rows[:53])
+        other = nnet3.IoSpecification("other", rows[:61])
         request = nnet3.ComputationRequest([ios[0], other], ios[1:])
         assert same_program(cache.compile(nnet, request), compiled(nnet, request))
     assert (cache.counts.continued, cache.counts.compiled) == (1, 2)

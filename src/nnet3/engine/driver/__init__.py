@@ -12,7 +12,6 @@ from nnet3.engine.driver.task import (
     RaggedRelation,
     SequencesSeries,
     compile_task,
-    increments_before,
     increments_beyond,
     rounded_up,
     rows_apart,

@@ -128,7 +128,7 @@ class FamilyRecord:
         except (NotAffineError, ComputationCheckError) as error:
             if self.first >= (_LATER if isinstance(error, NotAffineError) else _MOST_LATER):
                 raise
-            self.first += _LATER if self.first >= series.earlier else series.earlier - self.first
+            self.first += _LATER
             return self._find_family(series)
         self.family, self.longest_k = family, max(k, series.k)
         if program is not None and not self.is_proved:
@@ -147,8 +147,6 @@ class FamilyRecord:
             missing = frames_missing(short, long, series.increment[T])
             if missing == 0:
                 self.is_proved = True
-            elif missing is None and self.first < series.earlier:
-                self.first = series.earlier
             else:
                 self.first += -(-(missing or 0) // max(1, series.increment[T]))
                 if missing is None or self.first > _MOST_LATER:
@@ -258,7 +256,7 @@ class FamilyStore:
 
     def note(self, task: CompileTask, program: NnetComputation) -> None:
         """Take note of a compiled program."""
-        series = _series_of(task)
+        series = task.series()
         if series is not None:
             self._record(series, task).note(series, program)
 
@@ -293,7 +291,7 @@ class FamilyStore:
 
     def _of_series(self, task: CompileTask) -> tuple[FamilyRecord | None, int]:
         """Returns the family of a task's series, and the task's k in it; None for a task without a family."""
-        series = _series_of(task)
+        series = task.series()
         if series is None:
             return None, -1
         record = self._record(series, task)
@@ -320,16 +318,10 @@ def _member_of(rows: Continued, k: int, task: CompileTask, own: Sequence[np.ndar
     return task
 
 
-def _series_of(task: CompileTask) -> LengthSeries | None:
-    series = task.series()
-    return series and series.with_earlier()
-
-
 def _is_far(series: LengthSeries, task: CompileTask) -> bool:
     """True for a task serving many lengths, or a recurrence long enough for its family to compile faster."""
     return series.increment[T] > 0 and (
-        task.serves_shorter
-        or (series.k - series.earlier >= _FAR and any(structure_of(task.lowered_from()[0]).is_recurrent))
+        task.serves_shorter or (series.k >= _FAR and any(structure_of(task.lowered_from()[0]).is_recurrent))
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, partial
 
@@ -43,7 +42,6 @@ class CompiledFamily:
             )
         if series is None:
             raise RequestError("the request is too short to tell how longer ones go on: ask for more frames")
-        series = replace(series, earlier=0)  # users see the series from its shortest member on
         self._record, self.precompute = _record_of(series, task), precompute_of(task)
         self._prove = task.options.prove
         rows = present(self._record.rows)

@@ -21,7 +21,6 @@ from nnet3.errors import check_kind
 
 _FEWEST = 16  # periods that the shortest member has at least
 _FEWEST_INCREMENTS = 6  # and increments, where neighbours differ by several periods
-_OF_A_RECURRENCE = 2  # times shorter: the members of which longer programs of a recurrence are made
 #: The sequences of the members with the fewest; other members have one more, so tasks need that.
 FEWEST_SEQUENCES = 4
 FEWEST_MORE = 2  # increments by which others are longer than the shortest: programs are made of the two shortest
@@ -48,8 +47,7 @@ class LengthSeries:
     `key`: equal for all tasks of the row. `k`: the number of increments by which the task is longer than the shortest.
     `rows`: the task's indexes. `shorter(j)`: the task j increments longer than the shortest, and its indexes.
     `increment`: the distance (n, t, x) by which indexes move from a task to the next. `sequences`: its position among
-    tasks with further numbers of sequences; None for sequences that are not alike, or too few. `earlier`: by how many
-    increments members may be shorter than the shortest.
+    tasks with further numbers of sequences; None for sequences that are not alike, or too few.
     """
 
     key: Mapping[str, object]
@@ -58,20 +56,6 @@ class LengthSeries:
     shorter: Callable[[int], tuple[CompileTask, Sequence[np.ndarray]]]
     increment: tuple[int, int, int]
     sequences: Callable[[], SequencesSeries | None] = lambda: None
-    earlier: int = 0
-
-    def with_earlier(self) -> LengthSeries:
-        """Returns the same row of tasks, counted from `earlier` increments before the shortest."""
-
-        def sequences() -> SequencesSeries | None:
-            found = self.sequences()
-            return found and replace(found, member=lambda j, n: found.member(j - self.earlier, n))
-
-        if not self.earlier:
-            return self
-        return replace(
-            self, k=self.k + self.earlier, shorter=lambda j: self.shorter(j - self.earlier), sequences=sequences
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,17 +100,8 @@ def increments_beyond(num_periods: int, increment: int) -> int:
 
     An increment is `increment` periods. A task with a negative number has no series.
     """
-    k = (num_periods - _fewest_periods(increment)) // increment
+    k = (num_periods - max(_FEWEST, _FEWEST_INCREMENTS * increment)) // increment
     return k if k >= FEWEST_MORE else -1
-
-
-def increments_before(increment: int) -> int:
-    """Returns by how many increments of `increment` periods members of recurrences may be shorter than the shortest."""
-    return _fewest_periods(increment) // _OF_A_RECURRENCE // increment
-
-
-def _fewest_periods(increment: int) -> int:
-    return max(_FEWEST, _FEWEST_INCREMENTS * increment)
 
 
 @dataclass(frozen=True, eq=False)

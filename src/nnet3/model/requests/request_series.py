@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -19,7 +19,6 @@ from nnet3.engine.driver import (
     LengthSeries,
     RaggedRelation,
     SequencesSeries,
-    increments_before,
     increments_beyond,
     rounded_up,
     rows_apart,
@@ -97,7 +96,6 @@ class RequestSeries:
         if k < 0:
             return self._series_of_sequences()
 
-        @cache
         def shorter(j: int) -> tuple[CompileTask, Sequence[np.ndarray]]:
             request = self._ending_earlier((k - j) * increment)
             return request.task(self.network, self.options), request.rows
@@ -105,8 +103,7 @@ class RequestSeries:
         shortest = [self._ending_earlier((k - j) * increment).key() for j in range(2)]
         key = {"nnet": self.name, "shortest": shortest, "increment": increment}
         sequences = partial(self._sequences_series, k, increment)
-        earlier = increments_before(increment // period) if any(structure_of(source).is_recurrent) else 0
-        return LengthSeries(key, k, self.request.rows, shorter, (0, increment, 0), sequences, earlier)
+        return LengthSeries(key, k, self.request.rows, shorter, (0, increment, 0), sequences)
 
     def _sequences_series(self, k: int, increment: int) -> SequencesSeries | None:
         """Returns the series of requests for more or fewer sequences; None for unlike sequences, or too few."""
