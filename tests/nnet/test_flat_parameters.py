@@ -120,18 +120,6 @@ def test_copies_are_independent_and_flat() -> None:
     assert torch.equal(buffer, make().flat_parameters()[0])
 
 
-def test_a_gradient_and_its_network_are_flat() -> None:
-    nnet = make()
-    gradient = nnet.gradient_copy()
-    for each in (nnet, gradient):
-        parameters = [component.parameters().values() for component in each.components.values()]
-        tensors = [tensor for group in parameters for tensor in group if tensor.numel()]
-        begins = [tensor.data_ptr() - tensors[0].data_ptr() for tensor in tensors]
-        assert begins == np.cumsum([0, *(tensor.nbytes for tensor in tensors[:-1])]).tolist()
-    assert not any(buffer.any() for buffer in gradient.flat_parameters())
-    assert all(map(torch.equal, nnet.flat_parameters(), make().flat_parameters()))
-
-
 def test_a_component_is_copied_without_the_buffer_it_lies_in() -> None:
     nnet = make()
     nnet.flat_parameters()

@@ -11,7 +11,6 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from nnet3.base.native.huge_pages import in_huge_pages
 from nnet3.errors import NetworkError
 from nnet3.model.components.base import Component
 
@@ -123,9 +122,7 @@ def _is_flat(tensors: list[Tensor], buffer: Tensor) -> bool:
 
 
 def _into_one_buffer(tensors: list[Tensor]) -> Tensor:
-    flat = [tensor.detach().reshape(-1) for tensor in tensors]
-    buffer = in_huge_pages(flat[0].new_empty(sum(map(len, flat))))
-    torch.cat(flat, out=buffer)
+    buffer = torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
     start = 0
     for tensor in tensors:
         end = start + tensor.numel()

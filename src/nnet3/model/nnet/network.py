@@ -355,11 +355,7 @@ class Nnet(RunsUtterances, ComponentOperations):
         return {**self.__dict__, "_flat_parameters": FlatParameters(), "_digests": ComponentDigests()}
 
     def gradient_copy(self) -> Self:
-        """Returns a copy with parameters and statistics zero, which collects plain gradients.
-
-        Parameters of both lie in one buffer each afterwards, as after `flat_parameters`: products read those faster.
-        """
-        self.flat_parameters()
+        """Returns a copy with parameters and statistics zero, which collects plain gradients."""
         twin = self.copy()
         twin.scale_(0.0)
         for component in twin.components.values():
