@@ -91,7 +91,9 @@ def test_blocks_of_rows_are_summed_as_one_by_one(name: str, rows: int, columns: 
 
 
 @pytest.mark.parametrize(
-    "change", [(0, -1), (0, 2), (1, -1), (2, 1), (1, 8), (3, -1), (3, 4), (3, 99), (5, 0), (5, 2), (5, 2**62)]
+    "change",
+    [(0, -1), (0, 2), (1, -1), (2, 1), (1, 8), (3, -1), (3, 4), (3, 99), (5, 0), (5, 2), (5, 2**62)]
+    + [(number, limit) for number in (0, 1, 2, 3, 5) for limit in (-(2**63), 2**63 - 1)],
 )
 def test_blocks_that_do_not_fit_are_refused(change: tuple[int, int]) -> None:
     weights, y = PanelsOfOffsets([Panels(numbers(40, 20)), Panels(numbers(40, 20))]), torch.zeros(8, 40)

@@ -367,10 +367,11 @@ int64_t nnet3_sum_of_blocks(int64_t rows, int64_t rows_of_x, int64_t columns, in
     Place places[MOST_AT_ONCE];
     for (int64_t k = 0; k < count; k++) {
         const Block *block = blocks + k;
-        const int64_t some = rows + block->end_y - block->begin_y, last = block->begin_x + (some - 1) * block->step_x;
-        if (block->offset < 0 || block->offset >= offsets || block->begin_y < 0 || block->end_y > 0 || some < 1 ||
-            block->begin_x < 0 || block->begin_x >= rows_of_x || block->step_x < 1 || block->step_x > rows_of_x ||
-            last >= rows_of_x) return 0;
+        if (block->offset < 0 || block->offset >= offsets || block->begin_y < 0 || block->begin_y > rows ||
+            block->end_y > 0 || block->end_y < -rows || block->begin_x < 0 || block->begin_x >= rows_of_x ||
+            block->step_x < 1 || block->step_x > rows_of_x) return 0;
+        const int64_t some = rows + block->end_y - block->begin_y;
+        if (some < 1 || some - 1 > (rows_of_x - 1 - block->begin_x) / block->step_x) return 0;
     }
     const float *a = b;
     if (!count || blocks[0].begin_y || blocks[0].end_y) {
