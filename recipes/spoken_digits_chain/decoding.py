@@ -11,7 +11,6 @@ import nnet3
 from nnet3.base.kaldi_io.fst_file import save_fst
 from nnet3.errors import Nnet3Error
 from nnet3.kaldi_io import Fst
-from nnet3.training.chain.graphs.fst_changes import sorted_by_label
 from nnet3.training.chain.graphs.openfst import OpenFst
 from recipes.spoken_digits.features import padded, read_features
 from recipes.spoken_digits_chain.examples import FACTOR
@@ -61,7 +60,7 @@ def hmms_of_phones() -> Fst:
 
 def write_decoding_graph(path: Path) -> None:
     """HCLG, or HLG since phones have no context here: pdf + 1 in, digits + 1 out."""
-    graph = OpenFst.of(hmms_of_phones()).composed(OpenFst.of(sorted_by_label(grammar_and_lexicon())))
+    graph = OpenFst.of(hmms_of_phones()).composed(OpenFst.of(grammar_and_lexicon()))
     save_fst(graph.without_epsilons().fst(), str(path))
 
 

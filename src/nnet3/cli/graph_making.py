@@ -273,7 +273,7 @@ def make_supervision(
 def make_numerators(model: str, normalization: str, graphs: str, output: str) -> None:
     """Writes the numerator graph of each training graph; an empty graph, with a warning, where no path is left."""
     transitions = TransitionTables(load_transitions(model))
-    weights = OpenFst.of(sorted_by_label(load_fst(normalization)))
+    weights = OpenFst.of(load_fst(normalization))
     with open_fst_table(graphs) as table, fst_writer(output) as writer:
         for key, graph in table:
             try:

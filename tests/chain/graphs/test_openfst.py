@@ -62,3 +62,13 @@ def test_training_graphs_without_an_end() -> None:
         supervision_of_graph(Fst.from_arcs(0, [np.inf], [0], [0], [1]), np.array([-1, 0]))
     with pytest.raises(TrainingError, match="no path of the supervision ends"):
         shortest_path(Fst.from_arcs(0, [np.inf], [0], [0], [1]))
+
+
+def test_unsorted_arcs_are_sorted_before_they_are_composed() -> None:
+    """kaldifst looks labels up in a table as long as a state's last label, 1 here, without asking how long it is."""
+    labels = np.array([7, 5, 10**9, 10**9 + 1, 6, 0])
+    said = Fst.from_arcs(0, [0.0], 0 * labels[:5], 0 * labels[:5], labels[:5])
+    grammar = Fst.from_arcs(0, [np.inf, 0.5], 0 * labels, labels == 0, labels, np.arange(6.0))
+    found = OpenFst.of(said).composed(OpenFst.of(grammar)).fst()
+    cost_of = dict(zip(found.ilabel.tolist(), found.cost.tolist(), strict=True))
+    assert cost_of == dict(zip(labels.tolist(), range(6), strict=True))

@@ -16,6 +16,7 @@ from nnet3.base.kaldi_io.fst_reach import arcs_on_cycles
 from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.writer import Writer
 from nnet3.errors import TrainingError
+from nnet3.training.chain.graphs.fst_changes import sorted_by_label
 
 try:
     import kaldifst
@@ -132,7 +133,13 @@ class OpenFst:
         return OpenFst(kaldifst.reverse(self._theirs))
 
     def composed(self, second: OpenFst) -> OpenFst:
-        """Returns the composition, with the sum of both costs, trimmed. `second` must be sorted by input label."""
+        """Returns the composition, with the sum of both costs, trimmed.
+
+        Arcs of `second` that are not sorted by input label are sorted first. Without, kaldifst loses paths and writes
+        behind its tables of arcs, which are as long as the last label of a state.
+        """
+        if not second._theirs.is_ilabel_sorted:
+            second._theirs = OpenFst.of(sorted_by_label(second.fst()))._theirs
         return OpenFst(kaldifst.compose(self._theirs, second._theirs, match_side="right", connect=True))
 
     def _changed(self, change: Any) -> OpenFst:

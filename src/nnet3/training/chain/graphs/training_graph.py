@@ -88,7 +88,7 @@ class TrainingGraphs:
         states = np.arange(len(labels) + 1)
         final = np.full(len(states), np.inf)
         final[-1] = 0.0
-        return self._of_sorted(Fst.from_arcs(0, final, states[:-1], states[1:], labels))
+        return self._of(Fst.from_arcs(0, final, states[:-1], states[1:], labels))
 
     def make_of(self, said: Fst) -> Fst:
         """Returns the graph of all sequences of words that an acceptor accepts, with its costs.
@@ -98,9 +98,9 @@ class TrainingGraphs:
         """
         if not said.is_acceptor:
             raise TrainingError("what is said must be an acceptor of words, with equal labels on input and output")
-        return self._of_sorted(sorted_by_label(said))
+        return self._of(said)
 
-    def _of_sorted(self, said: Fst) -> Fst:
+    def _of(self, said: Fst) -> Fst:
         phones = self._lexicon.composed(OpenFst.of(said))
         if not phones.has_states:
             raise TrainingError("the lexicon has no path for the words")
@@ -114,7 +114,7 @@ def lexicon_and_grammar(lexicon: Fst, grammar: Fst) -> Fst:
     one of words. Raises TrainingError if the lexicon has no word of the grammar.
     """
     need_openfst("making a decoding graph")
-    together = OpenFst.of(lexicon).composed(OpenFst.of(sorted_by_label(grammar)))
+    together = OpenFst.of(lexicon).composed(OpenFst.of(grammar))
     if not together.has_states:
         raise TrainingError(
             "the lexicon and the grammar have no sequence of words in common: are labels of one words.txt?"
