@@ -19,6 +19,7 @@ from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.objects import Recent, many_objects, present
 from nnet3.engine.lowering.continuation import frames_missing
 from nnet3.engine.lowering.structure import structure_of
+from nnet3.engine.lowering.sweeps import Sweeps, finished_sweeps
 from nnet3.errors import ComputationCheckError, Nnet3Error
 
 _MEMBERS = 2  # say how a family goes on
@@ -28,6 +29,10 @@ MANY = 500  # increments, and sequences, of the largest member that is checked
 _FAR = 32  # increments from which on a recurrence is not compiled for its length first
 _MOST_RECORDS = 64
 _MOST_OF_SIGNATURE = 4  # of which families are looked for by the indexes alone
+
+
+#: Makes a program of a task and, if they are known, the finished sweeps for its request.
+Compile = Callable[[CompileTask, Sweeps | None], NnetComputation]
 
 
 class _NoMemberError(Exception):
@@ -44,7 +49,7 @@ class FamilyRecord:
     next compiled program is the longest. `compile` makes members.
     """
 
-    compile: Callable[[CompileTask], NnetComputation] = compile_task
+    compile: Compile = compile_task
     is_proved: bool | None = None
     longest_k: int = -1
     longest: Callable[[], NnetComputation | None] = lambda: None
@@ -108,7 +113,7 @@ class FamilyRecord:
         programs: rows that lie apart in these may overlap in a long one, so a long one is checked. Raises
         NotAffineError, ComputationCheckError or errors of compiling.
         """
-        self._prove(series)
+        sweeps = self._prove(series)
         assert self.rows is not None
         if self.is_proved is None or series.k < self.first + _MEMBERS:
             return
@@ -121,8 +126,9 @@ class FamilyRecord:
         try:
             sample = program if self.is_proved else None
             last = self.first + 1 if sample is None else k
-            short = self.compile(self._member(series, self.first))
-            family = ProgramFamily([short, sample or self.compile(self._member(series, last))], apart=last - self.first)
+            few = [self.first] if sample else [self.first, last]
+            members = [self.compile(self._member(series, each), sweeps.pop(each, None)) for each in few]
+            family = ProgramFamily([*members, sample] if sample else members, apart=last - self.first)
             if self.is_proved:
                 check_computation(family.at(MANY, precompute_of(self._member(series, self.first))))
         except (NotAffineError, ComputationCheckError) as error:
@@ -137,20 +143,26 @@ class FamilyRecord:
     def _member(self, series: LengthSeries, k: int) -> CompileTask:
         return _member_of(present(self.rows), k, *series.shorter(k))
 
-    def _prove(self, series: LengthSeries) -> None:
-        """Find the shortest member after which all members go on alike, unless this task is too short to tell."""
+    def _prove(self, series: LengthSeries) -> dict[int, Sweeps]:
+        """Find the shortest member after which all members go on alike, unless this task is too short to tell.
+
+        Returns the sweeps of the members looked at last, by k.
+        """
         assert self.rows is not None
+        sweeps = dict[int, Sweeps]()
         if self.is_proved is None and not self.rows.moves_by(series.increment):
             self.is_proved = False
         while self.is_proved is None and series.k >= self.first + _MEMBERS:
-            short, long = (self._member(series, self.first + j).lowered_from() for j in range(_MEMBERS))
-            missing = frames_missing(short, long, series.increment[T])
+            few = self.first, self.first + 1
+            sweeps = {k: finished_sweeps(*self._member(series, k).lowered_from()) for k in few}
+            missing = frames_missing(sweeps[few[0]], sweeps[few[1]], series.increment[T])
             if missing == 0:
                 self.is_proved = True
             else:
                 self.first += -(-(missing or 0) // max(1, series.increment[T]))
                 if missing is None or self.first > _MOST_LATER:
                     self.first, self.is_proved = 0, False
+        return sweeps
 
     def _confirm(self, family: ProgramFamily, k: int, program: NnetComputation) -> None:
         """Take a family if member k equals the program, else refuse the family."""
@@ -204,10 +216,11 @@ class SequencesRecord:
             self.rows.at(self.n).check(_MEMBERS, known_rows.at(_MEMBERS))
         except NotAffineError as error:
             raise _NoMemberError from error
-        members = [[self.record.compile(self._member(others, first + j, n)) for j in few] for n in few]
+        members = [[self.record.compile(self._member(others, first + j, n), None) for j in few] for n in few]
         family = ShapeFamily(members, (self.n, known_family))
         if self.n in few:  # the known family confirms nothing
-            family.at(others.n).check(_MEMBERS, self.record.compile(self._member(others, first + _MEMBERS, others.n)))
+            longer = self._member(others, first + _MEMBERS, others.n)
+            family.at(others.n).check(_MEMBERS, self.record.compile(longer, None))
         check_computation(family.at(MANY).at(_MEMBERS, precompute_of(self._member(others, first, 0))))
         self.family = family
 
@@ -235,7 +248,7 @@ class FamilyStore:
     number must get its family back; families of further numbers reach as far as the first.
     """
 
-    def __init__(self, compile: Callable[[CompileTask], NnetComputation] = compile_task) -> None:
+    def __init__(self, compile: Compile = compile_task) -> None:
         """`compile` makes the members of families."""
         self._compile = compile
         self._records, self._sequences = Recent[FamilyRecord](_MOST_RECORDS), Recent[SequencesRecord](_MOST_RECORDS)

@@ -27,7 +27,7 @@ A node that adds x(t - 20), where there is such a frame, to x(t) does not do so 
 for a frame that adds and is added:
 
 >>> from tests.lowering.examples import echo
->>> [frames_missing(echo(length), echo(length + 1), 1) for length in (16, 40, 41)]
+>>> [frames_missing(echo(length).sweeps, echo(length + 1).sweeps, 1) for length in (16, 40, 41)]
 [5, 1, 0]
 """
 
@@ -43,30 +43,28 @@ import numpy.typing as npt
 from nnet3.base.index import T
 from nnet3.engine.ir.objects import present
 from nnet3.engine.lowering.source import GraphRules, LoweringRequest
-from nnet3.engine.lowering.sweeps import finished_sweeps
+from nnet3.engine.lowering.sweeps import Sweeps, finished_sweeps
 
 _NEVER = 2**40  # a time that no row has
 _MOST_TIMES = 2**20
 _NO_LIMITS = -(2**31), 2**31 - 1
 
-Case = tuple[GraphRules, LoweringRequest]
 
-
-def frames_missing(short: Case, long: Case, period: int) -> int | None:
-    """Returns by how many frames two requests are too short to tell about all longer requests; 0 for none.
+def frames_missing(short: Sweeps, long: Sweeps, period: int) -> int | None:
+    """Returns by how many frames two requests, with finished sweeps, are too short to tell about all longer ones.
 
     `period`: the frames by which the second request is longer than the first; 0 for more sequences of equal lengths.
     None for requests that are not alike, and for requests that tell nothing at any length.
     """
-    if period and not all(_repeats(rules, period) for rules, _ in (short, long)):
+    if period and not all(_repeats(sweeps.source, period) for sweeps in (short, long)):
         return None
-    one, other = (_History(*case, keep=True) for case in (short, long))  # which are mostly compiled next
+    one, other = _History(short), _History(long)
     if one.outline != other.outline:
         return None
     zones = _zones(one, other, period)
     missing = max([0, *(period - (zone.end - zone.first) for zone in zones)])
     if not missing:
-        limits = _zone_of_limits(short[1].deriv_times, long[1].deriv_times, period)
+        limits = _zone_of_limits(short.request.deriv_times, long.request.deriv_times, period)
         pairs = zip(one.lines, zones, strict=True)
         missing = max([0, *(_missing(line, zone, limits, zones, period) for line, zone in pairs)])
     return None if missing and (period == 0 or missing > _MOST_TIMES) else missing
@@ -100,7 +98,9 @@ class EarlierEnds:
         period, nothing = self._period, (0, -1)
         if not _repeats(source, period):
             return nothing
-        ends = {time: _History(source, self._ending(time)) for time in {0, period, rest, rest + period}}
+        ends = {
+            time: _History(finished_sweeps(source, self._ending(time))) for time in {0, period, rest, rest + period}
+        }
         short = ends[rest + period]
         if any(each.outline != short.outline for each in ends.values()):
             return nothing
@@ -157,8 +157,8 @@ class _Line:
 class _History:
     """The states of all nodes in the domain of a request."""
 
-    def __init__(self, source: GraphRules, request: LoweringRequest, *, keep: bool = False) -> None:
-        self._sweeps = sweeps = finished_sweeps(source, request, keep=keep)
+    def __init__(self, sweeps: Sweeps) -> None:
+        self._sweeps = sweeps
         self._computabilities = [sweeps.computability, *([sweeps.best()] if sweeps.at_edge() else [])]
         ground = sweeps.ground
         nodes = [node for node, table in enumerate(ground.tables) if table is not None]

@@ -35,17 +35,10 @@ _TURNS, _MORE_BEYOND = 4, 1000
 _FIRST_X_MARGIN, _MORE_X_BEYOND = 2, 16
 
 
-def finished_sweeps(source: GraphRules, request: LoweringRequest, *, keep: bool = False) -> Sweeps:
-    """Returns the sweeps for a request after `run`; with `keep`, the next call for the same request has them at once.
-
-    Raises RequestError for a recurrence that goes on past all inputs.
-    """
-    sweeps: Sweeps | None = request.kept.pop("sweeps", None)
-    if sweeps is None or sweeps.source is not source:
-        sweeps = Sweeps(source, request)
-        sweeps.run()
-    if keep:
-        request.kept["sweeps"] = sweeps
+def finished_sweeps(source: GraphRules, request: LoweringRequest) -> Sweeps:
+    """Returns the sweeps for a request after `run`, which says what it raises."""
+    sweeps = Sweeps(source, request)
+    sweeps.run()
     return sweeps
 
 
