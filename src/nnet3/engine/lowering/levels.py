@@ -65,14 +65,14 @@ def levels_of(needs: np.ndarray, groups: list[np.ndarray]) -> Levels:
 
 def _iterate(level: Levels, columns: np.ndarray, rounds: int) -> bool:
     """Set level = 1 + max(levels needed) up to `rounds` times; returns True if it came to rest."""
+    needed, own = np.empty(columns.shape, level.dtype), level[:-1]
     for number in range(rounds):
-        highest = level[columns[0]]
-        for column in columns[1:]:
-            np.maximum(highest, level[column], out=highest)
-        highest += 1
-        if number % _LOOKS == 0 and np.array_equal(highest, level[:-1]):
+        level.take(columns, out=needed, mode="clip")
+        before = own.copy() if number % _LOOKS == 0 else None
+        np.maximum.reduce(needed, axis=0, out=own)
+        own += 1
+        if before is not None and not (own != before).any():
             return True
-        level[:-1] = highest
     return False
 
 
