@@ -64,7 +64,7 @@ class _NeedSweep:
             if number == _ROUNDS:
                 self._walk(inside)
             for node in reversed(nodes):
-                before, marked[node] = marked[node], np.count_nonzero(inside[node])
+                before, marked[node] = marked[node], int(np.count_nonzero(inside[node]))
                 if marked[node] != before:
                     self._mark(node, inside)
             if all(np.count_nonzero(need) == marked[node] for node, need in inside.items()):

@@ -83,6 +83,7 @@ def with_detours(schedule: Schedule) -> Schedule:
         detour_slots=slots,
         _operand_rows={},
         _position_of_row={},
+        _index_tables={},
     )
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnet3.base.index import distinct
 from nnet3.engine.ir.analysis import Analysis, analyse
 from nnet3.engine.ir.commands import Backprop, CompressMatrix, DecompressMatrix, SegmentMarker
 from nnet3.engine.ir.computation import NnetComputation
@@ -47,14 +46,12 @@ def _candidates(analysis: Analysis, marker: int) -> list[tuple[int, int, int]]:
     is_after = command > marker
     excluded = np.zeros(len(computation.matrices), bool)
     excluded[[0, *computation.outside_by_matrix(), *computation.exchanged_matrices()]] = True
-    for number in distinct(command[is_after]).tolist():
+    signs = np.full(analysis.num_commands, -1)  # the sub-matrix of which a command looks at the signs
+    for number in analysis.accesses.numbers_of_class.get(Backprop, ()):
         each = computation.commands[number]
-        looks_at_sign = isinstance(each, Backprop) and computation.kernels[each.kernel].backprop_needs_sign_only
-        for operand in each.schema.operands(each):
-            if not (looks_at_sign and isinstance(each, Backprop) and operand == each.output):
-                excluded[computation.submatrices[operand].matrix] = True
-        for access in each.accesses(computation) if each.schema.table_fields else ():
-            excluded[computation.submatrices[access.submatrix].matrix] = True
+        if isinstance(each, Backprop) and computation.kernels[each.kernel].backprop_needs_sign_only:
+            signs[number] = each.output
+    excluded[matrix[is_after & (analysis.accesses.submatrix != signs[command])]] = True
     last_before = np.full(len(computation.matrices), -1)
     np.maximum.at(last_before, matrix[~is_after], command[~is_after])
     first_after = np.full(len(computation.matrices), analysis.num_commands)

@@ -8,6 +8,7 @@ of the rectifier's output are not enough.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -36,12 +37,9 @@ def keep_inputs(computation: NnetComputation) -> NnetComputation:
 def _changed(analysis: Analysis, marker: int) -> dict[int, Backprop]:
     """Returns the commands that are to read an input, by number: all readers of a matrix of outputs, or none."""
     found: dict[int, dict[int, Backprop]] = defaultdict(dict)
-    for number in analysis.accesses.numbers_of_class.get(Backprop, []):
-        command = analysis.computation.commands[number]
-        assert isinstance(command, Backprop)
-        other = _with_input(analysis, number, command)
-        if other is not None:
-            found[analysis.computation.submatrices[command.output].matrix][number] = other
+    for number, command in _with_inputs(analysis):
+        output = analysis.computation.commands[number].output  # type: ignore[attr-defined]
+        found[analysis.computation.submatrices[output].matrix][number] = command
     is_after = analysis.accesses.command > marker
     readers = zip(
         analysis.matrix_of_access[is_after].tolist(), analysis.accesses.command[is_after].tolist(), strict=True
@@ -50,17 +48,22 @@ def _changed(analysis: Analysis, marker: int) -> dict[int, Backprop]:
     return {number: each for matrix in found.keys() - unwanted for number, each in found[matrix].items()}
 
 
-def _with_input(analysis: Analysis, number: int, command: Backprop) -> Backprop | None:
-    """Returns the command with the kernel's input in the place of its output, None if the input is not allowed."""
-    computation = analysis.computation
-    if not (computation.kernels[command.kernel].backprop_takes_input and command.output and command.memo >= 0):
-        return None
-    maker = analysis.accesses.memo_makers[command.memo]
-    forward = computation.commands[maker]
-    assert isinstance(forward, Propagate)
-    values = np.array([*forward.inputs, forward.output])
-    is_used_later = analysis.last_access[computation.submatrices[forward.inputs[0]].matrix] > number
-    is_as_it_was = (analysis.next_access(values, np.full(2, maker + 1), WRITE) > number).all()
-    if forward.output != command.output or not is_used_later or not is_as_it_was:
-        return None
-    return with_values(command, inputs=forward.inputs, output=0)  # type: ignore[return-value]
+def _with_inputs(analysis: Analysis) -> Iterator[tuple[int, Backprop]]:
+    """Yields the commands, by number, with the kernel's input in the place of its output where that is allowed."""
+    computation, chosen = analysis.computation, list[tuple[int, int, Propagate]]()
+    for number in analysis.accesses.numbers_of_class.get(Backprop, []):
+        command = computation.commands[number]
+        assert isinstance(command, Backprop)
+        if computation.kernels[command.kernel].backprop_takes_input and command.output and command.memo >= 0:
+            maker = analysis.accesses.memo_makers[command.memo]
+            forward = computation.commands[maker]
+            assert isinstance(forward, Propagate)
+            is_used_later = analysis.last_access[computation.submatrices[forward.inputs[0]].matrix] > number
+            if forward.output == command.output and is_used_later:
+                chosen.append((number, maker, forward))
+    values = np.array([(forward.inputs[0], forward.output) for *_, forward in chosen], np.int64).reshape(-1)
+    makers = np.repeat(np.array([maker for _, maker, _ in chosen], np.int64), 2)
+    writes = analysis.next_access(values, makers + 1, WRITE).reshape(-1, 2).min(axis=1).tolist()
+    for (number, _, forward), write in zip(chosen, writes, strict=True):
+        if write > number:
+            yield number, with_values(computation.commands[number], inputs=forward.inputs, output=0)  # type: ignore[misc]

@@ -11,6 +11,9 @@ Steps of a recurrence share a buffer, and each step's copy takes the output to t
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from functools import cache
+
 import numpy as np
 
 from nnet3.engine.ir.analysis import READ, WRITE, Analysis, analyse
@@ -59,6 +62,7 @@ class _Accesses:
         bounds = np.arange(len(computation.matrices) + 1)
         self._starts = np.searchsorted(analysis.matrix_of_access[self._order], bounds)
         compressed = [matrix for _, matrix in analysis.accesses.lives[Life.COMPRESSES]]
+        self._users = cache(self._commands_at)
         self._fixed = {0, *computation.outside_by_matrix(), *compressed, *computation.exchanged_matrices()}
 
     def makers_and_copies(self, buffer: int) -> list[tuple[int, int]]:
@@ -78,6 +82,10 @@ class _Accesses:
     def _of(self, matrix: int) -> np.ndarray:
         return self._order[self._starts[matrix] : self._starts[matrix + 1]]
 
+    def _commands_at(self, matrix: int) -> list[int]:
+        commands: list[int] = self.analysis.accesses.command[self._of(matrix)].tolist()
+        return commands
+
     def _may_write(self, maker: int, copy: int) -> bool:
         """True if nothing uses the destination of a copy from the maker on, until it is copied to."""
         computation = self.analysis.computation
@@ -85,8 +93,8 @@ class _Accesses:
         if not isinstance(one, Propagate) or not isinstance(other, MatrixCopy) or other.scale != 1.0:
             return False
         dest, source = (computation.submatrices[number].matrix for number in (other.dest, other.source))
-        users = self.analysis.accesses.command[self._of(dest)]
-        is_used = bool(((users >= maker) & (users < copy)).any())
+        users = self._users(dest)
+        is_used = bisect_left(users, maker) < bisect_left(users, copy)
         begins_before = self.analysis.alloc_command[dest] < maker
         alike = computation.matrices[source].dtype == computation.matrices[dest].dtype
         return bool(begins_before) and alike and not is_used and dest not in self._fixed
