@@ -31,10 +31,6 @@ _MOST_RECORDS = 64
 _MOST_OF_SIGNATURE = 4  # of which families are looked for by the indexes alone
 
 
-#: Makes a program of a task and, if they are known, the finished sweeps for its request.
-Compile = Callable[[CompileTask, Sweeps | None], NnetComputation]
-
-
 class _NoMemberError(Exception):
     """A shorter request, made of a longer one, is no member of the longer request's family."""
 
@@ -49,7 +45,7 @@ class FamilyRecord:
     next compiled program is the longest. `compile` makes members.
     """
 
-    compile: Compile = compile_task
+    compile: Callable[..., NnetComputation] = compile_task
     is_proved: bool | None = None
     longest_k: int = -1
     longest: Callable[[], NnetComputation | None] = lambda: None
@@ -144,12 +140,9 @@ class FamilyRecord:
         return _member_of(present(self.rows), k, *series.shorter(k))
 
     def _prove(self, series: LengthSeries) -> dict[int, Sweeps]:
-        """Find the shortest member after which all members go on alike, unless this task is too short to tell.
-
-        Returns the sweeps of the members looked at last, by k.
-        """
+        """Find the shortest member after which all go on alike, unless this task is too short; returns its sweeps."""
         assert self.rows is not None
-        sweeps = dict[int, Sweeps]()
+        sweeps = dict[int, Sweeps]()  # of the two members looked at last, by k
         if self.is_proved is None and not self.rows.moves_by(series.increment):
             self.is_proved = False
         while self.is_proved is None and series.k >= self.first + _MEMBERS:
@@ -216,11 +209,10 @@ class SequencesRecord:
             self.rows.at(self.n).check(_MEMBERS, known_rows.at(_MEMBERS))
         except NotAffineError as error:
             raise _NoMemberError from error
-        members = [[self.record.compile(self._member(others, first + j, n), None) for j in few] for n in few]
+        members = [[self.record.compile(self._member(others, first + j, n)) for j in few] for n in few]
         family = ShapeFamily(members, (self.n, known_family))
         if self.n in few:  # the known family confirms nothing
-            longer = self._member(others, first + _MEMBERS, others.n)
-            family.at(others.n).check(_MEMBERS, self.record.compile(longer, None))
+            family.at(others.n).check(_MEMBERS, self.record.compile(self._member(others, first + _MEMBERS, others.n)))
         check_computation(family.at(MANY).at(_MEMBERS, precompute_of(self._member(others, first, 0))))
         self.family = family
 
@@ -248,8 +240,8 @@ class FamilyStore:
     number must get its family back; families of further numbers reach as far as the first.
     """
 
-    def __init__(self, compile: Compile = compile_task) -> None:
-        """`compile` makes the members of families."""
+    def __init__(self, compile: Callable[..., NnetComputation] = compile_task) -> None:
+        """`compile` makes the members of families, of a task and, if they are known, its finished sweeps."""
         self._compile = compile
         self._records, self._sequences = Recent[FamilyRecord](_MOST_RECORDS), Recent[SequencesRecord](_MOST_RECORDS)
         #: Families that were used last, by signatures of tasks: they are found without the series of a task.

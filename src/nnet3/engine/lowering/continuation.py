@@ -42,6 +42,7 @@ import numpy.typing as npt
 
 from nnet3.base.index import T
 from nnet3.engine.ir.objects import present
+from nnet3.engine.lowering.grids import positions_of
 from nnet3.engine.lowering.source import GraphRules, LoweringRequest
 from nnet3.engine.lowering.sweeps import Sweeps, finished_sweeps
 
@@ -98,9 +99,8 @@ class EarlierEnds:
         period, nothing = self._period, (0, -1)
         if not _repeats(source, period):
             return nothing
-        ends = {
-            time: _History(finished_sweeps(source, self._ending(time))) for time in {0, period, rest, rest + period}
-        }
+        times = {0, period, rest, rest + period}
+        ends = {time: _History(finished_sweeps(source, self._ending(time))) for time in times}
         short = ends[rest + period]
         if any(each.outline != short.outline for each in ends.values()):
             return nothing
@@ -126,7 +126,13 @@ def _repeats(rules: GraphRules, period: int) -> bool:
 
 
 def _zones(short: _History, long: _History, period: int) -> list[_Zone]:
-    return [_zone(*pair, period) for pair in zip(short.lines, long.lines, strict=True)]
+    found, aligned = list[_Zone](), dict[tuple[int, int], list[_Pairs]]()
+    for one, other in zip(short.lines, long.lines, strict=True):
+        key = id(one.times), id(other.times)  # nodes of a grid share its times
+        if key not in aligned:
+            aligned[key] = _align(one.times, other.times, period)
+        found.append(_zone(one, other, aligned[key]))
+    return found
 
 
 class _Zone(NamedTuple):
@@ -197,32 +203,43 @@ class _History:
         return _Line(last, times, np.concatenate(rows, axis=1).astype(np.int64), looks, fixed)
 
 
-def _zone(short: _Line, long: _Line, period: int) -> _Zone:
+class _Pairs(NamedTuple):
+    """The rows of two lines at times from `first` on: whether one lacks the time, (times,), and where both have it."""
+
+    first: int
+    differs: npt.NDArray[np.bool_]
+    both: npt.NDArray[np.int64]
+    rows: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+
+    def differences(self, short: _Line, long: _Line) -> npt.NDArray[np.int64]:
+        """Returns the times at which the states of the lines differ, ascending."""
+        differs = self.differs.copy()
+        differs[self.both] = (short.states[self.rows[0]] != long.states[self.rows[1]]).any(axis=1)
+        return self.first + np.flatnonzero(differs)
+
+
+def _align(short: npt.NDArray[np.int64], long: npt.NDArray[np.int64], period: int) -> list[_Pairs]:
+    """Returns the pairs of rows at the same time, and a period later in the long line; none for too many times."""
+    low, high = int(min(short[0], long[0])) - period, int(max(short[-1], long[-1]))
+    if high - low > _MOST_TIMES:
+        return []
+    times, found = np.arange(low, high + 1), list[_Pairs]()
+    for move in (0, period):
+        rows, others = positions_of(short, times), positions_of(long, times + move)
+        both = np.flatnonzero((rows >= 0) & (others >= 0))
+        found.append(_Pairs(low, (rows >= 0) != (others >= 0), both, (rows[both], others[both])))
+    return found
+
+
+def _zone(short: _Line, long: _Line, aligned: Sequence[_Pairs]) -> _Zone:
     """Returns the zone where the states of the long line are the short line's states with a period inserted.
 
     Without such an insertion, the zone ends before it begins.
     """
-    low, high = (int(end) for end in (min(short.times[0], long.times[0]), max(short.times[-1], long.times[-1])))
-    if high - low > _MOST_TIMES:
-        return _Zone(_NEVER, low)
-    times = np.arange(low - period, high + 1)
-    changes = times[_differ(short, long, times, 0)]
-    moves = times[_differ(short, long, times, period)]
+    if not aligned:
+        return _Zone(_NEVER, -_NEVER)
+    changes, moves = (each.differences(short, long) for each in aligned)
     return _Zone(int(moves[-1]) + 1 if len(moves) else -_NEVER, int(changes[0]) if len(changes) else _NEVER)
-
-
-def _differ(short: _Line, long: _Line, times: npt.NDArray[np.int64], move: int) -> npt.NDArray[np.bool_]:
-    """Returns for times t if the state of the short line differs from the long line's at t + move, (times,)."""
-    positions = [_positions(line.times, at) for line, at in ((short, times), (long, times + move))]
-    both = (positions[0] >= 0) & (positions[1] >= 0)
-    differs = (positions[0] >= 0) != (positions[1] >= 0)
-    differs[both] = (short.states[positions[0][both]] != long.states[positions[1][both]]).any(axis=1)
-    return differs
-
-
-def _positions(known: npt.NDArray[np.int64], times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    position = np.minimum(np.searchsorted(known, times), len(known) - 1)
-    return np.where(known[position] == times, position, -1)
 
 
 def _zone_of_limits(short: tuple[int, int] | None, long: tuple[int, int] | None, period: int) -> _Zone:

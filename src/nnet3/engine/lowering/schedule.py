@@ -69,9 +69,9 @@ class Schedule:
     epoch_steps: list[EpochSteps]
     #: Slots (rows, 1) of gathered nodes that stand between a kernel and an operand whose rows lie in another order.
     detour_slots: dict[int, np.ndarray] = field(default_factory=dict)
-    _operand_rows: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
-    _position_of_row: dict[int, np.ndarray] = field(default_factory=dict)
-    _index_tables: dict[int, IndexTable] = field(default_factory=dict)
+    _operand_rows: dict[tuple[int, int], np.ndarray] = field(default_factory=dict, init=False)
+    _position_of_row: dict[int, np.ndarray] = field(default_factory=dict, init=False)
+    _index_tables: dict[int, IndexTable] = field(default_factory=dict, init=False)
 
     def num_rows(self, node: int) -> int:
         """Returns the number of rows of the node's matrix, one for each representative."""

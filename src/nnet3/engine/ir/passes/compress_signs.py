@@ -11,7 +11,7 @@ import numpy as np
 from nnet3.engine.ir.analysis import Analysis, analyse
 from nnet3.engine.ir.commands import Backprop, CompressMatrix, DecompressMatrix, SegmentMarker
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.passes.recurrent_steps import Rewriting
+from nnet3.engine.ir.passes.recurrent_steps import Rewriting, step_of
 
 _FEWEST_COLUMNS = 32  # below that two more commands cost more than the memory is worth; the same for all lengths
 
@@ -48,8 +48,8 @@ def _candidates(analysis: Analysis, marker: int) -> list[tuple[int, int, int]]:
     excluded[[0, *computation.outside_by_matrix(), *computation.exchanged_matrices()]] = True
     signs = np.full(analysis.num_commands, -1)  # the sub-matrix of which a command looks at the signs
     for number in analysis.accesses.numbers_of_class.get(Backprop, ()):
-        each = computation.commands[number]
-        if isinstance(each, Backprop) and computation.kernels[each.kernel].backprop_needs_sign_only:
+        each = step_of(computation, number, Backprop)
+        if computation.kernels[each.kernel].backprop_needs_sign_only:
             signs[number] = each.output
     excluded[matrix[is_after & (analysis.accesses.submatrix != signs[command])]] = True
     last_before = np.full(len(computation.matrices), -1)

@@ -17,9 +17,10 @@ from functools import cache
 import numpy as np
 
 from nnet3.engine.ir.analysis import READ, WRITE, Analysis, analyse
-from nnet3.engine.ir.commands import Command, MatrixCopy, Propagate
+from nnet3.engine.ir.commands import MatrixCopy, Propagate
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import Life, with_values
+from nnet3.engine.ir.passes.recurrent_steps import step_of
 
 _FEWEST = 2  # copies of a buffer: `share_copies` takes care of a single one
 
@@ -38,19 +39,14 @@ def write_where_copied(computation: NnetComputation) -> NnetComputation:
     found = {maker: copy for buffer in sorted(buffers) for maker, copy in analysis.makers_and_copies(buffer)}
     if not found:
         return computation
-    result, commands = computation.copy(), computation.commands
-    dropped = set(found.values())
+    result, dropped = computation.copy(), set(found.values())
+    written = {maker: step_of(computation, copy, MatrixCopy).dest for maker, copy in found.items()}
     result.commands = [
-        _writing(command, commands[found[number]]) if number in found else command
-        for number, command in enumerate(commands)
+        with_values(command, output=written[number]) if number in written else command
+        for number, command in enumerate(computation.commands)
         if number not in dropped
     ]
     return result
-
-
-def _writing(maker: Command, copy: Command) -> Command:
-    assert isinstance(copy, MatrixCopy)
-    return with_values(maker, output=copy.dest)
 
 
 class _Accesses:
@@ -62,7 +58,7 @@ class _Accesses:
         bounds = np.arange(len(computation.matrices) + 1)
         self._starts = np.searchsorted(analysis.matrix_of_access[self._order], bounds)
         compressed = [matrix for _, matrix in analysis.accesses.lives[Life.COMPRESSES]]
-        self._users = cache(self._commands_at)
+        self._users = cache(lambda matrix: analysis.accesses.command[self._of(matrix)].tolist())
         self._fixed = {0, *computation.outside_by_matrix(), *compressed, *computation.exchanged_matrices()}
 
     def makers_and_copies(self, buffer: int) -> list[tuple[int, int]]:
@@ -81,10 +77,6 @@ class _Accesses:
 
     def _of(self, matrix: int) -> np.ndarray:
         return self._order[self._starts[matrix] : self._starts[matrix + 1]]
-
-    def _commands_at(self, matrix: int) -> list[int]:
-        commands: list[int] = self.analysis.accesses.command[self._of(matrix)].tolist()
-        return commands
 
     def _may_write(self, maker: int, copy: int) -> bool:
         """True if nothing uses the destination of a copy from the maker on, until it is copied to."""

@@ -126,8 +126,7 @@ class Tape(ProgramMachine):
                 self._calls += [call.instance, *firsts, 0, *call.own.drawn]
             else:
                 call = self._note_or_call(command)
-                if key:
-                    calls[key] = call
+                calls[key] = call if key else None
         for bound in self.computation.outside:
             if bound.writable:
                 self._write_unwritten([blocks[bound.submatrix].matrix])
