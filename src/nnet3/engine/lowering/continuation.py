@@ -165,7 +165,7 @@ class _History:
 
     def __init__(self, sweeps: Sweeps) -> None:
         self._sweeps = sweeps
-        self._computabilities = [sweeps.computability, *([sweeps.best()] if sweeps.at_edge() else [])]
+        self._computabilities = [sweeps.computability, *([sweeps.best()] if sweeps.at_edge else [])]
         ground = sweeps.ground
         nodes = [node for node, table in enumerate(ground.tables) if table is not None]
         self._number = {node: number for number, node in enumerate(nodes)}
