@@ -12,6 +12,7 @@ from nnet3.engine.driver import task
 from nnet3.engine.driver.proving import PROVE, proves_all
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.lowering.source import GraphSource, LoweringRequest
+from nnet3.engine.lowering.sweeps import Sweeps
 from tests.cindex_graph import TooLargeError
 from tests.cindex_proof import prove_lowered
 
@@ -36,8 +37,8 @@ def lowering_proved(most_commands: int = _MOST_COMMANDS, *, each: bool = False) 
         known.add(mark)
         return not is_known and proves_all(mark=mark)
 
-    def lowered(source: GraphSource, request: LoweringRequest) -> NnetComputation:
-        program = lower(source, request)
+    def lowered(source: GraphSource, request: LoweringRequest, sweeps: Sweeps | None) -> NnetComputation:
+        program = lower(source, request, sweeps)
         if len(program.commands) <= most_commands and (each or is_chosen(program)) and sys.getprofile() is None:
             with suppress(TooLargeError):
                 prove_lowered(source, request, program, most_cells=_MOST_CELLS)

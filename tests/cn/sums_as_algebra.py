@@ -30,6 +30,7 @@ from nnet3.engine.ir.proof.program_machine import ProgramMachine
 from nnet3.engine.ir.proof.randoms import Randoms
 from nnet3.engine.ir.proof.seeds import by_each_seed
 from nnet3.engine.lowering.source import GraphSource, LoweringRequest
+from nnet3.engine.lowering.sweeps import Sweeps
 from nnet3.errors import ProofError
 from nnet3.options import CompileOptions
 
@@ -58,8 +59,8 @@ def lowered_programs(
     found: list[Lowered] = []
     lower = task.lower
 
-    def lowered(source: GraphSource, request: LoweringRequest) -> NnetComputation:
-        program = lower(source, request)
+    def lowered(source: GraphSource, request: LoweringRequest, sweeps: Sweeps | None) -> NnetComputation:
+        program = lower(source, request, sweeps)
         assert isinstance(source, CnSource)
         terms = {info.name: terms_of(operation) for operation, info in source._kernels.values()}
         found.append((program, {name: each for name, each in terms.items() if each is not None}))

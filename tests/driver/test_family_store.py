@@ -17,6 +17,7 @@ from nnet3.engine.driver.cache_file import num_bytes
 from nnet3.engine.families.continued import Continued, NotAffineError, NumberTable, continued
 from nnet3.engine.families.family import ProgramFamily
 from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.lowering.sweeps import Sweeps
 from nnet3.model.requests.request_series import RequestSeries
 from tests.effort import at_night
 from tests.families.networks import (
@@ -408,3 +409,11 @@ def test_rows_at_the_edge_of_time_that_nobody_needs_hinder_no_family() -> None:
         request = request_for(nnet, frames, train=True)
         assert same_program(cache.compile(nnet, request), compiled(nnet, request))
     assert (cache.counts.compiled, cache.counts.continued) == (1, 1)
+
+
+def test_the_sweeps_of_a_proof_serve_the_members_that_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    nnet, made, run = nnet3.Nnet.from_config(RNN), list[Sweeps](), Sweeps.run
+    monkeypatch.delenv("NNET3_PROVE", raising=False)  # proofs lower the program of the length
+    monkeypatch.setattr(Sweeps, "run", lambda self: made.append(self) or run(self))  # type: ignore[func-returns-value]
+    assert any(nnet3.compile(nnet, request_for(nnet, 100)).repeats())
+    assert len(made) == 2

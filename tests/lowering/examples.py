@@ -146,10 +146,9 @@ def convolution() -> Example:
     return _example(CONVOLUTION, (0, 1, 3), (0, 1, 3))
 
 
-def echo(length: int) -> tuple[NnetSource, LoweringRequest]:
+def echo(length: int) -> Example:
     """y(t) = x(t) + x(t-20), as far as there is x, from x at t = 0..length-1."""
-    each = _example(ECHO, range(length), range(length))
-    return each.source, each.request
+    return _example(ECHO, range(length), range(length))
 
 
 def chunks(frames: int, *, first: int) -> Callable[[int], ChunkRows]:

@@ -12,6 +12,7 @@ import nnet3
 from nnet3.engine.driver import family_store as family_shelf
 from nnet3.engine.lowering import continuation
 from nnet3.engine.lowering.continuation import frames_missing
+from nnet3.engine.lowering.sweeps import finished_sweeps
 from nnet3.errors import ProofError
 from nnet3.model.requests import NnetSource, lowering_request
 from nnet3.model.structure.forwarding import ForwardingDescriptor
@@ -64,8 +65,8 @@ def missing(config: str, length: int, period: int = 1, **how: object) -> int | N
     options = nnet3.CompileOptions(**{key: how.pop(key) for key in list(how) if "deriv_time" in key})
     source = NnetSource(nnet)
     requests = [request(frames, **how) for frames in (length, length + period)]
-    cases = [(source, lowering_request(nnet, each, each.deriv_times(options))) for each in requests]
-    return frames_missing(*cases, period)
+    lowered = [lowering_request(nnet, each, each.deriv_times(options)) for each in requests]
+    return frames_missing(*[finished_sweeps(source, each) for each in lowered], period)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import nnet3
+from nnet3.engine.lowering import lower
 from nnet3.engine.lowering.build_graph import computable_outputs
 from nnet3.engine.lowering.computable import Computability
 from nnet3.engine.lowering.domain import Domain
@@ -221,10 +222,8 @@ def test_rows_that_only_hold_each_other_up_are_not_computable() -> None:
     assert found.tolist() == [t < 20 for t in times]
 
 
-def test_sweeps_are_kept_for_one_more_stage() -> None:
+def test_sweeps_that_are_handed_over_are_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     each = loop()
-    kept = finished_sweeps(each.source, each.request, keep=True)
-    assert finished_sweeps(each.source, each.request) is kept
-    assert finished_sweeps(each.source, each.request) is not kept
-    finished_sweeps(loop().source, each.request, keep=True)
-    assert finished_sweeps(each.source, each.request).source is each.source
+    sweeps, program = finished_sweeps(each.source, each.request), lower(each.source, each.request)
+    monkeypatch.delattr(Sweeps, "run")
+    assert str(lower(each.source, each.request, sweeps)) == str(program)

@@ -19,6 +19,7 @@ from nnet3.cn.stages_run import ProgramStage
 from nnet3.engine.driver import compile_task
 from nnet3.engine.lowering.continuation import frames_missing
 from nnet3.engine.lowering.structure import structure_of
+from nnet3.engine.lowering.sweeps import finished_sweeps
 from nnet3.errors import ExportError
 from nnet3.export.family_program import FamilyProgram
 from nnet3.export.program import FixedProgram
@@ -119,7 +120,8 @@ class Asked:
         """Yields numbers of frames, ascending, from which on longer programs may go on alike."""
         frames, step = 2, self.step
         while frames <= MOST_FRAMES:
-            short, long = (self.program(frames + more).task.lowered_from() for more in (0, step))
+            tasks = (self.program(frames + more).task for more in (0, step))
+            short, long = (finished_sweeps(*task.lowered_from()) for task in tasks)
             missing = frames_missing(short, long, step)
             if missing is None:
                 raise ExportError("it cannot be told from short sequences how longer ones go on")

@@ -38,6 +38,7 @@ from nnet3.engine.families.ragged_rows import NotRaggedError
 from nnet3.engine.ir import serialize
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.objects import Recent
+from nnet3.engine.lowering.sweeps import Sweeps
 from nnet3.errors import ArgumentError, ComputationCheckError, RequestError, check_kind
 
 #: Part of every key: programs of another version of the compiler are not used.
@@ -152,14 +153,14 @@ class ComputationCache:
                 self._keep_continued(digest, program)
         return program
 
-    def _member(self, task: CompileTask) -> NnetComputation:
+    def _member(self, task: CompileTask, sweeps: Sweeps | None = None) -> NnetComputation:
         """The program of a member of a family; unlike `program` it waits for nobody, and continues nothing."""
         digest = _digest_of(task)
         with self._lock:
             entry = self._entries.get(digest)
         if entry is not None:
             return entry.computation
-        computation = self._read(digest) or self._make(digest, lambda: compile_task(task))
+        computation = self._read(digest) or self._make(digest, lambda: compile_task(task, sweeps))
         with self._lock:
             self._insert(digest, computation)
         return computation

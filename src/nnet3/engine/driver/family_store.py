@@ -19,6 +19,7 @@ from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.objects import Recent, many_objects, present
 from nnet3.engine.lowering.continuation import frames_missing
 from nnet3.engine.lowering.structure import structure_of
+from nnet3.engine.lowering.sweeps import Sweeps, finished_sweeps
 from nnet3.errors import ComputationCheckError, Nnet3Error
 
 _MEMBERS = 2  # say how a family goes on
@@ -44,7 +45,7 @@ class FamilyRecord:
     next compiled program is the longest. `compile` makes members.
     """
 
-    compile: Callable[[CompileTask], NnetComputation] = compile_task
+    compile: Callable[..., NnetComputation] = compile_task
     is_proved: bool | None = None
     longest_k: int = -1
     longest: Callable[[], NnetComputation | None] = lambda: None
@@ -108,7 +109,7 @@ class FamilyRecord:
         programs: rows that lie apart in these may overlap in a long one, so a long one is checked. Raises
         NotAffineError, ComputationCheckError or errors of compiling.
         """
-        self._prove(series)
+        sweeps = self._prove(series)
         assert self.rows is not None
         if self.is_proved is None or series.k < self.first + _MEMBERS:
             return
@@ -121,8 +122,9 @@ class FamilyRecord:
         try:
             sample = program if self.is_proved else None
             last = self.first + 1 if sample is None else k
-            short = self.compile(self._member(series, self.first))
-            family = ProgramFamily([short, sample or self.compile(self._member(series, last))], apart=last - self.first)
+            few = [self.first] if sample else [self.first, last]
+            members = [self.compile(self._member(series, each), sweeps.pop(each, None)) for each in few]
+            family = ProgramFamily([*members, sample] if sample else members, apart=last - self.first)
             if self.is_proved:
                 check_computation(family.at(MANY, precompute_of(self._member(series, self.first))))
         except (NotAffineError, ComputationCheckError) as error:
@@ -137,20 +139,23 @@ class FamilyRecord:
     def _member(self, series: LengthSeries, k: int) -> CompileTask:
         return _member_of(present(self.rows), k, *series.shorter(k))
 
-    def _prove(self, series: LengthSeries) -> None:
-        """Find the shortest member after which all members go on alike, unless this task is too short to tell."""
+    def _prove(self, series: LengthSeries) -> dict[int, Sweeps]:
+        """Find the shortest member after which all go on alike, unless this task is too short; returns its sweeps."""
         assert self.rows is not None
+        sweeps = dict[int, Sweeps]()  # of the two members looked at last, by k
         if self.is_proved is None and not self.rows.moves_by(series.increment):
             self.is_proved = False
         while self.is_proved is None and series.k >= self.first + _MEMBERS:
-            short, long = (self._member(series, self.first + j).lowered_from() for j in range(_MEMBERS))
-            missing = frames_missing(short, long, series.increment[T])
+            few = self.first, self.first + 1
+            sweeps = {k: finished_sweeps(*self._member(series, k).lowered_from()) for k in few}
+            missing = frames_missing(sweeps[few[0]], sweeps[few[1]], series.increment[T])
             if missing == 0:
                 self.is_proved = True
             else:
                 self.first += -(-(missing or 0) // max(1, series.increment[T]))
                 if missing is None or self.first > _MOST_LATER:
                     self.first, self.is_proved = 0, False
+        return sweeps
 
     def _confirm(self, family: ProgramFamily, k: int, program: NnetComputation) -> None:
         """Take a family if member k equals the program, else refuse the family."""
@@ -235,8 +240,8 @@ class FamilyStore:
     number must get its family back; families of further numbers reach as far as the first.
     """
 
-    def __init__(self, compile: Callable[[CompileTask], NnetComputation] = compile_task) -> None:
-        """`compile` makes the members of families."""
+    def __init__(self, compile: Callable[..., NnetComputation] = compile_task) -> None:
+        """`compile` makes the members of families, of a task and, if they are known, its finished sweeps."""
         self._compile = compile
         self._records, self._sequences = Recent[FamilyRecord](_MOST_RECORDS), Recent[SequencesRecord](_MOST_RECORDS)
         #: Families that were used last, by signatures of tasks: they are found without the series of a task.

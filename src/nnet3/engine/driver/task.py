@@ -17,6 +17,7 @@ from nnet3.engine.ir.objects import many_objects
 from nnet3.engine.ir.passes.pipeline import optimize
 from nnet3.engine.lowering import lower
 from nnet3.engine.lowering.source import GraphSource, LoweringRequest
+from nnet3.engine.lowering.sweeps import Sweeps
 from nnet3.errors import check_kind
 
 _FEWEST = 16  # periods that the shortest member has at least
@@ -130,13 +131,14 @@ class CompileTask:
 
 
 @many_objects()
-def compile_task(task: CompileTask) -> NnetComputation:
+def compile_task(task: CompileTask, sweeps: Sweeps | None = None) -> NnetComputation:
     """The program of a task: lowered, optimized, checked and proved as the options say.
 
+    `sweeps`: the finished sweeps for the task's request, if somebody has made them.
     Raises RequestError for an impossible request, NotComputableError for outputs out of reach.
     """
     options = task.options
-    computation = lower(*task.lowered_from())
+    computation = lower(*task.lowered_from(), sweeps)
     if options.check:
         check_computation(computation)
     if options.optimize:

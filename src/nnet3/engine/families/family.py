@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cache, cached_property, partial
-from itertools import starmap
+from itertools import starmap, zip_longest
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -108,16 +108,14 @@ class _Sheets:
 
     def _commands(self, words: _Words) -> NumberTable:
         labels, rows = list[int](), list[list[int]]()
+        columns = [(matrix, first, count) for matrix, _, _, first, count, _ in self.computation.submatrices]
         for command in self.computation.commands:
-            blocks = [self.computation.submatrices[number] for number in command.schema.operands(command)]
-            labels.append(words.pattern(command, tuple([(b.matrix, b.col_offset, b.num_cols) for b in blocks])))
-            numbers = [number for block in blocks for number in block[1:3]]
-            pattern = words.patterns[labels[-1]]
-            rows.append(numbers + [getattr(command, name) for name in pattern.others])
-        values = np.zeros((len(rows), max(map(len, rows), default=1)), dtype=np.int64)
-        for row, numbers in zip(values, rows, strict=True):
-            row[: len(numbers)] = numbers
-        return NumberTable(values, np.array(labels, dtype=np.int64))
+            operands = command.schema.operands(command)
+            labels.append(words.pattern(command, tuple([columns[number] for number in operands])))
+            numbers = [each for number in operands for each in self.computation.submatrices[number][1:3]]
+            rows.append([*numbers, *[getattr(command, name) for name in words.patterns[labels[-1]].others]])
+        values = np.array(list(zip_longest(*rows, fillvalue=0)), np.int64).T
+        return NumberTable(values.reshape(len(rows), -1), np.array(labels, dtype=np.int64))
 
 
 class _Fields(NamedTuple):

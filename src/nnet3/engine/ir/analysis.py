@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property, partial
 from itertools import chain, pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -53,8 +53,8 @@ class Accesses:
         self.submatrix = np.concatenate([np.zeros(0, np.int64), *(each[1] for each in self._found)])
         modes, counts = [each[2] for each in self._found], [len(each[0]) for each in self._found]
         self.mode = np.repeat(np.array(modes, dtype=np.uint8), counts)
-        order = np.argsort(self.command, kind="stable")
-        order = order[self.submatrix[order] != 0]
+        order = np.flatnonzero(self.submatrix)
+        order = order[np.argsort(self.command[order], kind="stable")]
         self.command, self.submatrix, self.mode = self.command[order], self.submatrix[order], self.mode[order]
 
     def _add_class(self, command_class: type[Command], numbers: list[int]) -> None:
@@ -67,14 +67,14 @@ class Accesses:
             matrices = [blocks[getattr(command, name)].matrix for command in commands]
             self.lives[life] += zip(numbers, matrices, strict=True)
         for name, access, several, is_table in schema.accessed:
-            values = list(map(attrgetter(name), commands))
+            values = map(attrgetter(name), commands)
             if is_table:
-                submatrices = {table: submatrices_of(self._computation, table) for table in set(values)}
-                self._add(at, [submatrices[table] for table in values], access)
+                submatrices = cache(partial(submatrices_of, self._computation))
+                self._add(at, list(map(submatrices, values)), access)
             elif several:
-                self._add(at, values, access)
+                self._add(at, list(values), access)
             else:
-                self._found.append((at, np.array(values, dtype=np.int64), access))
+                self._found.append((at, np.fromiter(values, np.int64, len(numbers)), access))
 
     def _add(self, at: Integers, values: Sequence[Sequence[int] | Integers], mode: int) -> None:
         """Add accesses of several sub-matrices by each command."""

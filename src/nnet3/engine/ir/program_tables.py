@@ -87,13 +87,16 @@ class _Known:
 
     def find_or_add(self, entries: list[Any], wanted: Any, key: Callable[[Any], Hashable] | None = None) -> int:
         """Returns the number of the first entry with the key of the wanted one, which is appended if there is none."""
-        numbers, count = self._numbers, len(entries)
-        for number in range(self._seen, count):
-            numbers.setdefault(key(entries[number]) if key else entries[number], number)
-        found = numbers.setdefault(key(wanted) if key else wanted, count)
-        if found == count:
-            entries.append(wanted)
-        self._seen = len(entries)
+        own = key(wanted) if key else wanted
+        found = self._numbers.get(own)
+        if found is None:
+            count = len(entries)
+            for number in range(self._seen, count):
+                self._numbers.setdefault(key(entries[number]) if key else entries[number], number)
+            found = self._numbers.setdefault(own, count)
+            if found == count:
+                entries.append(wanted)
+            self._seen = len(entries)
         return found
 
 

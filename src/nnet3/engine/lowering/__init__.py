@@ -72,13 +72,15 @@ from nnet3.engine.lowering.source import (
     SourceNode,
     Use,
 )
+from nnet3.engine.lowering.sweeps import Sweeps
 
 
 @many_objects()
-def lower(source: GraphSource, request: LoweringRequest) -> NnetComputation:
+def lower(source: GraphSource, request: LoweringRequest, sweeps: Sweeps | None = None) -> NnetComputation:
     """Returns the program that computes what the request asks for, not yet optimized.
 
+    `sweeps`: the finished sweeps for the request, if somebody has made them.
     Raises RequestError for a request that cannot be, NotComputableError for outputs out of reach.
     """
-    graph = build_graph(source, request)
+    graph = build_graph(source, request, sweeps)
     return generate(source, request, schedule(source, graph))

@@ -27,7 +27,7 @@ A node that adds x(t - 20), where there is such a frame, to x(t) does not do so 
 for a frame that adds and is added:
 
 >>> from tests.lowering.examples import echo
->>> [frames_missing(echo(length), echo(length + 1), 1) for length in (16, 40, 41)]
+>>> [frames_missing(echo(length).sweeps, echo(length + 1).sweeps, 1) for length in (16, 40, 41)]
 [5, 1, 0]
 """
 
@@ -42,31 +42,30 @@ import numpy.typing as npt
 
 from nnet3.base.index import T
 from nnet3.engine.ir.objects import present
+from nnet3.engine.lowering.grids import positions_of
 from nnet3.engine.lowering.source import GraphRules, LoweringRequest
-from nnet3.engine.lowering.sweeps import finished_sweeps
+from nnet3.engine.lowering.sweeps import Sweeps, finished_sweeps
 
 _NEVER = 2**40  # a time that no row has
 _MOST_TIMES = 2**20
 _NO_LIMITS = -(2**31), 2**31 - 1
 
-Case = tuple[GraphRules, LoweringRequest]
 
-
-def frames_missing(short: Case, long: Case, period: int) -> int | None:
-    """Returns by how many frames two requests are too short to tell about all longer requests; 0 for none.
+def frames_missing(short: Sweeps, long: Sweeps, period: int) -> int | None:
+    """Returns by how many frames two requests, with finished sweeps, are too short to tell about all longer ones.
 
     `period`: the frames by which the second request is longer than the first; 0 for more sequences of equal lengths.
     None for requests that are not alike, and for requests that tell nothing at any length.
     """
-    if period and not all(_repeats(rules, period) for rules, _ in (short, long)):
+    if period and not all(_repeats(sweeps.source, period) for sweeps in (short, long)):
         return None
-    one, other = (_History(*case, keep=True) for case in (short, long))  # which are mostly compiled next
+    one, other = _History(short), _History(long)
     if one.outline != other.outline:
         return None
     zones = _zones(one, other, period)
     missing = max([0, *(period - (zone.end - zone.first) for zone in zones)])
     if not missing:
-        limits = _zone_of_limits(short[1].deriv_times, long[1].deriv_times, period)
+        limits = _zone_of_limits(short.request.deriv_times, long.request.deriv_times, period)
         pairs = zip(one.lines, zones, strict=True)
         missing = max([0, *(_missing(line, zone, limits, zones, period) for line, zone in pairs)])
     return None if missing and (period == 0 or missing > _MOST_TIMES) else missing
@@ -100,7 +99,8 @@ class EarlierEnds:
         period, nothing = self._period, (0, -1)
         if not _repeats(source, period):
             return nothing
-        ends = {time: _History(source, self._ending(time)) for time in {0, period, rest, rest + period}}
+        times = {0, period, rest, rest + period}
+        ends = {time: _History(finished_sweeps(source, self._ending(time))) for time in times}
         short = ends[rest + period]
         if any(each.outline != short.outline for each in ends.values()):
             return nothing
@@ -126,7 +126,13 @@ def _repeats(rules: GraphRules, period: int) -> bool:
 
 
 def _zones(short: _History, long: _History, period: int) -> list[_Zone]:
-    return [_zone(*pair, period) for pair in zip(short.lines, long.lines, strict=True)]
+    found, aligned = list[_Zone](), dict[tuple[int, int], list[_Pairs]]()
+    for one, other in zip(short.lines, long.lines, strict=True):
+        key = id(one.times), id(other.times)  # nodes of a grid share its times
+        if key not in aligned:
+            aligned[key] = _align(one.times, other.times, period)
+        found.append(_zone(one, other, aligned[key]))
+    return found
 
 
 class _Zone(NamedTuple):
@@ -157,9 +163,9 @@ class _Line:
 class _History:
     """The states of all nodes in the domain of a request."""
 
-    def __init__(self, source: GraphRules, request: LoweringRequest, *, keep: bool = False) -> None:
-        self._sweeps = sweeps = finished_sweeps(source, request, keep=keep)
-        self._computabilities = [sweeps.computability, *([sweeps.best()] if sweeps.at_edge() else [])]
+    def __init__(self, sweeps: Sweeps) -> None:
+        self._sweeps = sweeps
+        self._computabilities = [sweeps.computability, *([sweeps.best()] if sweeps.at_edge else [])]
         ground = sweeps.ground
         nodes = [node for node, table in enumerate(ground.tables) if table is not None]
         self._number = {node: number for number, node in enumerate(nodes)}
@@ -197,32 +203,43 @@ class _History:
         return _Line(last, times, np.concatenate(rows, axis=1).astype(np.int64), looks, fixed)
 
 
-def _zone(short: _Line, long: _Line, period: int) -> _Zone:
+class _Pairs(NamedTuple):
+    """The rows of two lines at times from `first` on: whether one lacks the time, (times,), and where both have it."""
+
+    first: int
+    differs: npt.NDArray[np.bool_]
+    both: npt.NDArray[np.int64]
+    rows: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+
+    def differences(self, short: _Line, long: _Line) -> npt.NDArray[np.int64]:
+        """Returns the times at which the states of the lines differ, ascending."""
+        differs = self.differs.copy()
+        differs[self.both] = (short.states[self.rows[0]] != long.states[self.rows[1]]).any(axis=1)
+        return self.first + np.flatnonzero(differs)
+
+
+def _align(short: npt.NDArray[np.int64], long: npt.NDArray[np.int64], period: int) -> list[_Pairs]:
+    """Returns the pairs of rows at the same time, and a period later in the long line; none for too many times."""
+    low, high = int(min(short[0], long[0])) - period, int(max(short[-1], long[-1]))
+    if high - low > _MOST_TIMES:
+        return []
+    times, found = np.arange(low, high + 1), list[_Pairs]()
+    for move in (0, period):
+        rows, others = positions_of(short, times), positions_of(long, times + move)
+        both = np.flatnonzero((rows >= 0) & (others >= 0))
+        found.append(_Pairs(low, (rows >= 0) != (others >= 0), both, (rows[both], others[both])))
+    return found
+
+
+def _zone(short: _Line, long: _Line, aligned: Sequence[_Pairs]) -> _Zone:
     """Returns the zone where the states of the long line are the short line's states with a period inserted.
 
     Without such an insertion, the zone ends before it begins.
     """
-    low, high = (int(end) for end in (min(short.times[0], long.times[0]), max(short.times[-1], long.times[-1])))
-    if high - low > _MOST_TIMES:
-        return _Zone(_NEVER, low)
-    times = np.arange(low - period, high + 1)
-    changes = times[_differ(short, long, times, 0)]
-    moves = times[_differ(short, long, times, period)]
+    if not aligned:
+        return _Zone(_NEVER, -_NEVER)
+    changes, moves = (each.differences(short, long) for each in aligned)
     return _Zone(int(moves[-1]) + 1 if len(moves) else -_NEVER, int(changes[0]) if len(changes) else _NEVER)
-
-
-def _differ(short: _Line, long: _Line, times: npt.NDArray[np.int64], move: int) -> npt.NDArray[np.bool_]:
-    """Returns for times t if the state of the short line differs from the long line's at t + move, (times,)."""
-    positions = [_positions(line.times, at) for line, at in ((short, times), (long, times + move))]
-    both = (positions[0] >= 0) & (positions[1] >= 0)
-    differs = (positions[0] >= 0) != (positions[1] >= 0)
-    differs[both] = (short.states[positions[0][both]] != long.states[positions[1][both]]).any(axis=1)
-    return differs
-
-
-def _positions(known: npt.NDArray[np.int64], times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    position = np.minimum(np.searchsorted(known, times), len(known) - 1)
-    return np.where(known[position] == times, position, -1)
 
 
 def _zone_of_limits(short: tuple[int, int] | None, long: tuple[int, int] | None, period: int) -> _Zone:

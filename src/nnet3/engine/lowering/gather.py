@@ -99,7 +99,8 @@ class GatherCode:
                 terms = [slot.term(step) for slot in slots if slot.count[step]]
                 commands += self._fill(target, part, first, count, terms)
             else:
-                commands += self.irregular.forward(part, slots_of(slots), target, self.values, first, count)
+                patterns = [slot.pattern for slot in slots]
+                commands += self.irregular.forward(part, patterns, target, self.values, first, count)
         return commands
 
     def _columns(self, whole: int, column: int, num_cols: int) -> int:
@@ -157,7 +158,8 @@ class GatherCode:
                     if needed[term.source]:
                         commands += self._send(term, origin, first, count, derivs, overwrites[term.slot])
             else:
-                commands += self.irregular.backward(part, slots_of(sent), origin, derivs, first, count, needed)
+                patterns = [slot.pattern for slot in sent]
+                commands += self.irregular.backward(part, patterns, origin, derivs, first, count, needed)
         return commands
 
     def _send(
@@ -170,7 +172,3 @@ class GatherCode:
             is_all = end - begin == count
             rows = origin if is_all else self._rows(origin, term.first - first + begin, end - begin)
             yield MatrixCopy(dest, rows, term.scale) if fresh[begin] else MatrixAdd(dest, rows, term.scale)
-
-
-def slots_of(slots: list[_SlotSteps]) -> list[SlotPattern]:
-    return [slot.pattern for slot in slots]

@@ -75,10 +75,10 @@ class Grid:
             position = times - self.intervals[0][0]
             position[(position < 0) | (position >= len(self.times))] = -1
             return position
-        return _find(self.times, times)
+        return positions_of(self.times, times)
 
     def find_xs(self, xs: Int64) -> Int64:
-        return _find(self.xs, xs)
+        return positions_of(self.xs, xs)
 
     def find(self, times: Int64, xs: Int64) -> Int64:
         """Returns the row of each pair, -1 for missing pairs."""
@@ -97,7 +97,8 @@ class SingleGrid(Grid):
         return np.zeros(np.broadcast(times, xs).shape, np.int64)
 
 
-def _find(values: Int64, wanted: Int64) -> Int64:
+def positions_of(values: Int64, wanted: Int64) -> Int64:
+    """Returns the positions of wanted values among ascending ones, -1 for those that are missing."""
     if len(values) == 0:
         return np.full(wanted.shape, -1)
     position = np.minimum(np.searchsorted(values, wanted), len(values) - 1)

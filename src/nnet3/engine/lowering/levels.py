@@ -34,6 +34,7 @@ from nnet3.engine.schedule import exact_levels
 Levels = npt.NDArray[np.int64]
 
 _FIRST_ROUNDS, _LAST_ROUNDS = 32, 256
+_FEW_NODES = 6  # whose levels show their pattern within the first rounds
 _CHECKS = 12
 _LOOKS = 4  # rounds after which one looks whether levels are at rest
 _MAX_PERIOD = 48  # rows of one group after which the pattern of levels repeats
@@ -49,7 +50,7 @@ def levels_of(needs: np.ndarray, groups: list[np.ndarray]) -> Levels:
     level = np.zeros(num_items + 1, dtype=np.int64)
     level[-1] = -1
     columns = np.ascontiguousarray(needs.T)
-    rounds, done = _FIRST_ROUNDS, 0
+    rounds, done = _FIRST_ROUNDS * (2 if len(groups) > _FEW_NODES else 1), 0
     while rounds <= _LAST_ROUNDS:
         if _iterate(level, columns, rounds - done):
             return level[:-1]
@@ -65,14 +66,14 @@ def levels_of(needs: np.ndarray, groups: list[np.ndarray]) -> Levels:
 
 def _iterate(level: Levels, columns: np.ndarray, rounds: int) -> bool:
     """Set level = 1 + max(levels needed) up to `rounds` times; returns True if it came to rest."""
+    needed, own = np.empty(columns.shape, level.dtype), level[:-1]
     for number in range(rounds):
-        highest = level[columns[0]]
-        for column in columns[1:]:
-            np.maximum(highest, level[column], out=highest)
-        highest += 1
-        if number % _LOOKS == 0 and np.array_equal(highest, level[:-1]):
+        level.take(columns, out=needed, mode="clip")
+        before = own.copy() if number % _LOOKS == 0 else None
+        np.maximum.reduce(needed, axis=0, out=own)
+        own += 1
+        if before is not None and not (own != before).any():
             return True
-        level[:-1] = highest
     return False
 
 

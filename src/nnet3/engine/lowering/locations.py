@@ -76,7 +76,7 @@ class NodeMatrices:
     matrix: dict[int, int] = field(default_factory=dict)
     physical_row: dict[int, np.ndarray] = field(default_factory=dict)
     _blocks: dict[tuple[int, int, int], int] = field(default_factory=dict)
-    _places: dict[int, tuple[int, int, int, int, int, int]] = field(default_factory=dict)
+    _places: dict[int, tuple[int, int, int, int, int, list[int]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for root in self.shared:
@@ -111,23 +111,19 @@ class NodeMatrices:
         key = (node, first, count)
         found = self._blocks.get(key)
         if found is None:
-            root, row_shift, col_offset, cols, m, matrix = self._place(node)
-            start = first + row_shift
-            if root in self.physical_row:
-                start = int(self.physical_row[root][start])
+            matrix, row_shift, col_offset, cols, m, physical_row = self._places.get(node) or self._place(node)
+            start = physical_row[first + row_shift] if physical_row else first + row_shift
             found = self.computation.find_or_add(SubMatrix(matrix, start * m, count * m, col_offset, cols))
             self._blocks[key] = found
         return found
 
-    def _place(self, node: int) -> tuple[int, int, int, int, int, int]:
-        """Returns the storage of a node, its columns, the rows that each row stands for, and the matrix."""
-        found = self._places.get(node)
-        if found is None:
-            own, schedule = self.storage[node], self.schedule
-            matrix = self.computation.submatrices[self.matrix[own.root]].matrix
-            found = *own, schedule.nodes[node].num_cols, schedule.multiplicity(own.root), matrix
-            self._places[node] = found
-        return found
+    def _place(self, node: int) -> tuple[int, int, int, int, int, list[int]]:
+        """Returns the matrix of a node, its storage in it, the rows that each row stands for, and physical rows."""
+        (root, row_shift, col_offset), schedule = self.storage[node], self.schedule
+        matrix = self.computation.submatrices[self.matrix[root]].matrix
+        rows = self.physical_row[root].tolist() if root in self.physical_row else []
+        found = matrix, row_shift, col_offset, schedule.nodes[node].num_cols, schedule.multiplicity(root), rows
+        return self._places.setdefault(node, found)
 
     def whole(self, node: int) -> int:
         """Returns the sub-matrix of all rows of a node."""

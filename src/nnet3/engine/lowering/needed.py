@@ -59,15 +59,15 @@ class _NeedSweep:
 
     def _settle(self, nodes: Sequence[int]) -> None:
         """Mark what the nodes of a recurrence need of each other, round after round; in a long one also row by row."""
-        marked, inside = {node: self.ground.empty(node) for node in nodes}, {node: self._need(node) for node in nodes}
+        marked, inside = dict.fromkeys(nodes, 0), {node: self._need(node) for node in nodes}  # marks never go
         for number in count():
             if number == _ROUNDS:
                 self._walk(inside)
             for node in reversed(nodes):
-                if not np.array_equal(inside[node], marked[node]):
-                    marked[node] = inside[node].copy()
+                before, marked[node] = marked[node], int(np.count_nonzero(inside[node]))
+                if marked[node] != before:
                     self._mark(node, inside)
-            if all(map(np.array_equal, inside.values(), marked.values())):
+            if all(np.count_nonzero(need) == marked[node] for node, need in inside.items()):
                 return
 
     def _walk(self, inside: Mapping[int, Mask]) -> None:

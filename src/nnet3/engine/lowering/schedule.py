@@ -69,8 +69,9 @@ class Schedule:
     epoch_steps: list[EpochSteps]
     #: Slots (rows, 1) of gathered nodes that stand between a kernel and an operand whose rows lie in another order.
     detour_slots: dict[int, np.ndarray] = field(default_factory=dict)
-    _operand_rows: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
-    _position_of_row: dict[int, np.ndarray] = field(default_factory=dict)
+    _operand_rows: dict[tuple[int, int], np.ndarray] = field(default_factory=dict, init=False)
+    _position_of_row: dict[int, np.ndarray] = field(default_factory=dict, init=False)
+    _index_tables: dict[int, IndexTable] = field(default_factory=dict, init=False)
 
     def num_rows(self, node: int) -> int:
         """Returns the number of rows of the node's matrix, one for each representative."""
@@ -110,7 +111,9 @@ class Schedule:
 
     def index_table(self, node: int) -> IndexTable:
         """Returns the indexes of the matrix's rows, members included; padding rows have t = NO_TIME."""
-        return expanded_indexes(self.graph, self.items[node])
+        if node not in self._index_tables:
+            self._index_tables[node] = expanded_indexes(self.graph, self.items[node])
+        return self._index_tables[node]
 
     def step_indexes(self, step: Step) -> IndexTable:
         """Returns the indexes of these rows of a node, or of what a view looks at, members included."""

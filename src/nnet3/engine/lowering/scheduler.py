@@ -81,8 +81,6 @@ def with_detours(schedule: Schedule) -> Schedule:
         steps=steps,
         epoch_steps=epoch_steps,
         detour_slots=slots,
-        _operand_rows={},
-        _position_of_row={},
     )
 
 

@@ -28,7 +28,7 @@ import enum
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -198,8 +198,7 @@ class LoweringRequest:
     `samples`: the indexes over which ALL_SAMPLES operands run (needed only with such operands). `deriv_times`: the
     first and the last t with derivatives, None for all (see `live_rows`). `watches_others`: outputs without a
     derivative are only looked at, and nodes below watched outputs alone have no derivative; else the derivative of such
-    an output is zero, and is computed. `frozen`: the names of kernels that get no gradient. `kept`: what one stage
-    leaves for the next.
+    an output is zero, and is computed. `frozen`: the names of kernels that get no gradient.
     """
 
     inputs: Sequence[RequestedRows]
@@ -210,7 +209,6 @@ class LoweringRequest:
     deriv_times: tuple[int, int] | None = None
     watches_others: bool = False
     frozen: Collection[str] = ()
-    kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def needs_backward(self) -> bool:

@@ -35,17 +35,10 @@ _TURNS, _MORE_BEYOND = 4, 1000
 _FIRST_X_MARGIN, _MORE_X_BEYOND = 2, 16
 
 
-def finished_sweeps(source: GraphRules, request: LoweringRequest, *, keep: bool = False) -> Sweeps:
-    """Returns the sweeps for a request after `run`; with `keep`, the next call for the same request has them at once.
-
-    Raises RequestError for a recurrence that goes on past all inputs.
-    """
-    sweeps: Sweeps | None = request.kept.pop("sweeps", None)
-    if sweeps is None or sweeps.source is not source:
-        sweeps = Sweeps(source, request)
-        sweeps.run()
-    if keep:
-        request.kept["sweeps"] = sweeps
+def finished_sweeps(source: GraphRules, request: LoweringRequest) -> Sweeps:
+    """Returns the sweeps for a request after `run`, which says what it raises."""
+    sweeps = Sweeps(source, request)
+    sweeps.run()
     return sweeps
 
 
@@ -53,13 +46,15 @@ class Sweeps:
     """Computability and need for a request; after `run` the results are exact.
 
     `ground`: the arrays under the sweeps. `asked`: the rows (times, xs, classes) asked for by the request, by node.
-    `need`: the computable rows of `asked`, and all rows that they use.
+    `need`: the computable rows of `asked`, and all rows that they use. `at_edge`: the recurrences in which some row
+    depends on what is beyond the domain.
     """
 
     ground: SweepGround
     asked: dict[int, Mask]
     computability: Computability
     need: list[Mask | None]
+    at_edge: list[int]
     _best: Computability | None
 
     def __init__(self, source: GraphRules, request: LoweringRequest):
@@ -88,28 +83,17 @@ class Sweeps:
         """Sweep until the edge does not matter. Raises RequestError for a recurrence that goes on past all inputs."""
         while True:
             self._sweep()
-            at_edge = self.at_edge()
-            if not at_edge or not self._matters():
+            if not self.at_edge or not self._matters():
                 return
-            if not self._grow(at_edge):
-                self._complain_endless(at_edge)
+            if not self._grow(self.at_edge):
+                self._complain_endless(self.at_edge)
 
     def run_computable(self) -> None:
         """Sweep until the computable outputs are known; what only comes from beyond all inputs is not computable."""
         while True:
             self._sweep()
-            at_edge = self.at_edge()
-            if not at_edge or not self._outputs_differ(self.best()) or not self._grow(at_edge):
+            if not self.at_edge or not self._outputs_differ(self.best()) or not self._grow(self.at_edge):
                 return
-
-    def at_edge(self) -> list[int]:
-        """Returns the recurrences in which some row depends on what is beyond the domain."""
-        components = self.structure.components
-        return [
-            number
-            for number in self._margins
-            if any(self.computability.depends_on_edge(node) for node in components[number])
-        ]
 
     def _grow(self, components: Sequence[int]) -> bool:
         """Widen the domain of these recurrences, in time at once; returns False if all are as wide as is of use."""
@@ -151,6 +135,8 @@ class Sweeps:
         self.asked = self._masks(domain, request.outputs)
         wanted = {node: rows & self.known(node) for node, rows in self.asked.items()}
         self.need = needed_rows(self.ground, self.computability.used, wanted)
+        components, depends_on_edge = structure.components, self.computability.depends_on_edge
+        self.at_edge = [number for number in self._margins if any(map(depends_on_edge, components[number]))]
 
     def known(self, node: int) -> Mask:
         return present(self.computability.known[node])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -96,23 +96,25 @@ class RequestSeries:
         if k < 0:
             return self._series_of_sequences()
 
-        def shorter(j: int) -> tuple[CompileTask, Sequence[np.ndarray]]:
-            request = self._ending_earlier((k - j) * increment)
-            return request.task(self.network, self.options), request.rows
+        ending = cache(lambda j: self._ending_earlier((k - j) * increment))
 
-        shortest = [self._ending_earlier((k - j) * increment).key() for j in range(2)]
+        @cache
+        def shorter(j: int) -> tuple[CompileTask, Sequence[np.ndarray]]:
+            return ending(j).task(self.network, self.options), ending(j).rows
+
+        shortest = [ending(j).key() for j in range(2)]
         key = {"nnet": self.name, "shortest": shortest, "increment": increment}
-        sequences = partial(self._sequences_series, k, increment)
+        sequences = partial(self._sequences_series, ending, increment)
         return LengthSeries(key, k, self.request.rows, shorter, (0, increment, 0), sequences)
 
-    def _sequences_series(self, k: int, increment: int) -> SequencesSeries | None:
+    def _sequences_series(self, ending: Callable[[int], SeriesRequest], increment: int) -> SequencesSeries | None:
         """Returns the series of requests for more or fewer sequences; None for unlike sequences, or too few."""
         more = self._more_sequences
         if more < 1:
             return None
 
         def request(j: int, n: int) -> SeriesRequest:
-            return _of_sequences(self._ending_earlier((k - j) * increment), FEWEST_SEQUENCES + n)
+            return _of_sequences(ending(j), FEWEST_SEQUENCES + n)
 
         def member(j: int, n: int) -> tuple[CompileTask, Sequence[np.ndarray]]:
             return request(j, n).task(self.network, self.options), request(j, n).rows

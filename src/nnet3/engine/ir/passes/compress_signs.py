@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnet3.base.index import distinct
 from nnet3.engine.ir.analysis import Analysis, analyse
 from nnet3.engine.ir.commands import Backprop, CompressMatrix, DecompressMatrix, SegmentMarker
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.passes.recurrent_steps import Rewriting
+from nnet3.engine.ir.passes.recurrent_steps import Rewriting, step_of
 
 _FEWEST_COLUMNS = 32  # below that two more commands cost more than the memory is worth; the same for all lengths
 
@@ -47,14 +46,12 @@ def _candidates(analysis: Analysis, marker: int) -> list[tuple[int, int, int]]:
     is_after = command > marker
     excluded = np.zeros(len(computation.matrices), bool)
     excluded[[0, *computation.outside_by_matrix(), *computation.exchanged_matrices()]] = True
-    for number in distinct(command[is_after]).tolist():
-        each = computation.commands[number]
-        looks_at_sign = isinstance(each, Backprop) and computation.kernels[each.kernel].backprop_needs_sign_only
-        for operand in each.schema.operands(each):
-            if not (looks_at_sign and isinstance(each, Backprop) and operand == each.output):
-                excluded[computation.submatrices[operand].matrix] = True
-        for access in each.accesses(computation) if each.schema.table_fields else ():
-            excluded[computation.submatrices[access.submatrix].matrix] = True
+    signs = np.full(analysis.num_commands, -1)  # the sub-matrix of which a command looks at the signs
+    for number in analysis.accesses.numbers_of_class.get(Backprop, ()):
+        each = step_of(computation, number, Backprop)
+        if computation.kernels[each.kernel].backprop_needs_sign_only:
+            signs[number] = each.output
+    excluded[matrix[is_after & (analysis.accesses.submatrix != signs[command])]] = True
     last_before = np.full(len(computation.matrices), -1)
     np.maximum.at(last_before, matrix[~is_after], command[~is_after])
     first_after = np.full(len(computation.matrices), analysis.num_commands)

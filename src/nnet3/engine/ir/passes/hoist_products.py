@@ -27,7 +27,7 @@ from nnet3.engine.ir.commands import AllocMatrix, Command, CopyRows, DeallocMatr
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import AccessMode
 from nnet3.engine.ir.kernel import InputPromises, KernelInfo, slice_name
-from nnet3.engine.ir.passes.recurrent_steps import Rewriting, steps_of_kernels
+from nnet3.engine.ir.passes.recurrent_steps import Rewriting, step_of, steps_of_kernels
 from nnet3.engine.ir.program_tables import MatrixInfo, SubMatrix
 from nnet3.engine.ir.variables import Integers
 
@@ -80,7 +80,7 @@ class _ColumnFinder:
 
     def _alike(self, steps: list[EarlyStep]) -> list[EarlyStep]:
         """Returns the largest group of steps with equal columns known early; none if these are all or no columns."""
-        width = self._computation.submatrices[self._input_of(steps[0].number)].num_cols
+        width = self._computation.submatrices[step_of(self._computation, steps[0].number, Propagate).inputs[0]].num_cols
         [(columns, _)] = Counter(tuple(sorted(step.early)) for step in steps).most_common(1)
         steps = [step for step in steps if tuple(sorted(step.early)) == columns]
         if not 0 < sum(span.end - span.first for span in columns) < width:
@@ -89,16 +89,12 @@ class _ColumnFinder:
         starts = [np.array([step.early[span] for step in steps]) for span in columns]
         return steps if all(_is_range(concatenate_ranges(start, counts)) for start in starts) else []
 
-    def _input_of(self, number: int) -> int:
-        command = self._computation.commands[number]
-        assert isinstance(command, Propagate)
-        return command.inputs[0]
-
     def _early_steps(self, candidates: Sequence[Sequence[int]]) -> list[EarlyStep]:
         """Returns for each step the columns known before the first step of its kernel."""
         numbers = list(chain.from_iterable(candidates))
         firsts = [group[0] for group in candidates for _ in group]
-        writers = self._writers([self._input_of(number) for number in numbers], numbers)
+        inputs = [step_of(self._computation, number, Propagate).inputs[0] for number in numbers]
+        writers = self._writers(inputs, numbers)
         copied = [self._copied(number, each) for number, each in zip(numbers, writers, strict=True)]
         copies = sorted({copy for found in copied for copy, _ in found.values()})
         sources = [self._computation.commands[copy].source for copy in copies]  # type: ignore[attr-defined]
@@ -121,7 +117,7 @@ class _ColumnFinder:
         `writers`: the commands that wrote the input, -1 for unwritten elements.
         """
         blocks, commands = self._computation.submatrices, self._computation.commands
-        block = blocks[self._input_of(number)]
+        block = blocks[step_of(self._computation, number, Propagate).inputs[0]]
         found: dict[EarlyColumns, tuple[int, int]] = {}
         written = 0
         for writer in writers:
@@ -164,9 +160,7 @@ def _is_range(rows: Integers) -> bool:
 
 
 def _output(computation: NnetComputation, number: int) -> SubMatrix:
-    command = computation.commands[number]
-    assert isinstance(command, Propagate)
-    return computation.submatrices[command.output]
+    return computation.submatrices[step_of(computation, number, Propagate).output]
 
 
 class _Rows:
@@ -191,8 +185,7 @@ class _Hoisting(Rewriting):
 
     def hoist(self, steps: Sequence[EarlyStep]) -> None:
         computation, columns = self.computation, sorted(steps[0].early)
-        command = computation.commands[steps[0].number]
-        assert isinstance(command, Propagate)
+        command = step_of(computation, steps[0].number, Propagate)
         counts = np.array([_output(computation, step.number).num_rows for step in steps])
         starts = [np.array([step.early[span] for step in steps]) for span in columns]
         rows = _Rows(starts[0], counts)
@@ -241,8 +234,7 @@ class _Hoisting(Rewriting):
 
     def _rest(self, number: int, columns: Sequence[tuple[int, int, int]], addend: int) -> Iterator[Command]:
         """Yields the products of the remaining columns of a step, added to `addend`: first, end and kernel of each."""
-        command = self.computation.commands[number]
-        assert isinstance(command, Propagate)
+        command = step_of(self.computation, number, Propagate)
         for first, end, kernel in columns:
             block = self.computation.new_submatrix(command.inputs[0], 0, None, first, end - first)
             yield Propagate(kernel, command.node, (block, addend), command.output)

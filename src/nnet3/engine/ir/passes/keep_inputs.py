@@ -12,8 +12,9 @@ from collections import defaultdict
 import numpy as np
 
 from nnet3.engine.ir.analysis import WRITE, Analysis, analyse
-from nnet3.engine.ir.commands import Backprop, Propagate, SegmentMarker, with_values
+from nnet3.engine.ir.commands import Backprop, Command, Propagate, SegmentMarker, with_values
 from nnet3.engine.ir.computation import NnetComputation
+from nnet3.engine.ir.passes.recurrent_steps import step_of
 
 
 def keep_inputs(computation: NnetComputation) -> NnetComputation:
@@ -33,34 +34,26 @@ def keep_inputs(computation: NnetComputation) -> NnetComputation:
     return result
 
 
-def _changed(analysis: Analysis, marker: int) -> dict[int, Backprop]:
+def _changed(analysis: Analysis, marker: int) -> dict[int, Command]:
     """Returns the commands that are to read an input, by number: all readers of a matrix of outputs, or none."""
-    found: dict[int, dict[int, Backprop]] = defaultdict(dict)
+    computation, chosen = analysis.computation, list[tuple[int, int, Backprop, Propagate]]()
     for number in analysis.accesses.numbers_of_class.get(Backprop, []):
-        command = analysis.computation.commands[number]
-        assert isinstance(command, Backprop)
-        other = _with_input(analysis, number, command)
-        if other is not None:
-            found[analysis.computation.submatrices[command.output].matrix][number] = other
+        command = step_of(computation, number, Backprop)
+        if computation.kernels[command.kernel].backprop_takes_input and command.output and command.memo >= 0:
+            maker = analysis.accesses.memo_makers[command.memo]
+            forward = step_of(computation, maker, Propagate)
+            is_used_later = analysis.last_access[computation.submatrices[forward.inputs[0]].matrix] > number
+            if forward.output == command.output and is_used_later:
+                chosen.append((number, maker, command, forward))
+    values = np.array([(forward.inputs[0], forward.output) for *_, forward in chosen], np.int64).reshape(-1)
+    makers = np.repeat(np.array([maker for _, maker, *_ in chosen], np.int64), 2)
+    next_writes = analysis.next_access(values, makers + 1, WRITE).reshape(-1, 2).min(axis=1).tolist()
+    found: dict[int, dict[int, Command]] = defaultdict(dict)
+    for (number, _, command, forward), next_write in zip(chosen, next_writes, strict=True):
+        if next_write > number:
+            matrix = computation.submatrices[command.output].matrix
+            found[matrix][number] = with_values(command, inputs=forward.inputs, output=0)
     is_after = analysis.accesses.command > marker
-    readers = zip(
-        analysis.matrix_of_access[is_after].tolist(), analysis.accesses.command[is_after].tolist(), strict=True
-    )
-    unwanted = {matrix for matrix, number in readers if number not in found.get(matrix, ())}
+    matrices, readers = analysis.matrix_of_access[is_after].tolist(), analysis.accesses.command[is_after].tolist()
+    unwanted = {m for m, number in zip(matrices, readers, strict=True) if number not in found.get(m, ())}
     return {number: each for matrix in found.keys() - unwanted for number, each in found[matrix].items()}
-
-
-def _with_input(analysis: Analysis, number: int, command: Backprop) -> Backprop | None:
-    """Returns the command with the kernel's input in the place of its output, None if the input is not allowed."""
-    computation = analysis.computation
-    if not (computation.kernels[command.kernel].backprop_takes_input and command.output and command.memo >= 0):
-        return None
-    maker = analysis.accesses.memo_makers[command.memo]
-    forward = computation.commands[maker]
-    assert isinstance(forward, Propagate)
-    values = np.array([*forward.inputs, forward.output])
-    is_used_later = analysis.last_access[computation.submatrices[forward.inputs[0]].matrix] > number
-    is_as_it_was = (analysis.next_access(values, np.full(2, maker + 1), WRITE) > number).all()
-    if forward.output != command.output or not is_used_later or not is_as_it_was:
-        return None
-    return with_values(command, inputs=forward.inputs, output=0)  # type: ignore[return-value]

@@ -204,7 +204,8 @@ def _fixed(analysis: Analysis) -> set[int]:
 def _is_step_buffer(computation: NnetComputation, matrix: int) -> bool:
     """True for a matrix holding one time step after another, to keep out of rows with times of their own."""
     info = computation.matrix_info.get(matrix)
-    return info is not None and info.indexes is not None and bool((info.indexes[:, T] == NO_TIME).all())
+    times = None if info is None or info.indexes is None else info.indexes[:, T]
+    return times is not None and bool((times[:1] == NO_TIME).all() and (times == NO_TIME).all())
 
 
 # ---- groups ----

@@ -45,7 +45,7 @@ from nnet3.engine.ir.commands import AllocMatrix, Backprop, Command, DeallocMatr
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import AccessMode
 from nnet3.engine.ir.kernel import InputPromises, KernelInfo, slice_name
-from nnet3.engine.ir.passes.recurrent_steps import Rewriting, steps_of_kernels
+from nnet3.engine.ir.passes.recurrent_steps import Rewriting, step_of, steps_of_kernels
 from nnet3.engine.ir.program_tables import SubMatrix
 
 Sending: TypeAlias = MatrixCopy | MatrixAdd
@@ -193,7 +193,7 @@ class _Finder:
         """Returns the steps of all kernels with all columns that could be late."""
         commands, blocks = self._computation.commands, self._computation.submatrices
         numbers = list(chain.from_iterable(candidates))
-        derivs = [_step(self._computation, number).input_derivs[0] for number in numbers]
+        derivs = [step_of(self._computation, number, Backprop).input_derivs[0] for number in numbers]
         steps, sent = [], list[tuple[LateStep, InputColumns, int, int]]()
         for number, deriv, readers in zip(numbers, derivs, self._readers_of(derivs, numbers), strict=True):
             own = blocks[deriv]
@@ -231,7 +231,7 @@ class _Finder:
 
     def _has_one_output(self, steps: LateSteps) -> bool:
         """Returns true if the derivatives of all outputs are a range of rows, unchanged up to the last step."""
-        numbers = np.array([_step(self._computation, step.number).output_deriv for step in steps.steps])
+        numbers = np.array([step_of(self._computation, step.number, Backprop).output_deriv for step in steps.steps])
         at = np.array([step.number for step in steps.steps])
         blocks = [self._computation.submatrices[number] for number in numbers.tolist()]
         starts, counts = np.array([block.row_offset for block in blocks]), np.array([b.num_rows for b in blocks])
@@ -271,12 +271,6 @@ class _Finder:
         return known
 
 
-def _step(computation: NnetComputation, number: int) -> Backprop:
-    command = computation.commands[number]
-    assert isinstance(command, Backprop)
-    return command
-
-
 def _some(block: SubMatrix, columns: InputColumns) -> SubMatrix:
     """Returns some columns of a block."""
     return block._replace(col_offset=block.col_offset + columns.first, num_cols=columns.end - columns.first)
@@ -307,7 +301,7 @@ class _Postponing(Rewriting):
     def postpone(self, steps: LateSteps, follows: Mapping[int, set[int]]) -> None:
         """Compute and send late columns after the last step; `follows`: see `LateSteps.in_iterations`."""
         computation = self.computation
-        commands = [_step(computation, step.number) for step in steps.steps]
+        commands = [step_of(computation, step.number, Backprop) for step in steps.steps]
         outputs = [computation.submatrices[command.output_deriv] for command in commands]
         together = _enclosing(outputs)
         info = computation.matrix_info.get(together.matrix)
@@ -330,7 +324,7 @@ class _Postponing(Rewriting):
 
     def narrow(self, step: LateStep) -> None:
         """Let a step compute nothing but the rest of its columns."""
-        command = _step(self.computation, step.number)
+        command = step_of(self.computation, step.number, Backprop)
         part = partial(self.computation.new_submatrix, command.input_derivs[0], 0, None)
         dests = [(columns, part(columns.first, columns.end - columns.first)) for columns in step.rest()]
         self.instead[step.number] = [self._slice(command, columns, command.output_deriv, d) for columns, d in dests]

@@ -9,6 +9,7 @@ from typing import TypeVar
 from nnet3.engine.ir.commands import Backprop, Command, Propagate, SegmentMarker
 from nnet3.engine.ir.computation import NnetComputation
 
+C = TypeVar("C", bound=Command)
 K = TypeVar("K", Propagate, Backprop)
 
 
@@ -23,6 +24,13 @@ def steps_of_kernels(computation: NnetComputation, kind: type[K], is_step: Calla
         elif isinstance(command, SegmentMarker):
             segment += 1
     return list(found.values())
+
+
+def step_of(computation: NnetComputation, number: int, kind: type[C]) -> C:
+    """Returns the command with this number, which is of a kind."""
+    command = computation.commands[number]
+    assert isinstance(command, kind)
+    return command
 
 
 class Rewriting:

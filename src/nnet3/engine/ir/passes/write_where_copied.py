@@ -11,12 +11,16 @@ Steps of a recurrence share a buffer, and each step's copy takes the output to t
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from functools import cache
+
 import numpy as np
 
 from nnet3.engine.ir.analysis import READ, WRITE, Analysis, analyse
-from nnet3.engine.ir.commands import Command, MatrixCopy, Propagate
+from nnet3.engine.ir.commands import MatrixCopy, Propagate
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import Life, with_values
+from nnet3.engine.ir.passes.recurrent_steps import step_of
 
 _FEWEST = 2  # copies of a buffer: `share_copies` takes care of a single one
 
@@ -35,19 +39,14 @@ def write_where_copied(computation: NnetComputation) -> NnetComputation:
     found = {maker: copy for buffer in sorted(buffers) for maker, copy in analysis.makers_and_copies(buffer)}
     if not found:
         return computation
-    result, commands = computation.copy(), computation.commands
-    dropped = set(found.values())
+    result, dropped = computation.copy(), set(found.values())
+    written = {maker: step_of(computation, copy, MatrixCopy).dest for maker, copy in found.items()}
     result.commands = [
-        _writing(command, commands[found[number]]) if number in found else command
-        for number, command in enumerate(commands)
+        with_values(command, output=written[number]) if number in written else command
+        for number, command in enumerate(computation.commands)
         if number not in dropped
     ]
     return result
-
-
-def _writing(maker: Command, copy: Command) -> Command:
-    assert isinstance(copy, MatrixCopy)
-    return with_values(maker, output=copy.dest)
 
 
 class _Accesses:
@@ -59,6 +58,7 @@ class _Accesses:
         bounds = np.arange(len(computation.matrices) + 1)
         self._starts = np.searchsorted(analysis.matrix_of_access[self._order], bounds)
         compressed = [matrix for _, matrix in analysis.accesses.lives[Life.COMPRESSES]]
+        self._users = cache(lambda matrix: analysis.accesses.command[self._of(matrix)].tolist())
         self._fixed = {0, *computation.outside_by_matrix(), *compressed, *computation.exchanged_matrices()}
 
     def makers_and_copies(self, buffer: int) -> list[tuple[int, int]]:
@@ -85,8 +85,8 @@ class _Accesses:
         if not isinstance(one, Propagate) or not isinstance(other, MatrixCopy) or other.scale != 1.0:
             return False
         dest, source = (computation.submatrices[number].matrix for number in (other.dest, other.source))
-        users = self.analysis.accesses.command[self._of(dest)]
-        is_used = bool(((users >= maker) & (users < copy)).any())
+        users = self._users(dest)
+        is_used = bisect_left(users, maker) < bisect_left(users, copy)
         begins_before = self.analysis.alloc_command[dest] < maker
         alike = computation.matrices[source].dtype == computation.matrices[dest].dtype
         return bool(begins_before) and alike and not is_used and dest not in self._fixed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,15 +34,13 @@ class ProgramColumns:
             (columns[:, 0] * base + columns[:, 1]) * base + columns[:, 2], return_index=True, return_inverse=True
         )
         self.spans: list[list[int]] = columns[first].tolist()
-        found: dict[tuple[type[Command], int], tuple[list[int], list[tuple[int, ...]]]] = {}
+        found: dict[tuple[type[Command], int], list[tuple[int, tuple[int, ...]]]] = defaultdict(list)
         for number, command in enumerate(computation.commands):
             own = command.schema.operands(command)
-            numbers, rows = found.setdefault((type(command), len(own)), ([], []))
-            numbers.append(number)
-            rows.append(own)
+            found[type(command), len(own)].append((number, own))
         self.commands = [
-            CommandRows(command_class, numbers, np.array(rows, np.int64))
-            for (command_class, _), (numbers, rows) in found.items()
+            CommandRows(command_class, [number for number, _ in rows], np.array([own for _, own in rows], np.int64))
+            for (command_class, _), rows in found.items()
         ]
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _Effect = tuple[str, str, int]
 _NO_KERNEL = NotedKernel()
+_UNLIKE: tuple[bytes, list[int], list[int]] = b"", [], []  # any other command
 _UNDEFINED = RandomRequest(("undefined",))  # counts the random elements that stand for what nobody has written
 
 
@@ -76,7 +77,7 @@ class _Fields(NamedTuple):
     has_group: bool
     begins: bool
     ends: bool
-    of_node: Callable[[Command], Any]  # the values, and the node
+    of_node: Callable[[Command], Any]  # the values, the node and the kernel
 
 
 class _Call(NamedTuple):
@@ -117,17 +118,15 @@ class Tape(ProgramMachine):
             self._begun.add(blocks[bound.submatrix].matrix)
             values = self._named(("outside", bound.name), bound.submatrix)
             self._do(partial(self.write, bound.submatrix, values), bound.submatrix)
-        calls, alike = dict[bytes, _Call | None](), self._alike()
+        calls, alike, unwritten, begun = dict[bytes, _Call | None](), self._alike(), self._unwritten, self._begun
         for number, command in enumerate(self.computation.commands):
-            if number not in alike:
-                self._note_or_call(command)
-                continue
-            key, matrices, firsts = alike[number]
+            key, matrices, firsts = alike.get(number, _UNLIKE)
             call = calls.get(key)
-            if call is not None and self._unwritten.isdisjoint(matrices) and self._begun.issuperset(matrices):
+            if call is not None and unwritten.isdisjoint(matrices) and begun.issuperset(matrices):
                 self._calls += [call.instance, *firsts, 0, *call.own.drawn]
             else:
-                calls[key] = self._note_or_call(command)
+                call = self._note_or_call(command)
+                calls[key] = call if key else None
         for bound in self.computation.outside:
             if bound.writable:
                 self._write_unwritten([blocks[bound.submatrix].matrix])
@@ -160,10 +159,10 @@ class Tape(ProgramMachine):
 
         Left out are commands with memos, tables, or several operands in a matrix.
         """
-        at, known, commands = self._at, dict[Any, int](), self.computation.commands
+        at, commands = self._at, self.computation.commands
         found = dict[int, tuple[bytes, list[int], list[int]]]()
-        for command_class, numbers, operands in self._columns.programs[self._number].commands:
-            fields, kernel = _fields_of(command_class), command_class.schema.kernel
+        for position, (command_class, numbers, operands) in enumerate(self._columns.programs[self._number].commands):
+            fields, known = _fields_of(command_class), dict[Any, int]()
             if not fields.has_group or fields.begins or fields.ends or not operands.size:
                 continue
             matrices = at.table[operands, 0]
@@ -171,8 +170,8 @@ class Tape(ProgramMachine):
             is_apart = ~((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] > 0)).any(axis=1)
             is_apart &= at.is_inside[operands].all(axis=1)
             own = [commands[number] for number in numbers]
-            values = [(command_class, fields.of_node(each), getattr(each, kernel, -1)) for each in own]
-            keys = keys_of_rows([known.setdefault(each, len(known)) for each in values], at.table[operands, 2])
+            values = [known.setdefault(each, len(known)) for each in map(fields.of_node, own)]
+            keys = keys_of_rows(values, np.full(len(own), position), at.table[operands, 2])
             rows = zip(keys, matrices.tolist(), at.table[operands, 1].tolist(), strict=True)
             if fields.memo:
                 is_apart &= np.array([getattr(each, fields.memo) < 0 for each in own])
@@ -396,7 +395,8 @@ class Tape(ProgramMachine):
 def _fields_of(command_class: Any) -> _Fields:
     schema: Schema = command_class.schema
     names = [each.name for each in schema.fields if isinstance(each.declared, PlainValue)]
-    values, of_node = attributes([name for name in names if name != "node"]), attributes(names)
+    values = attributes([name for name in names if name != "node"])
+    of_node = attributes([*names, schema.kernel] if schema.kernel else names)
     has_group = not schema.table_fields and command_class.role is not Role.IO
     begins, ends = (any(each is life for _, each in schema.lives) for life in (Life.BEGINS, Life.ENDS))
     return _Fields(schema.kernel, values, schema.makes_memo or schema.uses_memo, has_group, begins, ends, of_node)
