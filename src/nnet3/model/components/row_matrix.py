@@ -31,12 +31,12 @@ class RowMatrix:
         for x, product, norm in zip(self.x.split(rows), result.split(rows), norms.split(rows), strict=True):
             add_product(product, x, w)
             torch.linalg.vector_norm(x, dim=1, out=norm)
-        return result, norms.double().square().sum()
+        return result, norms.double().square_().sum()
 
-    def left_times(self, a: Tensor) -> Tensor:
-        """Returns a X, (rows of A, columns)."""
-        result = self.x.new_empty(len(a), self.shape[1])
-        add_product(result, a, self.x)
+    def transposed_times(self, h: Tensor) -> Tensor:
+        """Returns X^T H, (columns, columns of H)."""
+        result = self.x.new_empty(self.shape[1], h.shape[1])
+        add_product(result, self.x.t(), h)
         return result
 
     def add_product(self, target: Tensor, g: Tensor, alpha: float) -> None:
@@ -72,11 +72,10 @@ class SplicedMatrix(RowMatrix):
             add_product(target, block.of_input(self.x), w[self._part(block.offset)], target)
         return result, self.sum_of_squares()
 
-    def left_times(self, a: Tensor) -> Tensor:
-        result = self.x.new_zeros(a.shape[0], self.shape[1])
+    def transposed_times(self, h: Tensor) -> Tensor:
+        result = self.x.new_zeros(self.shape[1], h.shape[1])
         for block in self.blocks.blocks:
-            part = result[:, self._part(block.offset)]
-            add_product(part, block.of_output(a.t()).t(), block.of_input(self.x))
+            add_product(result[self._part(block.offset)], block.of_input(self.x).t(), block.of_output(h))
         return result
 
     def add_product(self, target: Tensor, g: Tensor, alpha: float) -> None:
@@ -91,4 +90,4 @@ class SplicedMatrix(RowMatrix):
 
 def _squared_norms(x: Tensor) -> Tensor:
     """Returns the squared norm of each row, float64."""
-    return torch.linalg.vector_norm(x, dim=1).double().square()
+    return torch.linalg.vector_norm(x, dim=1).double().square_()
