@@ -43,16 +43,16 @@ class Directions:
     w: Tensor  # W transposed, (dim, rank), where dim is columns + has_ones
     norm: Tensor  # tr(X X^T), a float64 scalar
 
-    def matrix(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns X_hat without the column of the ones, this column (rows,), and tr(X_hat X_hat^T)."""
-        x, columns = self.x.dense(), self.x.shape[1]
-        ones = x.new_ones(len(x))
+    def matrix(self) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Returns X_hat without the column of the ones, this column (rows,) if there is one, and tr(X_hat X_hat^T)."""
+        x, (rows, columns) = self.x.dense(), self.x.shape
+        ones = x.new_ones(rows) if self.has_ones else None
         if self.w.shape[1] == 0:
             return x, ones, self.norm
         x_hat = torch.empty_like(x)
         add_product(x_hat, self.projection, self.w[:columns].t(), x, -1.0)
         norm_hat = RowMatrix(x_hat).sum_of_squares()
-        if self.has_ones:
+        if ones is not None:
             ones.addmv_(self.projection, self.w[columns], alpha=-1)
             norm_hat += torch.linalg.vector_norm(ones, dtype=norm_hat.dtype).square_()
         return x_hat, ones, norm_hat
@@ -317,20 +317,19 @@ def add_natural_gradient(
     """
     into = preconditioner_in.directions(x, has_ones=bias is not None)
     out = preconditioner_out.directions(y_deriv)
-    output_dim, input_dim = weight.shape
-    may_follow = len(y_deriv) / 2 if y_deriv.device.type == "cpu" else 0
+    (rows, output_dim), input_dim = y_deriv.shape, weight.shape[1]
+    may_follow = rows / 2 if y_deriv.device.type == "cpu" else 0
     norm_in = into.precise_norm() if may_follow >= output_dim else None
     norm_out = out.precise_norm() if may_follow >= input_dim else None
     w, v = into.w, out.w
-    of_rows, ones, g = into.x, None, y_deriv
+    of_rows, g = into.x, y_deriv
+    ones = None if bias is None else g.new_ones(rows)
     if norm_in is None:
         x_hat, ones, norm_in = into.matrix()
         of_rows, w = RowMatrix(x_hat), w[:, :0]
     if norm_out is None:
         g, _, norm_out = out.matrix()
         v = v[:, :0]
-    if ones is None:
-        ones = g.new_ones(len(g))
     norms = torch.stack([into.norm, norm_in, out.norm, norm_out])
 
     def restored() -> float:
@@ -340,20 +339,21 @@ def add_natural_gradient(
     if w.shape[1] == v.shape[1] == 0 and not rows_are_divided():
         alpha = restored()
         of_rows.add_product(weight, g, alpha)
-        if bias is not None:
+        if bias is not None and ones is not None:
             bias.addmv_(g.t(), ones, alpha=alpha)
         return
-    product, column = weight.new_zeros(weight.shape), g.t() @ ones  # G^T [X 1]
+    product, column = weight.new_zeros(weight.shape), None if ones is None else g.t() @ ones  # G^T [X 1]
     of_rows.add_product(product, g, 1.0)
     add_product(product, v, v.t() @ product, product, -1.0)
-    column.addmv_(v, v.t() @ column, alpha=-1)
     of_w = product @ w[:input_dim]
-    if bias is not None and w.shape[1]:
-        of_w.addr_(column, w[input_dim])
+    if column is not None:
+        column.addmv_(v, v.t() @ column, alpha=-1)
+        if w.shape[1]:
+            of_w.addr_(column, w[input_dim])
 
     def add() -> None:
         alpha = restored()
-        if bias is not None:
+        if bias is not None and column is not None:
             bias.add_(column, alpha=alpha)
             if w.shape[1]:
                 bias.addmv_(of_w, w[input_dim], alpha=-alpha)
