@@ -207,7 +207,9 @@ class OnlineNaturalGradient:
             return
         dim, rank = j.shape
         eta = self._forgetting(rows)
-        gain = eta / rows
+        unit = 2.0 ** min(max(math.frexp(norm)[1], -100), 100)  # J J^T of large J is more than float32 holds
+        j.mul_(1 / unit)
+        gain = eta / rows * unit
         d, rho = self._d.numpy(), self._rho
         e = self._smoothed(rho, d)
         old = (1 - eta) * (d + rho)
@@ -215,10 +217,10 @@ class OnlineNaturalGradient:
         w = self._w.to(j.dtype)
         k, l = _in_float64(j.t() @ j), _in_float64(w.t() @ j)
         root = 1 / np.sqrt(e)
-        z = root[:, None] * (gain**2 * k + gain / 2 * (l + l.T) * (old[:, None] + old)) * root + np.diag(old**2)
+        with np.errstate(invalid="ignore"):
+            z = root[:, None] * (gain**2 * k + gain / 2 * (l + l.T) * (old[:, None] + old)) * root + np.diag(old**2)
         of_first = _decreasing_eigenvalues(torch.from_numpy(z), self._w.dtype)
-        # J^T + W^T diag(old / gain)
-        b = j.addcmul_(w, torch.from_numpy(old / gain).to(j))
+        b = j.addcmul_(w, torch.from_numpy(old / gain).to(j))  # J^T + W^T diag(old / gain)
 
         def turn() -> None:
             c, u = (each.numpy() for each in of_first)
@@ -228,14 +230,14 @@ class OnlineNaturalGradient:
             is_uneven = c[0] > 1e6 * c[-1] or c[-1] < floor
             floored = c.clip(min=floor)
             root_c = np.sqrt(floored)
-            trace = gain * norm + (1 - eta) * (dim * rho + d.sum())
+            trace = eta / rows * norm + (1 - eta) * (dim * rho + d.sum())
             new_rho = (trace - root_c.sum()) / (dim - rank)
             new_d = root_c - new_rho
-            least = max(self.epsilon, self.delta * root_c.max())
+            least = max(self.epsilon, self.delta * float(root_c.max()))
             new_rho, new_d = max(float(new_rho), least), new_d.clip(min=least)
             new_e = np.sqrt(self._smoothed(new_rho, new_d))
 
-            # rows of the new basis: diag(e')^(-1/2) A B; its transpose is B^T times
+            # rows of the new basis: diag(e')^(-1/2) A B; here B^T and A^T
             a = gain * root[:, None] * u / root_c
             if is_uneven:
                 basis = _orthonormal_rows((b.double() @ torch.from_numpy(a).to(b.device)).t()).t()
