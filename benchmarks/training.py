@@ -8,8 +8,9 @@ run on this machine too. What is left of the time from the first minibatch to th
 
 Several processes of torchrun on as many idle cores stand beside one that torchrun has started alone: how much faster
 they are by the clock on the wall, and what a process takes of its processor for a step, which other programs disturb
-less. Equally many steps are looked at, since natural gradient learns at each of the first ten steps, and then at every
-fourth.
+less. As many runs of one process side by side show how much faster the machine lets them be, whatever they exchange.
+Equally many steps are looked at, since natural gradient learns at each of the first ten steps, and then at every
+fourth. With `--small --minibatches 20` all takes about two minutes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -140,27 +141,41 @@ def be_one_of_several(settings: Path, steps: int) -> None:
     settings.with_suffix(f".{os.environ['RANK']}").write_text(json.dumps(taken))
 
 
-def cost_of_step(settings: Path, processes: int, steps: int) -> tuple[float, float]:
-    """Seconds of a step that so many processes take together, and processor seconds of each of them."""
-    launch = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-    command = [
-        sys.executable,
-        *launch,
-        "-m",
-        "benchmarks.training",
-        "--one-of",
-        str(settings),
-        "--minibatches",
-        str(steps),
+def cost_of_step(runs: Sequence[Path], processes: int, steps: int) -> tuple[float, float]:
+    """Seconds of a step, and processor seconds of each process, of runs side by side, each of so many processes.
+
+    `runs`: the settings file of each run.
+    """
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    command = [*launch, "-m", "benchmarks.training", "--minibatches", str(steps), "--one-of"]
+    started = [
+        subprocess.Popen([*command, str(run)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for run in runs
     ]
-    subprocess.run(command, check=True, capture_output=True)
-    seconds, worked = (
-        sum(each) / processes
-        for each in zip(
-            *(json.loads(settings.with_suffix(f".{rank}").read_text()) for rank in range(processes)), strict=True
-        )
-    )
-    return seconds / steps, worked / steps
+    for process in started:
+        _, errors = process.communicate()
+        if process.returncode:
+            raise click.ClickException(errors.decode())
+    taken = [json.loads(run.with_suffix(f".{rank}").read_text()) for run in runs for rank in range(processes)]
+    seconds, worked = np.mean(taken, axis=0) / steps
+    return float(seconds), float(worked)
+
+
+def run_several(settings: Callable[[str, int], Path], table: Table, processes: int, steps: int) -> None:
+    """Processes that train together beside one process, and beside as many that know nothing of each other.
+
+    `settings` writes the settings file of a run, given its name and number of processes.
+    """
+    click.echo("one process of torchrun ...", err=True)
+    alone, worked_alone = cost_of_step([settings("one", 1)], 1, steps)
+    click.echo(f"{processes} runs of one process, side by side ...", err=True)
+    apart, worked_apart = cost_of_step([settings(f"beside-{number}", 1) for number in range(processes)], 1, steps)
+    click.echo(f"{processes} processes of one run ...", err=True)
+    together, worked = cost_of_step([settings("together", processes)], processes, steps)
+    table.add_row(f"{processes} runs side by side / one, speed: the most", f"{processes * alone / apart:.2f}", "")
+    table.add_row("  processor time of a process for a step", f"{worked_apart / worked_alone:.2f}", "")
+    wanted = f">= {0.85 * processes:.2f}"
+    table.add_row(f"{processes} processes / one, speed", f"{processes * alone / together:.2f}", wanted)
+    table.add_row("  processor time of a process for a step", f"{worked / worked_alone:.2f}", "")
 
 
 @click.command()
@@ -187,22 +202,21 @@ def main(
         folder = Path(name)
         config = tdnnf_config(256, 64, 200) if small else tdnnf_config()
         (folder / "net.config").write_text(config)
-        write_examples(
-            folder / "train.ark", Nnet.from_config(config), (minibatches + 2) * sequences * processes, frames
-        )
-        several = {f"of-{number}": number for number in dict.fromkeys((1, processes)) if processes > 1}
-        for run in ("alone", *several):
-            values = {"sequences": sequences, "device": device, "threads": threads}
-            text = SETTINGS.format(name=folder / run, **values)
-            text = text.replace("train.ark", f"{folder}/train.ark").replace("net.config", f"{folder}/net.config")
+        nnet = Nnet.from_config(config)
+
+        def settings(run: str, number: int) -> Path:
+            archive = folder / f"of-{number}.ark"
+            if not archive.exists():
+                write_examples(archive, nnet, (minibatches + 2) * sequences * number, frames)
+            text = SETTINGS.format(name=folder / run, sequences=sequences, device=device, threads=threads)
+            text = text.replace("train.ark", str(archive)).replace("net.config", f"{folder}/net.config")
             (folder / f"{run}.toml").write_text(text)
-        run_alone(folder, folder / "alone.toml", table, device, threads)
-        costs = [cost_of_step(folder / f"{run}.toml", number, minibatches) for run, number in several.items()]
-        if costs:
-            (alone, worked_alone), (together, worked) = costs
-            faster = processes * alone / together
-            table.add_row(f"{processes} processes / one, speed", f"{faster:.2f}", f">= {0.85 * processes:.2f}")
-            table.add_row("  processor time of a process for a step", f"{worked / worked_alone:.2f}", "")
+            return folder / f"{run}.toml"
+
+        click.echo("a run in this process ...", err=True)
+        run_alone(folder, settings("alone", 1), table, device, threads)
+        if processes > 1:
+            run_several(settings, table, processes, minibatches)
     Console().print(table)
 
 

@@ -463,7 +463,7 @@ class UpdatableComponent(Component):
         rate = self.learning_rate
         if preconditioner is not None and not self.is_gradient:
             rows, scale = preconditioner.precondition(rows)
-            rate *= float(scale)
+            rate *= scale
         target.add_(rows.sum(0), alpha=rate)
 
     def dot(self, other: Component) -> float:

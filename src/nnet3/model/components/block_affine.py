@@ -192,6 +192,6 @@ class NaturalGradientRepeatedAffineComponent(RepeatedAffineComponent):
         gradient = torch.cat([y_deriv.t() @ x, y_deriv.sum(0)[:, None]], dim=1)
         with whole_gradient(gradient) as share:
             gradient, scale = self.preconditioner.precondition(gradient)
-        rate = self.learning_rate * share * float(scale)
+        rate = self.learning_rate * share * scale
         self.linear_params.add_(gradient[:, :-1], alpha=rate)
         self.bias_params.add_(gradient[:, -1], alpha=rate)

@@ -206,8 +206,7 @@ class GruNonlinearityComponent(TwoPreconditioners, GruComponent):
             return
         inputs, scale_in = self.preconditioner_in.precondition(inputs)
         e, scale_out = self.preconditioner_out.precondition(e)
-        change = e.t() @ inputs
-        self.w_h.add_(change.mul_((scale_in * scale_out * self.learning_rate).to(change)))
+        self.w_h.addmm_(e.t(), inputs, alpha=scale_in * scale_out * self.learning_rate)
 
 
 @register
@@ -281,5 +280,4 @@ class OutputGruNonlinearityComponent(OnePreconditioner, GruComponent):
             self.w_h.add_(frame_derivs.sum(0), alpha=self.learning_rate)
             return
         frame_derivs, scale = self.preconditioner.precondition(frame_derivs)
-        change = frame_derivs.sum(0)
-        self.w_h.add_(change.mul_((scale * self.learning_rate).to(change)))
+        self.w_h.add_(frame_derivs.sum(0), alpha=scale * self.learning_rate)

@@ -257,7 +257,7 @@ class LstmNonlinearityComponent(UpdatableComponent):
             return
         with whole_gradient(params_deriv) as share:
             params_deriv, scale = self.preconditioner.precondition(params_deriv)
-        self.params.add_(params_deriv * (scale * (share * self.learning_rate)).to(params_deriv))
+        self.params.add_(params_deriv, alpha=scale * share * self.learning_rate)
 
 
 def _scaled(matrix: Tensor, scale: Tensor | None) -> Tensor:

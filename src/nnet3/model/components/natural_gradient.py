@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,6 +26,7 @@ from nnet3.model.components.row_sums import (
     sum_later_,
     sum_over_processes_,
     take_those_of_first_later_,
+    type_of_sums,
 )
 
 
@@ -41,32 +43,33 @@ class Directions:
     w: Tensor  # W transposed, (dim, rank), where dim is columns + has_ones
     norm: Tensor  # tr(X X^T), a float64 scalar
 
-    def matrix(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns X_hat without the column of the ones, this column (rows,), and tr(X_hat X_hat^T)."""
-        x, columns = self.x.dense(), self.x.shape[1]
-        ones = x.new_ones(len(x))
+    def matrix(self) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Returns X_hat without the column of the ones, this column (rows,) if there is one, and tr(X_hat X_hat^T)."""
+        x, (rows, columns) = self.x.dense(), self.x.shape
+        ones = x.new_ones(rows) if self.has_ones else None
         if self.w.shape[1] == 0:
             return x, ones, self.norm
         x_hat = torch.empty_like(x)
         add_product(x_hat, self.projection, self.w[:columns].t(), x, -1.0)
         norm_hat = RowMatrix(x_hat).sum_of_squares()
-        if self.has_ones:
+        if ones is not None:
             ones.addmv_(self.projection, self.w[columns], alpha=-1)
-            norm_hat = norm_hat + ones.double().square().sum()
+            norm_hat += torch.linalg.vector_norm(ones, dtype=norm_hat.dtype).square_()
         return x_hat, ones, norm_hat
 
     def precise_norm(self) -> Tensor | None:
         """Returns tr(X_hat X_hat^T), X_hat not made; None where inexact: far smaller than tr(X X^T)."""
         gram = (self.projection.t() @ self.projection).double()
-        change = (gram * (self.w.t() @ self.w).double()).sum() - 2 * gram.trace()
-        norm = self.norm + change
+        of_w = (self.w.t() @ self.w).double()
+        of_w.diagonal().sub_(2)
+        norm = self.norm + torch.dot(gram.view(-1), of_w.view(-1))
         return norm if norm > _LEAST_NORM * self.norm else None
 
 
-def restoring_scale(norms: Tensor) -> Tensor:
-    """Returns the float64 factor that restores the Frobenius norm of X, from tr(X X^T) and tr(X_hat X_hat^T)."""
-    ratio = norms[0] / norms[1]
-    return torch.where(ratio.isfinite() & (ratio > 0), ratio.sqrt(), 1.0)
+def restoring_scale(norm: float, norm_hat: float) -> float:
+    """Returns the factor that restores the Frobenius norm of X, from tr(X X^T) and tr(X_hat X_hat^T)."""
+    ratio = norm / norm_hat if norm_hat else math.nan
+    return math.sqrt(ratio) if 0 < ratio < math.inf else 1.0
 
 
 class NaturalGradientState(NamedTuple):
@@ -119,8 +122,8 @@ class OnlineNaturalGradient:
         """Returns a new preconditioner with equal settings."""
         return replace(self)
 
-    def precondition(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns X_hat (rows, dim) and the scale, a float64 scalar, that gives it the Frobenius norm of x.
+    def precondition(self, x: Tensor) -> tuple[Tensor, float]:
+        """Returns X_hat (rows, dim) and the scale that gives it the Frobenius norm of x.
 
         The scale is for the caller to multiply the learning rate by. x is not changed, but may be what is returned.
         """
@@ -128,7 +131,7 @@ class OnlineNaturalGradient:
         x_hat, _, norm_hat = directions.matrix()
         norms = torch.stack([directions.norm, norm_hat])
         sum_over_processes_(norms)
-        return x_hat, restoring_scale(norms)
+        return x_hat, restoring_scale(*norms.tolist())
 
     def directions(self, x: Tensor | RowMatrix, *, has_ones: bool = False) -> Directions:
         """Returns X_hat in factors; if `has_ones`, for x with a column of ones appended."""
@@ -140,7 +143,7 @@ class OnlineNaturalGradient:
         self._w = self._w.to(x.device, x.dtype)
         knows = self._calls > 0 and dim > 1
         projection, squares = self._project(x, has_ones) if knows else (None, x.sum_of_squares())
-        norm = squares + (rows if has_ones else 0)
+        norm = squares + rows if has_ones else squares
         if projection is None and self._start(x, has_ones, norm, rows):
             projection, _ = self._project(x, has_ones)
         if projection is None or (rows == 0 and not rows_are_divided()):
@@ -190,60 +193,61 @@ class OnlineNaturalGradient:
         A matrix with NaN or infinity is ignored. What is of size (rank, rank) is computed in float64 on the CPU.
         """
         x, projection = directions.x, directions.projection
-        dim, rank = self._w.shape
-        j = torch.empty(rank, dim, dtype=torch.float64, device=x.device)
-        j[:, : x.shape[1]] = x.left_times(projection.t())
+        j = projection.new_empty(self._w.shape, dtype=type_of_sums(projection))
+        j[: x.shape[1]] = x.transposed_times(projection)
         if directions.has_ones:
-            j[:, -1] = projection.sum(0)
+            j[-1] = projection.sum(0)
         norm_and_rows = torch.stack([directions.norm, torch.full_like(directions.norm, len(projection))])
         sum_later_((j, norm_and_rows), lambda: self._move(j, *norm_and_rows.tolist()))
 
     def _move(self, j: Tensor, norm: float, rows: float) -> None:
-        """Does the rest of `_update`, given sums over all rows: J = H^T X, tr(X X^T) and the number of rows."""
+        """Does the rest of `_update`, given sums over all rows: J^T = X^T H, tr(X X^T) and the number of rows."""
         self._waits = False
         if rows == 0:
             return
-        rank, dim = j.shape
+        dim, rank = j.shape
         eta = self._forgetting(rows)
-        gain = eta / rows
-        d, rho = self._d, self._rho
+        unit = 2.0 ** min(max(math.frexp(norm)[1], -100), 100)  # J J^T of large J is more than float32 holds
+        j.mul_(1 / unit)
+        gain = eta / rows * unit
+        d, rho = self._d.numpy(), self._rho
         e = self._smoothed(rho, d)
         old = (1 - eta) * (d + rho)
 
-        w = self._w.t().double()
-        k = (j @ j.t()).cpu()
-        l = (w @ j.t()).cpu()
-        root = e.rsqrt()
-        z = root[:, None] * (gain**2 * k + gain * (l + l.t()) / 2 * (old[:, None] + old)) * root
-        z += torch.diag(old.square())
-        c, u = _decreasing_eigenvalues(z, self._w.dtype)
-
-        b = j.add_(w * (old / gain).to(w.device)[:, None])  # J + diag(old / gain) W
+        w = self._w.to(j.dtype)
+        k, l = _in_float64(j.t() @ j), _in_float64(w.t() @ j)
+        root = 1 / np.sqrt(e)
+        with np.errstate(invalid="ignore"):
+            z = root[:, None] * (gain**2 * k + gain / 2 * (l + l.T) * (old[:, None] + old)) * root + np.diag(old**2)
+        of_first = _decreasing_eigenvalues(torch.from_numpy(z), self._w.dtype)
+        b = j.addcmul_(w, torch.from_numpy(old / gain).to(j))  # J^T + W^T diag(old / gain)
 
         def turn() -> None:
-            if not c.isfinite().all():
+            c, u = (each.numpy() for each in of_first)
+            if not np.isfinite(c).all():
                 return
             floor = (rho * (1 - eta)) ** 2
-            is_uneven = bool(c[0] > 1e6 * c[-1]) or bool((c < floor).any())
-            floored = c.clamp(min=floor)
-            root_c = floored.sqrt()
-            trace = gain * norm + (1 - eta) * (dim * rho + float(d.sum()))
-            new_rho = (trace - float(root_c.sum())) / (dim - rank)
+            is_uneven = c[0] > 1e6 * c[-1] or c[-1] < floor
+            floored = c.clip(min=floor)
+            root_c = np.sqrt(floored)
+            trace = eta / rows * norm + (1 - eta) * (dim * rho + d.sum())
+            new_rho = (trace - root_c.sum()) / (dim - rank)
             new_d = root_c - new_rho
             least = max(self.epsilon, self.delta * float(root_c.max()))
-            new_rho, new_d = max(new_rho, least), new_d.clamp(min=least)
-            new_e = self._smoothed(new_rho, new_d)
+            new_rho, new_d = max(float(new_rho), least), new_d.clip(min=least)
+            new_e = np.sqrt(self._smoothed(new_rho, new_d))
 
-            # rows of the new basis: diag(e')^(-1/2) A B
-            a = gain * floored.rsqrt()[:, None] * u.t() * root
-            basis = a.to(b.device) @ b
+            # rows of the new basis: diag(e')^(-1/2) A B; here B^T and A^T
+            a = gain * root[:, None] * u / root_c
             if is_uneven:
-                basis = _orthonormal_rows(basis)
-            self._rho, self._d = new_rho, new_d
-            self._w = (basis * new_e.sqrt().to(b.device)[:, None]).to(self._w.dtype).t().contiguous()
+                basis = _orthonormal_rows((b.double() @ torch.from_numpy(a).to(b.device)).t()).t()
+                self._w = (basis * torch.from_numpy(new_e).to(b.device)).to(self._w.dtype).contiguous()
+            else:
+                self._w = (b @ torch.from_numpy(a * new_e).to(b)).to(self._w.dtype)
+            self._rho, self._d = new_rho, torch.from_numpy(new_d)
 
         # Rounding may turn eigenvectors of equal eigenvalues, and J is of all processes' W.
-        take_those_of_first_later_((c, u), turn)
+        take_those_of_first_later_(of_first, turn)
 
     def _forgetting(self, rows: float) -> float:
         """Returns eta, the weight of this minibatch in the estimate (docs/formulas.md, forgetting)."""
@@ -251,10 +255,14 @@ class OnlineNaturalGradient:
             return 1 / self.num_minibatches_history
         return min(0.9, 1 - math.exp(-rows / self.num_samples_history))
 
-    def _smoothed(self, rho: float, d: Tensor) -> Tensor:
+    def _smoothed(self, rho: float, d: np.ndarray) -> np.ndarray:
         """Returns e = d / (beta + d), (rank,), with beta = rho (1 + alpha) + alpha sum(d) / dim."""
-        beta = rho * (1 + self.alpha) + self.alpha * float(d.sum()) / self._w.shape[0]
+        beta = rho * (1 + self.alpha) + self.alpha * d.sum() / self._w.shape[0]
         return d / (beta + d)
+
+
+def _in_float64(small: Tensor) -> np.ndarray:
+    return small.cpu().numpy().astype(np.float64)
 
 
 def _decreasing_eigenvalues(z: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -311,12 +319,13 @@ def add_natural_gradient(
     """
     into = preconditioner_in.directions(x, has_ones=bias is not None)
     out = preconditioner_out.directions(y_deriv)
-    output_dim, input_dim = weight.shape
-    may_follow = len(y_deriv) / 2 if y_deriv.device.type == "cpu" else 0
+    (rows, output_dim), input_dim = y_deriv.shape, weight.shape[1]
+    may_follow = rows / 2 if y_deriv.device.type == "cpu" else 0
     norm_in = into.precise_norm() if may_follow >= output_dim else None
     norm_out = out.precise_norm() if may_follow >= input_dim else None
     w, v = into.w, out.w
-    of_rows, ones, g = into.x, w.new_ones(len(y_deriv)), y_deriv
+    of_rows, g = into.x, y_deriv
+    ones = None if bias is None else g.new_ones(rows)
     if norm_in is None:
         x_hat, ones, norm_in = into.matrix()
         of_rows, w = RowMatrix(x_hat), w[:, :0]
@@ -324,23 +333,29 @@ def add_natural_gradient(
         g, _, norm_out = out.matrix()
         v = v[:, :0]
     norms = torch.stack([into.norm, norm_in, out.norm, norm_out])
+
+    def restored() -> float:
+        norm_in, norm_in_hat, norm_out, norm_out_hat = norms.tolist()
+        return rate * restoring_scale(norm_in, norm_in_hat) * restoring_scale(norm_out, norm_out_hat)
+
     if w.shape[1] == v.shape[1] == 0 and not rows_are_divided():
-        rate *= float(restoring_scale(norms[:2]) * restoring_scale(norms[2:]))
-        of_rows.add_product(weight, g, rate)
-        if bias is not None:
-            bias.addmv_(g.t(), ones, alpha=rate)
+        alpha = restored()
+        of_rows.add_product(weight, g, alpha)
+        if bias is not None and ones is not None:
+            bias.addmv_(g.t(), ones, alpha=alpha)
         return
-    product, column = weight.new_zeros(weight.shape), g.t() @ ones  # G^T [X 1]
+    product, column = weight.new_zeros(weight.shape), None if ones is None else g.t() @ ones  # G^T [X 1]
     of_rows.add_product(product, g, 1.0)
     add_product(product, v, v.t() @ product, product, -1.0)
-    column.addmv_(v, v.t() @ column, alpha=-1)
     of_w = product @ w[:input_dim]
-    if bias is not None and w.shape[1]:
-        of_w.addr_(column, w[input_dim])
+    if column is not None:
+        column.addmv_(v, v.t() @ column, alpha=-1)
+        if w.shape[1]:
+            of_w.addr_(column, w[input_dim])
 
     def add() -> None:
-        alpha = rate * float(restoring_scale(norms[:2]) * restoring_scale(norms[2:]))
-        if bias is not None:
+        alpha = restored()
+        if bias is not None and column is not None:
             bias.add_(column, alpha=alpha)
             if w.shape[1]:
                 bias.addmv_(of_w, w[input_dim], alpha=-alpha)

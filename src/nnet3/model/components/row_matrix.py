@@ -24,19 +24,22 @@ class RowMatrix:
 
     def times(self, w: Tensor) -> tuple[Tensor, Tensor]:
         """Returns X W, (rows, columns of W), and tr(X X^T), a float64 scalar; X is read from memory once for both."""
-        result, norms = self.x.new_empty(len(self.x), w.shape[1]), self.x.new_empty(len(self.x))
-        rows = max(1, len(self.x))
-        if self.x.is_cpu:
-            rows = 1 + torch.get_num_threads() * _ELEMENTS_AT_ONCE // w.shape[0]
-        for x, product, norm in zip(self.x.split(rows), result.split(rows), norms.split(rows), strict=True):
+        rows = self.shape[0]
+        result, norms = self.x.new_empty(rows, w.shape[1]), self.x.new_empty(rows)
+        blocks = [(self.x, result, norms)]
+        if self.x.is_cpu and rows * w.shape[0] > (most := torch.get_num_threads() * _ELEMENTS_AT_ONCE):
+            count = 1 + most // w.shape[0]
+            blocks = list(zip(self.x.split(count), result.split(count), norms.split(count), strict=True))
+        for x, product, norm in blocks:
             add_product(product, x, w)
             torch.linalg.vector_norm(x, dim=1, out=norm)
-        return result, norms.double().square().sum()
+        norms = norms.double()
+        return result, torch.dot(norms, norms)
 
-    def left_times(self, a: Tensor) -> Tensor:
-        """Returns a X, (rows of A, columns)."""
-        result = self.x.new_empty(len(a), self.shape[1])
-        add_product(result, a, self.x)
+    def transposed_times(self, h: Tensor) -> Tensor:
+        """Returns X^T H, (columns, columns of H)."""
+        result = self.x.new_empty(self.shape[1], h.shape[1])
+        add_product(result, self.x.t(), h)
         return result
 
     def add_product(self, target: Tensor, g: Tensor, alpha: float) -> None:
@@ -45,7 +48,8 @@ class RowMatrix:
 
     def sum_of_squares(self) -> Tensor:
         """Returns tr(X X^T), a float64 scalar."""
-        return _squared_norms(self.x).sum()
+        norms = torch.linalg.vector_norm(self.x, dim=1).double()
+        return torch.dot(norms, norms)
 
 
 class SplicedMatrix(RowMatrix):
@@ -72,11 +76,10 @@ class SplicedMatrix(RowMatrix):
             add_product(target, block.of_input(self.x), w[self._part(block.offset)], target)
         return result, self.sum_of_squares()
 
-    def left_times(self, a: Tensor) -> Tensor:
-        result = self.x.new_zeros(a.shape[0], self.shape[1])
+    def transposed_times(self, h: Tensor) -> Tensor:
+        result = self.x.new_zeros(self.shape[1], h.shape[1])
         for block in self.blocks.blocks:
-            part = result[:, self._part(block.offset)]
-            add_product(part, block.of_output(a.t()).t(), block.of_input(self.x))
+            add_product(result[self._part(block.offset)], block.of_input(self.x).t(), block.of_output(h))
         return result
 
     def add_product(self, target: Tensor, g: Tensor, alpha: float) -> None:
@@ -85,10 +88,5 @@ class SplicedMatrix(RowMatrix):
             add_product(part, block.of_output(g).t(), block.of_input(self.x), part, alpha)
 
     def sum_of_squares(self) -> Tensor:
-        of_row = _squared_norms(self.x).unsqueeze(1)
+        of_row = torch.linalg.vector_norm(self.x, dim=1, keepdim=True).double().square_()
         return torch.stack([block.of_input(of_row).sum() for block in self.blocks.blocks]).sum()
-
-
-def _squared_norms(x: Tensor) -> Tensor:
-    """Returns the squared norm of each row, float64."""
-    return torch.linalg.vector_norm(x, dim=1).double().square()

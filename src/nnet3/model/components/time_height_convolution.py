@@ -307,7 +307,7 @@ class TimeHeightConvolutionComponent(TwoPreconditioners, UpdatableComponent):
                 gradient, scale_in = self.preconditioner_in.precondition(gradient)
                 transposed, scale_out = self.preconditioner_out.precondition(gradient.t().contiguous())
             gradient = transposed.t()
-            rate *= share * float(scale_in * scale_out)
+            rate *= share * scale_in * scale_out
         self.linear_params.add_(gradient[:, :-1], alpha=rate)
         self.bias_params.add_(gradient[:, -1], alpha=rate)
 

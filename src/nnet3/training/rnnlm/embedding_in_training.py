@@ -121,7 +121,7 @@ class EmbeddingInTraining:
             self.estimate.frozen = back
             preconditioned, factor = self.estimate.precondition(deriv.double())
             deriv.copy_(preconditioned)
-            scale *= float(factor)
+            scale *= factor
         length = scale * math.sqrt(float(deriv.double().square().sum()))
         limit = options.max_param_change
         shorter = limit / length if limit > 0 and length > limit else 1.0
