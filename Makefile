@@ -75,9 +75,13 @@ native-check: $(VENV)/installed  ## run the tests of native code with sanitizers
 	LD_PRELOAD=$$(gcc -print-file-name=libasan.so) $(BIN)/python -m pytest -n $(WORKERS) $(NATIVE_TESTS)
 
 # Clang for plain x86-64, for x86-64 with AVX2, and for ARM with NEON, which qemu-user runs where there is no such processor.
-native-others: $(VENV)/installed  ## build native code for other processors and compare it with plain loops (installs ziglang, needs qemu-aarch64-static)
+# Then the tests of native code, where Clang built it for this processor, with the plain char of ARM.
+native-others: export XDG_CACHE_HOME := $(abspath build/native-others)
+native-others: export OMP_NUM_THREADS := 1
+native-others: $(VENV)/installed  ## build native code by Clang for other processors and compare it with plain loops; run its tests as Clang builds it (installs ziglang, needs qemu-aarch64-static)
 	$(BIN)/pip install -q 'ziglang>=0.13'
 	$(BIN)/python -m tools.other_processors
+	CC="$(abspath $(BIN))/python -m ziglang cc -funsigned-char" $(BIN)/python -m pytest -n $(WORKERS) $(NATIVE_TESTS)
 
 cuda: $(VENV)/installed  ## golden networks and training runs on a GPU instead of the processor
 	TEST_DEVICE=cuda $(BIN)/python -m pytest tests/networks tests/inference tests/train tests/chain tests/runtime

@@ -283,3 +283,17 @@ def test_two_outputs_of_one_name(cli: Cli, other: str, is_there: bool) -> None:
     assert "x: two outputs are to be written here: give each a name of its own" in outcome.err
     assert not [name for name in os.listdir() if name.endswith(".tmp")]
     cli.good("copy-feats", "--write-num-frames=ark:y", "ark:feats.ark", "ark:x")
+
+
+@pytest.mark.parametrize(
+    ("verb", "rule"),
+    [
+        ("online2-wav-dump-features", "<= 0 (all at once) or >= 0.001"),
+        ("online2-wav-nnet3-latgen-faster", "<= 0 (all at once) or >= 0.001"),
+        ("online2-tcp-nnet3-decode-faster", ">= 0.001"),
+    ],
+)
+def test_audio_does_not_come_in_less_than_a_millisecond(cli: Cli, verb: str, rule: str) -> None:
+    outcome = cli(verb, "--chunk-length=1e-9", "a", "b", "c")
+    assert outcome.status != 0
+    assert f"--chunk-length': it must be {rule}, got 1e-09." in outcome.err

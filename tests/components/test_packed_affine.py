@@ -17,7 +17,7 @@ from nnet3.base.native.onednn import OneDnnWeights
 from nnet3.base.native.panels import Panels
 from nnet3.components import Component
 from nnet3.errors import ComponentError
-from nnet3.model.components import inference_affine
+from nnet3.model.components import packed_affine
 from tests.components.finite_differences import strided
 from tests.components.index_harness import ROW_SETS, index_case, table
 from tests.effort import at_night
@@ -43,8 +43,8 @@ ALL = table(range(-30, 60), ns=range(4), xs=range(-1, 2))
     ],
 )
 def all_are_packed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inference_affine, "_FEWEST_WEIGHTS", 1)
-    monkeypatch.setattr(inference_affine, "packed", request.param)
+    monkeypatch.setattr(packed_affine, "_FEWEST_WEIGHTS", 1)
+    monkeypatch.setattr(packed_affine, "packed", request.param)
 
 
 def pair(kind: str, config: str) -> tuple[Component, Component]:
@@ -120,7 +120,7 @@ def test_what_is_refused_says_what_to_take() -> None:
 def test_few_weights_and_other_numbers_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     component = components.create(*SIMPLE[0], seed=1)
     assert component.to(torch.float64).in_low_precision(torch.float32) is None
-    monkeypatch.setattr(inference_affine, "_FEWEST_WEIGHTS", 36)
+    monkeypatch.setattr(packed_affine, "_FEWEST_WEIGHTS", 36)
     assert component.to(torch.float32).in_low_precision(torch.float32) is None
 
 

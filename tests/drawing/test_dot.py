@@ -23,6 +23,12 @@ def test_every_box_and_arc_is_named() -> None:
     assert draw(small_graph(), "dot").decode() == text
 
 
+def test_a_long_string_is_cut_to_what_graphviz_reads() -> None:
+    graph = Graph([Box("a", ("a",), tooltip="é" * 20000)], [])
+    assert f'tooltip="{"é" * 4000}…"' in to_dot(graph)
+    assert draw(graph, "svg").startswith(b"<svg")
+
+
 def test_arcs_that_lead_upwards_are_said_from_top_to_bottom() -> None:
     """input, ivector, affine, cell, range, self, output are n0 to n6: range and self look back to cell."""
     lines = [line for line in to_dot(small_graph()).splitlines() if "dir=back" in line]

@@ -18,7 +18,7 @@ from nnet3.engine.driver.cache_file import _KNOWN, _NUMBERS, MAGIC, CacheFolder,
 from nnet3.engine.ir import serialize
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.runtime import plan_of
-from nnet3.errors import Nnet3Error
+from nnet3.errors import ModelFormatError, Nnet3Error
 from tests.driver.counting_maker import Maker, run
 
 
@@ -136,8 +136,10 @@ def test_a_file_with_all_that_is_in_memory(tmp_path: Path) -> None:
         assert (make.count, found.fingerprint) == (0, {"number": str(number)})
         run(found)
     assert sorted(tmp_path.iterdir()) == [path]
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(ModelFormatError, match="none: cannot read this file: No such file"):
         other.load(tmp_path / "none")
+    with pytest.raises(ModelFormatError, match=r"this is a folder: expected the file that save\(\) has written"):
+        other.load(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 /* Native code beside plain loops of double, for processors on which the tests in Python do not run: products of many
-   sizes, elements, sums, a loop. Exit status 1 and a line for each difference. See the target `native-others`. */
+   sizes, elements, sums, a loop, cells, classes, words ahead. Exit status 1 and a line for each difference. See the target
+   `native-others`. */
 
 #include <math.h>
 #include <stdint.h>
@@ -21,6 +22,8 @@ typedef struct {
 } Moves;
 
 typedef int64_t Block[2];
+
+typedef struct { int64_t offset, begin_y, end_y, begin_x, end_x, step_x; } Rows; /* those of a term, where it is added */
 
 void nnet3_run(const Operation *, const Moves *, const Block *const *, int64_t, int64_t, int64_t, int64_t, float *, int64_t);
 void nnet3_product(int64_t rows, int64_t columns, int64_t inner, float *y, int64_t of_y, const float *x, int64_t of_x,
@@ -47,6 +50,23 @@ void nnet3_normalize_rows_backward(int64_t, int64_t, float *, int64_t, const flo
 void nnet3_dropout_backward(int64_t, int64_t, float *, int64_t, const float *, int64_t, const float *, int64_t, const float *,
                             int64_t);
 void nnet3_make_panels(int64_t, int64_t, float *, const float *, int64_t, int64_t);
+int64_t nnet3_sum_of_blocks(int64_t, int64_t, int64_t, int64_t, float *, int64_t, const float *, int64_t, const float *,
+                            const float *const *, int64_t, int64_t, const Rows *, int64_t, int64_t);
+void nnet3_output_gru(int64_t, int64_t, float *, int64_t, const float *, int64_t, const float *);
+void nnet3_output_gru_backward(int64_t, int64_t, const float *, int64_t, const float *, int64_t, const float *, int64_t,
+                               float *, int64_t, const float *);
+void nnet3_output_sums(int64_t, int64_t, int64_t, const float *, int64_t, double *, double *);
+void nnet3_output_backward(int64_t, int64_t, int64_t, float *, int64_t, const float *, int64_t, const float *, int64_t,
+                           double *);
+int64_t nnet3_are_classes(int64_t, const float *, int64_t);
+int64_t nnet3_sum_chosen(int64_t, int64_t, int64_t, const int64_t *, const int64_t *, const int64_t *, float *, int64_t,
+                         const float *, int64_t, int64_t);
+int64_t nnet3_class_cross_entropy(int64_t, int64_t, float *, const float *, int64_t, const float *, int64_t, float *);
+void nnet3_class_cross_entropy_backward(int64_t, int64_t, float *, int64_t, const float *, const float *, int64_t,
+                                        const float *, int64_t);
+void nnet3_words_of_intervals(int64_t, const int64_t *, const int64_t *, const int64_t *, const int32_t *, const int32_t *,
+                              const int64_t *, const int64_t *, const double *, const double *, int64_t *, double *,
+                              int64_t *);
 int64_t nnet3_columns_of_panel(void);
 int64_t nnet3_size_of_operation(void);
 
@@ -238,6 +258,131 @@ static void batch_norm_by_moments(int64_t columns) {
     free(x), free(g), free(y), free(mean), free(variance), free(scale), free(dx);
 }
 
+/* A sum of products of rows at two offsets, the second of which has a row less. */
+static void offsets(int64_t columns, int64_t inner) {
+    const int64_t rows = 9, width = nnet3_columns_of_panel(), of_panel = inner * width;
+    float *x = numbers((rows + 2) * inner), *w = numbers(2 * columns * inner), *b = numbers(columns);
+    float *y = numbers(rows * columns);
+    float *one = numbers((columns + width) * inner), *other = numbers((columns + width) * inner);
+    const float *const panels[2] = {one, other};
+    const Rows terms[2] = {{0, 0, 0, 1, -1, 1}, {1, 1, 0, 2, -1, 1}};
+    nnet3_make_panels(columns, inner, one, w, inner, 1);
+    nnet3_make_panels(columns, inner, other, w + columns * inner, inner, 1);
+    if (!nnet3_sum_of_blocks(rows, rows + 2, columns, inner, y, columns, x, inner, b, panels, 2, of_panel, terms, 2, 1))
+        compare("terms that are taken", columns, 0, 1, 0);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++) {
+            double sum = b[j];
+            for (int64_t k = 0; k < inner; k++) {
+                sum += (double)x[(i + 1) * inner + k] * w[j * inner + k];
+                if (i) sum += (double)x[(i + 1) * inner + k] * w[(columns + j) * inner + k];
+            }
+            compare("product at offsets", columns, y[i * columns + j], sum, 1e-5 * (1.0 + (double)inner));
+        }
+    free(x), free(w), free(b), free(y), free(one), free(other);
+}
+
+/* A GRU with output layer: z, the recurrent part of c, and x behind them; c' times w is added to that part. */
+static void gru(int64_t dim) {
+    const int64_t rows = 3;
+    float *x = numbers(rows * 3 * dim), *w = numbers(dim), *y = numbers(rows * 2 * dim);
+    float *dy = numbers(rows * 2 * dim), *dx = numbers(rows * 3 * dim);
+    nnet3_output_gru(rows, dim, y, 2 * dim, x, 3 * dim, w);
+    nnet3_output_gru_backward(rows, dim, x, 3 * dim, y, 2 * dim, dy, 2 * dim, dx, 3 * dim, w);
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t j = 0; j < dim; j++) {
+            const double z = x[3 * row * dim + j], part = x[(3 * row + 1) * dim + j], before = x[(3 * row + 2) * dim + j];
+            const double h = tanh(part + w[j] * before), dc = dy[(2 * row + 1) * dim + j];
+            const double dpart = (dy[2 * row * dim + j] + (1.0 - z) * dc) * (1.0 - h * h);
+            compare("h of a GRU", dim, y[2 * row * dim + j], h, 1e-6);
+            compare("c of a GRU", dim, y[(2 * row + 1) * dim + j], (1.0 - z) * h + z * before, 1e-5);
+            compare("derivative of z", dim, dx[3 * row * dim + j], (before - h) * dc, 1e-5);
+            compare("derivative of the part", dim, dx[(3 * row + 1) * dim + j], dpart, 1e-5);
+            compare("derivative of c before", dim, dx[(3 * row + 2) * dim + j], z * dc + w[j] * dpart, 1e-5);
+        }
+    free(x), free(w), free(y), free(dy), free(dx);
+}
+
+/* Sums of outputs of a nonlinearity and of their slopes, derivatives of its inputs, and squares of those of its outputs. */
+static void outputs(int64_t code, int64_t columns) {
+    const int64_t rows = 15;
+    float *y = numbers(rows * columns), *g = numbers(rows * columns), *dx = numbers(rows * columns);
+    double *sums = calloc((size_t)(3 * columns), sizeof(double));
+    nnet3_output_sums(code, rows, columns, y, columns, sums, sums + columns);
+    nnet3_output_backward(code, rows, columns, dx, columns, y, columns, g, columns, sums + 2 * columns);
+    for (int64_t j = 0; j < columns; j++) {
+        double total[3] = {0.0};
+        for (int64_t row = 0; row < rows; row++) {
+            const double value = y[row * columns + j], deriv = g[row * columns + j];
+            const double slope = code == SIGMOID ? value * (1.0 - value) : code == TANH ? 1.0 - value * value : value > 0.0;
+            total[0] += value, total[1] += slope, total[2] += deriv * deriv;
+            compare("derivative of a nonlinearity", columns, dx[row * columns + j], deriv * slope, 1e-5);
+        }
+        for (int64_t k = 0; k < 3; k++) compare("sums of a nonlinearity", columns, sums[k * columns + j], total[k], 1e-4);
+    }
+    free(y), free(g), free(dx), free(sums);
+}
+
+/* Rows of a table that indexes choose, and cross-entropies of classes; an index of -1 chooses nothing. */
+static void classes(int64_t columns) {
+    const int64_t indexes[5] = {2, -1, 0, 2, 1}, group[5] = {0, 0, 1, 1, 1}, sizes[2] = {1, 3};
+    float *table = numbers(3 * columns), *y = numbers(2 * columns), *p = numbers(5 * columns), *dy = numbers(5 * columns);
+    float *scores = numbers(5 * columns), wanted[5], value;
+    const float of_value = 0.5f;
+    if (nnet3_sum_chosen(5, 2, columns, indexes, group, sizes, y, columns, table, columns, 3) != 4)
+        compare("chosen rows", columns, 0, 1, 0);
+    for (int64_t j = 0; j < columns; j++) {
+        compare("a chosen row", columns, y[j], table[2 * columns + j], 1e-6);
+        const double mean = (table[j] + (double)table[columns + j] + table[2 * columns + j]) / 3;
+        compare("a mean of rows", columns, y[columns + j], mean, 1e-6);
+    }
+    for (int64_t row = 0; row < 5; row++) wanted[row] = (float)(indexes[row] < columns ? indexes[row] : -1);
+    compare("whether they are classes", columns, (double)nnet3_are_classes(5, wanted, columns), 1, 0);
+    const int64_t good = nnet3_class_cross_entropy(5, columns, p, scores, columns, wanted, 1, &value);
+    compare("rows with classes", columns, (double)good, 5, 0);
+    nnet3_class_cross_entropy_backward(5, columns, dy, columns, p, wanted, 1, &of_value, 0);
+    double total = 0.0;
+    for (int64_t row = 0; row < 5; row++) {
+        double sum = 0.0;
+        for (int64_t j = 0; j < columns; j++) sum += exp((double)scores[row * columns + j]);
+        for (int64_t j = 0; j < columns; j++) {
+            const int64_t at = row * columns + j;
+            const double part = exp((double)scores[at]) / sum, slope = part - (j == (int64_t)wanted[row]);
+            compare("softmax", columns, p[at], part, 1e-6);
+            compare("derivative of a score", columns, dy[at], wanted[row] < 0 ? 0 : 0.5 * slope, 1e-6);
+            if (j == (int64_t)wanted[row]) total -= log(part);
+        }
+    }
+    compare("cross-entropy", columns, value, total, 1e-4);
+    free(table), free(y), free(p), free(dy), free(scores);
+}
+
+/* Words of two histories in two intervals of a state, which are not in order. */
+static void words(int64_t count) {
+    const int64_t state_of[2] = {0, 0}, history[2] = {0, 1}, intervals[2] = {0, 2}, first_arc[3] = {0, count, 2 * count};
+    const int32_t begin[2] = {40, 3}, end[2] = {(int32_t)(41 + count), 30};
+    int64_t *key = malloc((size_t)(2 * count) * sizeof *key), found[2], arc[2];
+    double *mass = malloc((size_t)(4 * count) * sizeof *mass), *before = mass + 2 * count, sum[2];
+    for (int64_t k = 0; k < 2 * count; k++) {
+        key[k] = (k / count) << 32 | (2 * (k % count) + k / count);
+        mass[k] = 1.0 + number(), before[k] = k % count ? before[k - 1] + mass[k - 1] : 0.0;
+    }
+    nnet3_words_of_intervals(2, state_of, history, intervals, begin, end, first_arc, key, mass, before, found, sum, arc);
+    for (int64_t pair = 0; pair < 2; pair++) {
+        int64_t expected = 0, last = -1;
+        double total = 0.0;
+        for (int64_t i = 0; i < 2; i++)
+            for (int64_t k = pair * count; k < (pair + 1) * count; k++) {
+                const int64_t word = key[k] & 0xffffffff;
+                if (word >= begin[i] && word < end[i]) expected++, total += mass[k], last = k;
+            }
+        compare("words ahead", count, (double)found[pair], (double)expected, 0);
+        compare("their masses", count, sum[pair], total, 1e-9);
+        compare("the last of them", count, (double)arc[pair], (double)last, 0);
+    }
+    free(key), free(mass);
+}
+
 int main(void) {
     if (nnet3_size_of_operation() != sizeof(Operation)) return 2;
     for (int64_t size = 1; size < 80; size += 1 + size / 9) {
@@ -247,10 +392,15 @@ int main(void) {
         batch_norm(size);
         batch_norm_by_moments(size);
         rows_of_layers(size);
+        gru(size);
+        outputs(SIGMOID, size), outputs(TANH, size), outputs(RELU, size);
+        classes(size);
+        words(size);
         for (int64_t rows = 1; rows < 30; rows += 1 + rows / 3) {
             products(rows, size, 37);
             products(rows, 35, size);
         }
+        offsets(size, 37), offsets(35, size);
     }
     products(100, 600, 800);
     printf("%d differences\n", differences);

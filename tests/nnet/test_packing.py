@@ -14,7 +14,7 @@ from nnet3.base.native.onednn import OneDnnWeights
 from nnet3.base.native.panels import Panels
 from nnet3.errors import ComponentError, NetworkError, RequestError
 from nnet3.kaldi_io import Reader
-from nnet3.model.components import inference_affine
+from nnet3.model.components import packed_affine
 from nnet3.model.nnet import AcousticModel, Nnet, conversion
 from nnet3.model.nnet.load import read_model
 from tests.effort import EFFORT
@@ -39,7 +39,7 @@ output-layer name=output input=Append(second, loop) dim=5
 
 @pytest.fixture(autouse=True)
 def all_are_packed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inference_affine, "_FEWEST_WEIGHTS", 1)
+    monkeypatch.setattr(packed_affine, "_FEWEST_WEIGHTS", 1)
     monkeypatch.setattr(conversion, "packing_is_faster", lambda: True)
 
 
@@ -83,14 +83,14 @@ def test_recurrences_multiply_by_parts_of_packed_weights(monkeypatch: pytest.Mon
 
     others, in_loop = {"first.affine", "second.linear", "second.affine", "output.affine"}, {"loop.W_all", "loop.W_rp"}
     if library() is not None:
-        monkeypatch.setattr(inference_affine, "packed", Panels)
+        monkeypatch.setattr(packed_affine, "packed", Panels)
         assert packed() == others | in_loop
         program = nnet3.compile(network().pack(), request_of(20))
         kernels = {kernel.name: kernel for kernel in program.kernels}
         assert {"loop.W_all[0:40]", "loop.W_all[40:46]+"} <= set(kernels)
         assert not any(kernel.packs for kernel in kernels.values())
     if torch.backends.mkldnn.is_available():
-        monkeypatch.setattr(inference_affine, "packed", OneDnnWeights)
+        monkeypatch.setattr(packed_affine, "packed", OneDnnWeights)
         assert packed() == others
 
 

@@ -9,6 +9,7 @@ from nnet3.base.kaldi_io.files import check_can_write
 from nnet3.base.kaldi_io.replacing import PROGRAMS
 from nnet3.cli.messages import say
 from nnet3.engine.driver import ComputationCache
+from nnet3.errors import ModelFormatError
 
 
 @contextlib.contextmanager
@@ -20,8 +21,8 @@ def kept_cache(read: str | None, write: str | None) -> Iterator[ComputationCache
     if read:
         try:
             cache.load(read)
-        except OSError as error:
-            say(f"warning: {read}: computations are compiled anew, since this cannot be read: {error.strerror}")
+        except ModelFormatError as error:
+            say(f"warning: {error}: computations are compiled anew")
     yield cache
     if write:
         cache.save(write)

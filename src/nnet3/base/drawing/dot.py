@@ -113,6 +113,7 @@ def _longest_paths(graph: Graph, arcs: list[Arc]) -> dict[str, int]:
     return ranks
 
 
+_LONGEST = 4000  # characters of a string: Graphviz reads at most 16384 bytes
 _GAP_X, _GAP_Y = 30.0, 40.0  # between the boxes of a grid
 _MOST_ROUTED = 100  # boxes of a grid round which arcs are led; the time for it grows with their third power
 
@@ -195,6 +196,7 @@ def _arc(arc: Arc, names: dict[str, str], *, is_upwards: bool) -> str:
 
 
 def _quoted(text: str) -> str:
+    text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from nnet3.base.options.online import OnlineDecodingOptions, TcpOptions
+from nnet3.base.options.online import AT_ONCE, OnlineDecodingOptions, TcpOptions
 from nnet3.base.options.recognizer import (
     ENDPOINT_RULES,
     DecodingOptions,
@@ -87,7 +87,7 @@ def extend_wav_with_silence(**given: Any) -> None:
 
 
 @verb(error_status=_FATAL)
-@number("--chunk-length", default=0.05, help="Seconds of audio taken at a time.")
+@number("--chunk-length", rule=AT_ONCE, default=0.05, help="Seconds of audio taken at a time.")
 @flag("--print-ivector-dim", help="Print the dimension of ivectors, and do nothing else.")
 @_feature_options
 @arguments(spk2utt="[SPK2UTT-RSPECIFIER", waves="[WAV-RSPECIFIER", output="[MATRIX-WSPECIFIER]]]")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
-from nnet3.base.kaldi_io.files import check_is_path, read_stream, write_atomically
+from nnet3.base.kaldi_io.files import check_is_path, contents_of, write_atomically
 from nnet3.base.options.compiling import CompileOptions
 from nnet3.engine.driver.cache_file import (
     Attachments,
@@ -39,7 +39,7 @@ from nnet3.engine.ir import serialize
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.objects import Recent
 from nnet3.engine.lowering.sweeps import Sweeps
-from nnet3.errors import ArgumentError, ComputationCheckError, RequestError, check_kind
+from nnet3.errors import ArgumentError, ComputationCheckError, ModelFormatError, RequestError, check_kind
 
 #: Part of every key: programs of another version of the compiler are not used.
 PROGRAM_VERSION = 3
@@ -284,13 +284,14 @@ class ComputationCache:
     def load(self, path: str | os.PathLike[str]) -> None:
         """Add programs written by `save`. Damaged and foreign ones are left out, with a warning.
 
-        Raises OSError for a missing file, ModelFormatError for a device.
+        Raises ModelFormatError for a file that cannot be read.
         """
         check_is_path(path, "compiled programs")
-        with open(path, "rb") as file:
-            contents = file.read() if os.path.isfile(path) else read_stream(file)
+        if os.path.isdir(path):
+            hint = "expected the file that save() has written, or for a folder ComputationCache(folder)"
+            raise ModelFormatError(f"this is a folder: {hint}", os.fspath(path))
         try:
-            for digest, data in read_bundle(contents):
+            for digest, data in read_bundle(bytes(contents_of(path))):
                 computation = self._stored(digest, data)
                 with self._lock:
                     self._insert(digest, computation)

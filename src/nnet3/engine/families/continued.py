@@ -51,8 +51,7 @@ class NumberTable:
         by_label = np.argsort(self.labels, kind="stable")
         change = np.zeros_like(self.values)
         change[by_label[1:]] = np.diff(self.values[by_label], axis=0)
-        first = by_label[np.flatnonzero(np.diff(self.labels[by_label], prepend=-1))]
-        change[first] = 0
+        change[by_label[np.flatnonzero(np.diff(self.labels[by_label], prepend=-1))]] = 0  # the first of each label
         return _numbered(np.concatenate([change, self.labels[:, None]], axis=1))
 
 
@@ -175,9 +174,8 @@ class _Joined:
     """Tables with equally many columns, joined to one; see `Continued`."""
 
     def __init__(self, pieces: Sequence[NumberTable], rows: Sequence[NumberTable]) -> None:
-        self.period, self.iterations, self.more_iterations = np.concatenate(
-            [table.values for table in pieces]
-        ).T.astype(np.int64)
+        shapes = np.concatenate([table.values for table in pieces]).astype(np.int64)
+        self.period, self.iterations, self.more_iterations = shapes.T
         self.first = np.cumsum(self.period) - self.period
         self.rows = np.split(np.concatenate([table.values for table in rows]).astype(np.int64), 3, axis=1)
         self.labels = np.concatenate([table.labels for table in rows]) >> 1
@@ -234,10 +232,8 @@ class _Joined:
         base, slope, step = self.rows
         first = base + k * slope
         last = first + (np.repeat(iterations, self.period) - 1)[:, None] * step
-        limits = np.iinfo(np.int32)
-        for rows in (first, last):
-            if rows.min(initial=0) < limits.min or rows.max(initial=0) > limits.max:
-                raise NotAffineError("it has numbers of more than 32 bits")
+        if any((rows != rows.astype(np.int32)).any() for rows in (first, last)):
+            raise NotAffineError("it has numbers of more than 32 bits")
 
     def _long(self, pieces: range, iterations: np.ndarray, first: np.ndarray, step: np.ndarray) -> NumberTable:
         """Returns the table of the pieces, filled piece by piece."""
@@ -316,8 +312,7 @@ def _sheets(tables: Sequence[NumberTable], number: int, apart: int) -> tuple[Num
     rows = [np.zeros((0, 3 * short.values.shape[1]), np.int64)]
 
     def add(at: int, at_long: int, period: int, iterations: int = 0) -> None:
-        """Add the piece from `at` and `at_long` on: with `apart` more iterations in the long table, or fixed without
-        iterations."""
+        """Add the piece from `at` and `at_long` on: fixed, or with `apart` more iterations in the long table."""
         if not period:
             return
         base, base_long = short.values[at : at + period], long.values[at_long : at_long + period]

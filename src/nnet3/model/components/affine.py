@@ -25,8 +25,8 @@ from nnet3.model.components.field_table import (
     row_and_column_norms,
 )
 from nnet3.model.components.fixed import AffineSlice, FixedAffineComponent
-from nnet3.model.components.inference_affine import low_precision
 from nnet3.model.components.large_products import add_product
+from nnet3.model.components.low_precision import low_precision
 from nnet3.model.components.random_source import RandomSource
 from nnet3.model.components.updatable import (
     ALPHA,

@@ -14,8 +14,8 @@ from nnet3.base.text import ConfigLine
 from nnet3.model.components.base import Component, Deriv, Properties, Updated
 from nnet3.model.components.component_types import register
 from nnet3.model.components.field_table import ALWAYS, Field, Summary, length_of, mean_stddev, rms, row_and_column_norms
-from nnet3.model.components.inference_affine import low_precision
 from nnet3.model.components.large_products import add_product
+from nnet3.model.components.low_precision import low_precision
 from nnet3.model.components.random_source import RandomSource
 from nnet3.model.components.row_matrix import RowMatrix, SplicedMatrix
 from nnet3.model.components.time_blocks import TimeBlocks

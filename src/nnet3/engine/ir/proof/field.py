@@ -69,6 +69,11 @@ def element(number: float) -> Elements:
     return np.full(2, numerator * pow(denominator, -1, PRIME) % PRIME, np.uint64)
 
 
+def from_words(words: Elements) -> Elements:
+    """Returns elements (..., 2) from words of native code, (...,), whose halves are the two numbers."""
+    return np.stack([words & np.uint64(0xFFFFFFFF), words >> _HALF], axis=-1)
+
+
 @primitive
 def combined(values: Elements, coefficients: Elements) -> Elements:
     """Returns sum_b coefficients[b, o] * values[r, b]: (rows, outputs, 2) from (rows, blocks, 2), (blocks, outputs, 2).

@@ -17,7 +17,6 @@ from nnet3.base.native.library import library
 from nnet3.engine.ir.declarations import Command, Life, PlainValue, Role, Schema, attributes
 from nnet3.engine.ir.proof import field
 from nnet3.engine.ir.proof.columns import ColumnSpan
-from nnet3.engine.ir.proof.field import Elements
 from nnet3.engine.ir.proof.machine import Memo
 from nnet3.engine.ir.proof.notes import AnyRows, CallTemplate, NotedKernel, Notes, OwnTemplate
 from nnet3.engine.ir.proof.program_columns import keys_of_rows
@@ -133,10 +132,10 @@ class Tape(ProgramMachine):
                 self._do(partial(self._keep_result, ("memory", bound.name, 0), bound.submatrix), bound.submatrix)
         memory, drawn = self._run()
         for result, (first, rows, width) in self._results.items():
-            self.outputs[result] = _elements(memory[first : first + rows * width].reshape(rows, width))
-        self.effects = {
-            what: _elements(drawn[self.randoms.first(RandomRequest(what, is_zero=True))]) for what in self.effects
-        }
+            self.outputs[result] = field.from_words(memory[first : first + rows * width].reshape(rows, width))
+        for what in self.effects:
+            first = self.randoms.first(RandomRequest(what, is_zero=True))
+            self.effects[what] = field.from_words(drawn[first])
         self.calls.clear()  # they refer to the machine: programs are large
 
     def _run(self) -> tuple[Words, Words]:
@@ -209,8 +208,10 @@ class Tape(ProgramMachine):
             if has_group and is_apart:  # else another operand or a table may read them
                 overwritten = call.own.template.overwritten
                 self._unwritten.difference_update([matrices[k] for k in overwritten if at.is_whole[operands[k]]])
+            if not has_group:  # those of tables too
+                matrices = [at.matrix[each.submatrix] for each in command.accesses(self.computation)]
             if not fields.begins:
-                self._write_unwritten(matrices if has_group else self._matrices_of(command))
+                self._write_unwritten(matrices)
         self._call(call, [at.first[number] for number in operands], memo)
         if not (is_apart and has_group):
             for submatrix in self._spoiled(command):
@@ -273,11 +274,6 @@ class Tape(ProgramMachine):
         self._calls += [instance, *firsts, self._memos[memo][0] if memo in self._memos else 0, *own.drawn]
         if own.effects:
             self.effects |= own.effects
-
-    def _matrices_of(self, command: Command) -> set[int]:
-        """Returns the matrices of a command's operands and tables."""
-        blocks = self.computation.submatrices
-        return {blocks[each.submatrix].matrix for each in command.accesses(self.computation)}
 
     def _new(self, count: int) -> int:
         """Returns where so many new elements lie in memory."""
@@ -400,8 +396,3 @@ def _fields_of(command_class: Any) -> _Fields:
     has_group = not schema.table_fields and command_class.role is not Role.IO
     begins, ends = (any(each is life for _, each in schema.lives) for life in (Life.BEGINS, Life.ENDS))
     return _Fields(schema.kernel, values, schema.makes_memo or schema.uses_memo, has_group, begins, ends, of_node)
-
-
-def _elements(words: Words) -> Elements:
-    """Returns elements (..., 2) from words, two numbers per word."""
-    return np.stack([words & np.uint64(0xFFFFFFFF), words >> np.uint64(32)], axis=-1)

@@ -18,8 +18,8 @@ from nnet3 import components
 from nnet3.base.index import NO_TIME
 from nnet3.components import Component
 from nnet3.errors import ComponentError
-from nnet3.model.components import inference_affine
-from nnet3.model.components.inference_affine import Int8AffineComponent
+from nnet3.model.components import low_precision
+from nnet3.model.components.low_precision import Int8AffineComponent
 from tests.components.finite_differences import strided
 from tests.components.index_harness import ROW_SETS, index_case, table
 
@@ -45,7 +45,7 @@ def weights_of(component: Component) -> Tensor:
 def kernel(name: str) -> Iterator[None]:
     """Lets the hardware have fast products of bfloat16, or not."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inference_affine, "_has_fast_bfloat16", lambda: name.startswith("fast"))
+        patch.setattr(low_precision, "_has_fast_bfloat16", lambda: name.startswith("fast"))
         yield
 
 
@@ -106,7 +106,7 @@ def test_integers_and_scales_are_those_of_the_formula(rows: int, columns: int, o
 def test_times_are_summed_on_all_kinds_of_rows(
     rows: np.ndarray, offsets: str, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inference_affine, "_ELEMENTS_AT_ONCE", at_once)
+    monkeypatch.setattr(low_precision, "_ELEMENTS_AT_ONCE", at_once)
     for dims in ("input-dim=3 output-dim=11", "input-dim=9 output-dim=4 use-bias=false"):
         component = components.create("TdnnComponent", f"time-offsets={offsets} {dims}", seed=1)
         case = index_case(component, rows, ALL)
@@ -131,7 +131,7 @@ def test_a_row_does_not_depend_on_others_beside_it(rows: int, columns: int, at_o
     whole, _ = component.propagate(x)
     cut = data.draw(st.integers(0, rows))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inference_affine, "_ELEMENTS_AT_ONCE", at_once)
+        patch.setattr(low_precision, "_ELEMENTS_AT_ONCE", at_once)
         parts = [component.propagate(part)[0] for part in (x[:cut], x[cut:])]
     assert torch.equal(torch.cat(parts), whole)
 
@@ -199,7 +199,7 @@ def test_what_it_cannot_do_is_refused(name: str, tmp_path: Path) -> None:
         with pytest.raises(ComponentError, match="on the CPU alone, not on 'cuda': use bfloat16 there"):
             component.to(device="cuda")
         with pytest.raises(ComponentError, match="on the CPU alone, not on 'meta': use bfloat16 there"):
-            inference_affine.low_precision(torch.int8, torch.empty(3, 5, device="meta"))
+            low_precision.low_precision(torch.int8, torch.empty(3, 5, device="meta"))
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -1e300])
@@ -227,7 +227,7 @@ def test_weights_of_zeros_give_the_bias() -> None:
 
 
 def test_memory_of_an_inference_mode_is_used_outside_of_it() -> None:
-    inference_affine._SCRATCH = inference_affine._Scratch()
+    low_precision._SCRATCH = low_precision._Scratch()
     component = quantized(components.create("AffineComponent", "input-dim=5 output-dim=3"))
     x = torch.randn(4, 5)
     with torch.inference_mode():
