@@ -101,8 +101,9 @@ class LinkedComputation:
             whole = self.outside[bound.name]
         else:
             dtype = DTYPES[matrix.dtype or self.plan.dtype]
-            begin, shape = self.plan.byte_offset(block.matrix, command), (matrix.num_rows, matrix.num_cols)
-            whole = self.storage[begin : begin + shape[0] * shape[1] * dtype.itemsize].view(dtype).view(shape)
+            begin, stride = self.plan.byte_offset(block.matrix, command), computation.row_distance(block.matrix)
+            end = begin + matrix.num_rows * stride * dtype.itemsize
+            whole = self.storage[begin:end].view(dtype).view(matrix.num_rows, stride)
         rows = whole[block.row_offset : block.row_offset + block.num_rows]
         return rows[:, block.col_offset : block.col_offset + block.num_cols]
 

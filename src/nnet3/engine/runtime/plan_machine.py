@@ -137,14 +137,14 @@ class PlannedProgram:
         is_there = (first <= command) & (command <= last) & (self._starts <= start * size) & (start * size < self._ends)
         for number in np.flatnonzero(is_there).tolist():
             matrix = abs(int(self.plan.spans[number, 0]))
-            col = (start - int(self._starts[number]) // size) % self.computation.matrices[matrix].num_cols
+            col = (start - int(self._starts[number]) // size) % self.computation.row_distance(matrix)
             return SubMatrix(matrix, 0, inner, col, cols)
         return SubMatrix(-1 - start - (command << 40), 0, inner, 0, cols)
 
     def _size(self, key: int) -> int:
         matrix = self.computation.matrices[abs(key)]
         size = 1 if key < 0 else DTYPES[matrix.dtype or self.plan.dtype].itemsize
-        return matrix.num_rows * matrix.num_cols * size
+        return matrix.num_rows * self.computation.row_distance(key) * size
 
 
 def _all(args: Sequence[int]) -> Sequence[int]:

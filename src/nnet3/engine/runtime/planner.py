@@ -138,7 +138,7 @@ class Planner:
         block = self.block(submatrix)
         if block.matrix in self._outside:
             return (-1 - self._outside[block.matrix], block.col_offset, -1, block.row_step), block.row_offset, 1
-        lane, stride = self.lane_of_matrix[block.matrix], self.computation.matrices[block.matrix].num_cols
+        lane, stride = self.lane_of_matrix[block.matrix], self.computation.row_distance(block.matrix)
         memory = -1 if block.matrix == 0 else self._block_now(block.matrix)[1]
         space = lane, 0, memory, block.row_step * stride
         return space, block.row_offset * stride + block.col_offset, stride
@@ -218,7 +218,7 @@ class Planner:
         """Returns the elements of a matrix or its compressed contents, and the bytes of an element."""
         matrix = self.computation.matrices[abs(key)]
         name = self.lanes[self.lane_of_matrix[key]] if key > 0 else _COMPRESSED
-        return matrix.num_rows * matrix.num_cols, DTYPES[name].itemsize
+        return matrix.num_rows * self.computation.row_distance(key), DTYPES[name].itemsize
 
     def _block_now(self, key: int) -> tuple[Span, int]:
         """Returns the span of a matrix that holds the present command, and its block."""
