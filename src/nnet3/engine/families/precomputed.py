@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -67,14 +66,6 @@ class EntryLayout(NamedTuple):
     arrays: tuple[ArrayLayout, ...] | None
 
 
-def same_if_equal(entries: Iterable[Entry], known: Recent[Entry]) -> Iterator[Entry]:
-    """Yields entries; equal ones are one object, as long as it is known."""
-    for entry in entries:
-        arrays = (entry or {}).items()
-        key = tuple([(name, array.dtype.str, array.shape, array.tobytes()) for name, array in arrays])
-        yield known.get_or_make(key, partial(dict, entry or {}))
-
-
 def precomputed_tables(
     computation: NnetComputation, layouts: MutableMapping[EntryLayout, int]
 ) -> dict[str, NumberTable]:
@@ -107,50 +98,60 @@ def precomputed_tables(
     return {name: NumberTable(*joined[name]) if name == _NUMBERS else table_of(*joined[name]) for name in _COLUMNS}
 
 
+def layouts_of_entries(table: NumberTable, layouts: Sequence[EntryLayout]) -> list[EntryLayout]:
+    """Returns the layouts of the entries of a table of rows."""
+    starts = np.flatnonzero(table.labels & 1)[::2]  # of two blocks each
+    return [layouts[number] for number in (table.labels[starts] >> 20).tolist()]
+
+
 def rows_of_entries(table: NumberTable, layouts: Sequence[EntryLayout]) -> Iterator[tuple[EntryLayout, KernelRows]]:
     """Yields the layouts of the entries of a table of rows, and the rows behind each entry."""
     blocks = _Blocks(table)
-    while not blocks.are_at_end:
-        node, runs_backward, arrays = layout = layouts[blocks.label >> 20]
+    for layout in layouts_of_entries(table, layouts):
+        node, runs_backward, arrays = layout
         yield layout, KernelRows(node, runs_backward, blocks.next(), blocks.next(), arrays is not None)
 
 
 def entries_that_go_on(
-    layouts: Iterable[EntryLayout], tables: Sequence[NumberTable], known: Mapping[int, Entry] = MappingProxyType({})
+    layouts: Iterable[EntryLayout], tables: Sequence[NumberTable], known: Recent[Entry]
 ) -> Iterator[Entry]:
     """Yields the entries with these layouts, empty ones if they do not go on. `tables`: of lists and of numbers.
 
-    `known`: entries that need not be made, by number from 1 on.
+    Equal entries are one object, as long as it is known.
     """
     lists, numbers = map(_Blocks, tables)
-    for number, layout in enumerate(layouts, 1):
-        blocks = [(lists if shape == () else numbers).next() for _, _, shape in layout.arrays or ()]
-        if number in known:
-            yield known[number]
-            continue
-        entry = {}
-        for (name, dtype, shape), block in zip(layout.arrays or (), blocks, strict=True):
-            entry[name] = block.astype(dtype).reshape(() if shape is None else (-1, *shape))
+    for layout in layouts:
+        arrays = layout.arrays or ()
+        num_lists = sum(shape == () for _, _, shape in arrays)
+        ends = lists.at + num_lists, numbers.at + len(arrays) - num_lists
+        key = *lists.contents(ends[0]), *numbers.contents(ends[1])
+        entry = known.get_or_make(key, partial(_entry, arrays, lists, numbers))
+        lists.at, numbers.at = ends
         yield entry
 
 
+def _entry(arrays: Iterable[ArrayLayout], lists: _Blocks, numbers: _Blocks) -> Entry:
+    """Returns the entry of the next blocks."""
+    entry = {}
+    for name, dtype, shape in arrays:
+        block = (lists if shape == () else numbers).next()
+        entry[name] = block.astype(dtype).reshape(() if shape is None else (-1, *shape))
+    return entry
+
+
 class _Blocks:
-    """The blocks of a table in order, without the row where each begins."""
+    """The blocks of a table; `at`: the number of the next one."""
 
     def __init__(self, table: NumberTable) -> None:
-        starts = np.flatnonzero(table.labels & 1)
-        self._labels, self._values = table.labels[starts].tolist(), table.values
-        self._ends, self._next = [*starts.tolist(), len(table.labels)], 0
+        self._starts = [*np.flatnonzero(table.labels & 1).tolist(), len(table.labels)]
+        self._table, self.at = table, 0
 
-    @property
-    def are_at_end(self) -> bool:
-        return self._next == len(self._labels)
-
-    @property
-    def label(self) -> int:
-        """The label of the row where the next block begins."""
-        return int(self._labels[self._next])
+    def contents(self, end: int) -> tuple[bytes, bytes]:
+        """Returns all that the blocks up to `end` say."""
+        rows = slice(self._starts[self.at], self._starts[end])
+        return self._table.labels[rows].tobytes(), self._table.values[rows].tobytes()
 
     def next(self) -> np.ndarray:
-        self._next += 1
-        return self._values[self._ends[self._next - 1] + 1 : self._ends[self._next]]
+        """Returns the next block, without the row where it begins."""
+        self.at += 1
+        return self._table.values[self._starts[self.at - 1] + 1 : self._starts[self.at]]
