@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -62,15 +62,14 @@ class ViewTensors:
             first = [known.setdefault(view, number) for number, view in enumerate(map(tuple, plan.views.tolist()))]
         self._first = np.array(first, dtype=np.int64)  # the first view with the tensor of each
         self._moves, is_first = np.asarray(plan.views[:, _MOVES].any(axis=1)), self._first == np.arange(len(first))
-        self._has_tensor, self._are_joined = is_first & ~self._moves, not is_first.all()
+        has_tensor, self._are_joined = is_first & ~self._moves, not is_first.all()
         self._place(plan)
-        own, self._is_plain = np.flatnonzero(self._has_tensor), plan.views[:, 3] == 0
+        own, self._is_plain = np.flatnonzero(has_tensor), plan.views[:, 3] == 0
         views = zip(own.tolist(), plan.views[own].tolist(), strict=True)
         made = {n: self._flat(view[0]).as_strided(*self._geometry(n, view)) for n, view in views}
         self.fixed = [made.get(number) for number in first]
-        kinds = (own[self._is_plain[own]], slice(1, 3)), (own[~self._is_plain[own]], slice(3))
-        #: Views with tensors of two axes, and those of three: numbers, axes, tensors.
-        self._own = [(numbers, axes, [made[number] for number in numbers.tolist()]) for numbers, axes in kinds]
+        #: The numbers and the axes of views with tensors of two axes, and of those of three.
+        self._own = (own[self._is_plain[own]], slice(1, 3)), (own[~self._is_plain[own]], slice(3))
         self.forget_iterations()
 
     def _place(self, plan: Plan, *, strides_differ: bool = True) -> None:
@@ -82,11 +81,10 @@ class ViewTensors:
         if strides_differ:
             strides = [columns[6] * self._scale, columns[7] * self._scale, self._column_stride]
             self._strides = np.stack(strides, axis=1)
-            self._strides_of_view: list[list[int]] = self._strides.tolist()
 
     def _geometry(self, number: int, view: list[int]) -> _Geometry:
         """Returns shape, strides and beginning in iteration 0 of a view, a row of `Plan.views`."""
-        shape, strides, begin = view[_SHAPE], self._strides_of_view[number], int(self._begins[number])
+        shape, strides, begin = view[_SHAPE], self._strides[number].tolist(), int(self._begins[number])
         return (shape, strides, begin) if shape[0] else (shape[1:], strides[1:], begin)
 
     def forget_iterations(self) -> None:
@@ -118,7 +116,8 @@ class ViewTensors:
         if columns[3] and ((views[:, 3] == 0) != self._is_plain).any():
             return False
         self._place(plan, strides_differ=any(columns[_STRIDES]))
-        for numbers, axes, tensors in self._own:  # mostly all have moved
+        for numbers, axes in self._own:  # mostly all have moved
+            tensors: Iterator[Any] = map(self.fixed.__getitem__, numbers.tolist())
             shapes, strides = (each[numbers, axes].tolist() for each in (views[:, _SHAPE], self._strides))
             for _ in map(Tensor.as_strided_, tensors, shapes, strides, self._begins[numbers].tolist()):
                 pass
