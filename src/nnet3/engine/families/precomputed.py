@@ -22,6 +22,7 @@ Precompute = Callable[[KernelRows], Entry]
 #: The names of the tables.
 PRECOMPUTED = _ROWS, _LISTS, _NUMBERS = "precomputed rows", "precomputed lists", "precomputed numbers"
 MOST_ENTRIES = 1000  # of which is known whether others are equal
+_LONG = 256  # numbers of an entry that is made anew for each program
 _COLUMNS = {_ROWS: 3, _LISTS: 1, _NUMBERS: 1}
 
 
@@ -117,15 +118,18 @@ def entries_that_go_on(
 ) -> Iterator[Entry]:
     """Yields the entries with these layouts, empty ones if they do not go on. `tables`: of lists and of numbers.
 
-    Equal entries are one object, as long as it is known.
+    Equal entries are one object, as long as it is known, unless they are long.
     """
     lists, numbers = map(_Blocks, tables)
     for layout in layouts:
         arrays = layout.arrays or ()
         num_lists = sum(shape == () for _, _, shape in arrays)
         ends = lists.at + num_lists, numbers.at + len(arrays) - num_lists
-        key = *lists.contents(ends[0]), *numbers.contents(ends[1])
-        entry = known.get_or_make(key, partial(_entry, arrays, lists, numbers))
+        make, blocks = partial(_entry, arrays, lists, numbers), (lists.up_to(ends[0]), numbers.up_to(ends[1]))
+        if sum(len(labels) for labels, _ in blocks) > _LONG:
+            entry = make()
+        else:
+            entry = known.get_or_make(tuple([array.tobytes() for block in blocks for array in block]), make)
         lists.at, numbers.at = ends
         yield entry
 
@@ -146,10 +150,10 @@ class _Blocks:
         self._starts = [*np.flatnonzero(table.labels & 1).tolist(), len(table.labels)]
         self._table, self.at = table, 0
 
-    def contents(self, end: int) -> tuple[bytes, bytes]:
-        """Returns all that the blocks up to `end` say."""
+    def up_to(self, end: int) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the labels and the values of the blocks up to `end`."""
         rows = slice(self._starts[self.at], self._starts[end])
-        return self._table.labels[rows].tobytes(), self._table.values[rows].tobytes()
+        return self._table.labels[rows], self._table.values[rows]
 
     def next(self) -> np.ndarray:
         """Returns the next block, without the row where it begins."""
