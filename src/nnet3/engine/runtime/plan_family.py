@@ -39,17 +39,15 @@ class PlanFamily:
     """The plans in one dtype of programs that differ in numbers. Threads take turns."""
 
     def __init__(self, make: type[MemberPlans | RaggedPlans], dtype: str) -> None:
-        self._make, self._dtype, self._lock = make, dtype, threading.Lock()
-        self._plans: Any = None
-        self._is_refused = False
+        self._make: Any = make  # None from the first program on
+        self._dtype, self._lock, self._plans = dtype, threading.Lock(), None
 
     def plan(self, numbers: Any, program: NnetComputation) -> Plan | None:
         """Returns the plan of a program; None if it must be planned alone."""
         with self._lock, suppress(NotAffineError, OverflowError):
-            if self._plans is None and not self._is_refused:
-                self._is_refused = True  # unless what follows succeeds
-                self._plans = self._make(program, self._dtype)
-                self._is_refused = False
+            if self._make is not None:
+                make, self._make = self._make, None
+                self._plans = make(program, self._dtype)
             return None if self._plans is None else self._plans.plan(numbers)
         return None
 
@@ -121,8 +119,7 @@ class MemberPlans:
             few = 2 * (many // 4)
             begin = int(np.searchsorted(ks, few))
             if end == own or (is_good[begin] and is_good[end]):
-                place = few, offsets[:, begin], offsets[:, end] - offsets[:, begin]
-                self._offsets.setdefault(many, place)
+                self._offsets.setdefault(many, (few, offsets[:, begin], offsets[:, end] - offsets[:, begin]))
 
 
 def plan_of(computation: NnetComputation, dtype: str | torch.dtype, *, prove: bool = False) -> Plan:
