@@ -12,6 +12,7 @@ import torch
 
 import nnet3
 from nnet3.engine.ir.computation import FamilyMember, NnetComputation
+from nnet3.engine.ir.objects import present
 from nnet3.engine.runtime import Plan, plan, plan_of
 from nnet3.engine.runtime.plan_family import MemberPlans, PlanFamily
 from nnet3.engine.runtime.planning import unplaced_plan
@@ -110,6 +111,26 @@ def test_plans_of_random_networks() -> None:
         with suppress(nnet3.Nnet3Error):
             found += check_all_members(nnet, 60 * nnet.modulus, 1 + 5 * (seed % 2), train=bool(seed % 3))
     assert found > 0
+
+
+def test_one_order_of_blocks_serves_lengths_far_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    member = present(programs_of(TDNN, train=True)[-1].member)
+    family, packings = MemberPlans(member.at(0), "float32"), list[UnplacedPlan]()
+    pack = UnplacedPlan.packed
+
+    def packed(made: UnplacedPlan) -> tuple[np.ndarray, int]:
+        packings.append(made)
+        return pack(made)
+
+    ks = (2, 5, 17, 100, 400, 700)
+    with monkeypatch.context() as patch:
+        patch.setattr(UnplacedPlan, "packed", packed)
+        plans = [family.plan(k) for k in ks]
+    assert len(packings) == 1
+    for k, found in zip(ks, plans, strict=True):
+        alone = unplaced_plan(member.at(k))
+        assert_nothing_overlaps(found, alone)
+        assert found.num_bytes <= 1.05 * alone.packed()[1]
 
 
 def test_a_program_is_not_made_to_be_run() -> None:

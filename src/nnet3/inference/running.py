@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from torch import Tensor
 from nnet3.base.options.compiling import CompileOptions
 from nnet3.base.options.utterances import UtteranceOptions
 from nnet3.engine.driver import default_cache
-from nnet3.engine.ir.computation import FamilyMember, NnetComputation
+from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.runtime import NnetComputer
 from nnet3.engine.runtime.models import model_dtype
 from nnet3.engine.runtime.planning import plan
@@ -27,6 +27,7 @@ from nnet3.errors import ExecutionError
 from nnet3.inference.cutting import OutputChunk, cut
 from nnet3.inference.inputs import UtteranceInputs, check_simple
 from nnet3.inference.long_utterances import MAX_BYTES, PIECE_BYTES, PIECE_FRAMES, bytes_per_frame, is_the_same_in_pieces
+from nnet3.inference.programs_of_lengths import ProgramsOfLengths
 from nnet3.model.components.base import Component
 from nnet3.model.nnet import Nnet
 from nnet3.model.requests import ComputationRequest, IoSpecification
@@ -86,7 +87,7 @@ class ChunkRunner:
         self._lock = threading.RLock()
         # Whole utterances rarely have the same length.
         self._computers = ChangedComputers(32 if options.frames_per_chunk else 1)
-        self._ends: dict[tuple[int, ...], list[tuple[int, FamilyMember]]] = {}  # the shortest and the longest known
+        self._programs = ProgramsOfLengths()
         #: Chunks of several lengths that were looked at last: frames on either side, lengths, their computer.
         self._together: tuple[int, int, list[int], NnetComputer | None] = (0, 0, [], None)
         self._period = math.lcm(options.frame_subsampling_factor, self.nnet.modulus)
@@ -242,38 +243,14 @@ class ChunkRunner:
 
     def _program(self, chunk: OutputChunk, sequences: int) -> NnetComputation:
         """Returns the program for so many chunks like `chunk`."""
-        outputs_in_period = self._period // self.options.frame_subsampling_factor
-        key = sequences, chunk.left, chunk.right, chunk.num_outputs % outputs_in_period
-        options = self._compile_options
-        ends = [] if options is not None and options.prove else self._ends.get(key, [])  # a cache proves what it gives
-        program = self._between(ends, chunk.num_outputs)
-        if program is None:
-            request = self._request([chunk] * sequences)
-            program = default_cache().compile(self.nnet, request, self._compile_options)
-            if program.member is not None:
-                ends = [end for end in self._ends.get(key, []) if end[1].kept is program.member.kept]
-                ends = sorted([*ends, (chunk.num_outputs, program.member)], key=itemgetter(0))
-                self._ends[key] = [ends[0], ends[-1]]
-        return program
+        return self._programs.get(
+            (sequences, chunk.left, chunk.right),
+            chunk.num_outputs,
+            lambda: default_cache().compile(self.nnet, self._request([chunk] * sequences), self._compile_options),
+        )
 
     def _computer_of(self, program: NnetComputation) -> NnetComputer:
         return NnetComputer(program, self._kernels, device=self.device, debug=self._debug)
-
-    @staticmethod
-    def _between(ends: list[tuple[int, FamilyMember]], num_outputs: int) -> NnetComputation | None:
-        """Returns the program for a length between two lengths with programs of one family, if the length has one.
-
-        Requests go on by equal steps of time, and so do the requests named by the family: two in agreement prove all.
-        """
-        if not ends or not ends[0][0] < num_outputs < ends[1][0]:
-            return None
-        (few, first), (many, last) = ends
-        steps, rest = divmod((num_outputs - few) * (last.k - first.k), many - few)
-        if rest:
-            return None
-        program = first.at(first.k + steps)
-        program.attachments = {}
-        return program
 
     def _request(self, chunks: Sequence[OutputChunk]) -> ComputationRequest:
         """Returns the request for the chunks; times are shifted so that every first output has t = 0."""

@@ -105,7 +105,7 @@ class Ranges:
         """
         begin = addresses[self._number, self._matrix]
         if not self.tables:
-            after_first = np.broadcast_to(num_iterations, len(addresses))[self._number] - 1
+            after_first = np.full(len(addresses), num_iterations)[self._number] - 1
             last = FLOAT_BYTES * after_first * self._of_iteration * (self._bytes > 0)
             return begin + np.minimum(last, 0), begin + np.maximum(last, 0) + self._bytes
         assert isinstance(num_iterations, int)

@@ -8,11 +8,11 @@ table continued. If a table does not continue by affine numbers, no family exist
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from copy import copy
 from functools import cache, cached_property, partial
 from itertools import starmap, zip_longest
-from types import MappingProxyType
+from operator import is_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,9 +25,9 @@ from nnet3.engine.families.precomputed import (
     EntryLayout,
     Precompute,
     entries_that_go_on,
+    layouts_of_entries,
     precomputed_tables,
     rows_of_entries,
-    same_if_equal,
 )
 from nnet3.engine.families.rolled import CommandPattern, RolledCommands
 from nnet3.engine.ir.computation import FamilyMember, NnetComputation, lazy_like
@@ -164,7 +164,7 @@ class ProgramFamily:
         """Returns a family like `self`, with other numbers."""
         family = copy(self)
         family.tables, family._kept = tables, {}
-        for name in ("_memos", "_arrays", "_fixed_entries", "_entry_layouts", "_equal_entries"):
+        for name in ("_memos", "_entry_rows", "_arrays", "_fixed_entries", "_fixed_layouts", "_equal_entries"):
             vars(family).pop(name, None)
         family._program = RolledCommands(tables.pieces(self.names.index("commands")), self._words.patterns)
         return family
@@ -232,36 +232,36 @@ class ProgramFamily:
 
         Equal entries are one object: those independent of k, and those of iterations, which come again in others.
         """
-        fixed = self._fixed_entries
-        if fixed is None:
-            entries = entries_that_go_on(self._layouts_at(k), self._arrays.at(k))
-            return [None, *same_if_equal(entries, self._equal_entries)]
-        return list(fixed.values()) if len(fixed) > len(self._entry_layouts or ()) else self._entries_at(k, fixed)
+        return self._fixed_entries or self._entries_at(k)
 
     @cached_property
-    def _fixed_entries(self) -> dict[int, Entry] | None:
-        """The entries independent of k, by number; None if members have unequally many entries."""
-        if self._entry_layouts is None:
-            return None
-        pairs = zip(*(same_if_equal(self._entries_at(k)[1:], self._equal_entries) for k in (0, 1)), strict=True)
-        return {0: None} | {n: one for n, (one, other) in enumerate(pairs, 1) if one is other}
+    def _fixed_entries(self) -> list[Entry] | None:
+        """The precomputed entries if all members have the same, else None."""
+        few, more = map(self._entries_at, (0, 1))
+        return few if len(few) == len(more) and all(map(is_, few, more)) else None
 
-    def _entries_at(self, k: int, known: Mapping[int, Entry] = MappingProxyType({})) -> list[Entry]:
-        return [None, *entries_that_go_on(self._entry_layouts or (), self._arrays.at(k), known)]
+    def _entries_at(self, k: int) -> list[Entry]:
+        layouts = self._fixed_layouts or self._layouts_at(k)
+        return [None, *entries_that_go_on(layouts, self._arrays.at(k), self._equal_entries)]
 
     @cached_property
     def _equal_entries(self) -> Recent[Entry]:
         return Recent(MOST_ENTRIES)
 
     @cached_property
-    def _entry_layouts(self) -> list[EntryLayout] | None:
+    def _fixed_layouts(self) -> list[EntryLayout] | None:
         """The layouts of the precomputed entries, if all members have equally many."""
         few, more = map(self._layouts_at, (0, 1))
         return few if len(few) == len(more) else None
 
     def _layouts_at(self, k: int) -> list[EntryLayout]:
-        (table,) = self._named(PRECOMPUTED[:1]).at(k)
-        return [layout for layout, _ in rows_of_entries(table, list(self._words.entries))]
+        (table,) = self._entry_rows.at(k)
+        return layouts_of_entries(table, list(self._words.entries))
+
+    @cached_property
+    def _entry_rows(self) -> Continued:
+        """The table of the rows of precomputed entries."""
+        return self._named(PRECOMPUTED[:1])
 
     @cached_property
     def _arrays(self) -> Continued:
@@ -307,7 +307,8 @@ class ProgramFamily:
                 getattr(result, name).append(_side_table(result, name, numbers[f"{name} {number}"]))
         of_rows, *others = (tables[name] for name in PRECOMPUTED)
         found = list(rows_of_entries(of_rows, list(self._words.entries)))
-        for (layout, rows), entry in zip(found, entries_that_go_on([each for each, _ in found], others), strict=True):
+        entries = entries_that_go_on([each for each, _ in found], others, self._equal_entries)
+        for (layout, rows), entry in zip(found, entries, strict=True):
             result.precomputed.append(precompute(rows) if layout.arrays is None else entry)
             result.precomputed_rows.append(rows)
         return result

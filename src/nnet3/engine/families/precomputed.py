@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ Precompute = Callable[[KernelRows], Entry]
 #: The names of the tables.
 PRECOMPUTED = _ROWS, _LISTS, _NUMBERS = "precomputed rows", "precomputed lists", "precomputed numbers"
 MOST_ENTRIES = 1000  # of which is known whether others are equal
+_LONG = 256  # numbers of an entry that is made anew for each program
 _COLUMNS = {_ROWS: 3, _LISTS: 1, _NUMBERS: 1}
 
 
@@ -67,14 +67,6 @@ class EntryLayout(NamedTuple):
     arrays: tuple[ArrayLayout, ...] | None
 
 
-def same_if_equal(entries: Iterable[Entry], known: Recent[Entry]) -> Iterator[Entry]:
-    """Yields entries; equal ones are one object, as long as it is known."""
-    for entry in entries:
-        arrays = (entry or {}).items()
-        key = tuple([(name, array.dtype.str, array.shape, array.tobytes()) for name, array in arrays])
-        yield known.get_or_make(key, partial(dict, entry or {}))
-
-
 def precomputed_tables(
     computation: NnetComputation, layouts: MutableMapping[EntryLayout, int]
 ) -> dict[str, NumberTable]:
@@ -107,50 +99,63 @@ def precomputed_tables(
     return {name: NumberTable(*joined[name]) if name == _NUMBERS else table_of(*joined[name]) for name in _COLUMNS}
 
 
+def layouts_of_entries(table: NumberTable, layouts: Sequence[EntryLayout]) -> list[EntryLayout]:
+    """Returns the layouts of the entries of a table of rows."""
+    starts = np.flatnonzero(table.labels & 1)[::2]  # of two blocks each
+    return [layouts[number] for number in (table.labels[starts] >> 20).tolist()]
+
+
 def rows_of_entries(table: NumberTable, layouts: Sequence[EntryLayout]) -> Iterator[tuple[EntryLayout, KernelRows]]:
     """Yields the layouts of the entries of a table of rows, and the rows behind each entry."""
     blocks = _Blocks(table)
-    while not blocks.are_at_end:
-        node, runs_backward, arrays = layout = layouts[blocks.label >> 20]
+    for layout in layouts_of_entries(table, layouts):
+        node, runs_backward, arrays = layout
         yield layout, KernelRows(node, runs_backward, blocks.next(), blocks.next(), arrays is not None)
 
 
 def entries_that_go_on(
-    layouts: Iterable[EntryLayout], tables: Sequence[NumberTable], known: Mapping[int, Entry] = MappingProxyType({})
+    layouts: Iterable[EntryLayout], tables: Sequence[NumberTable], known: Recent[Entry]
 ) -> Iterator[Entry]:
     """Yields the entries with these layouts, empty ones if they do not go on. `tables`: of lists and of numbers.
 
-    `known`: entries that need not be made, by number from 1 on.
+    Equal entries are one object, as long as it is known, unless they are long.
     """
     lists, numbers = map(_Blocks, tables)
-    for number, layout in enumerate(layouts, 1):
-        blocks = [(lists if shape == () else numbers).next() for _, _, shape in layout.arrays or ()]
-        if number in known:
-            yield known[number]
-            continue
-        entry = {}
-        for (name, dtype, shape), block in zip(layout.arrays or (), blocks, strict=True):
-            entry[name] = block.astype(dtype).reshape(() if shape is None else (-1, *shape))
+    for layout in layouts:
+        arrays = layout.arrays or ()
+        num_lists = sum(shape == () for _, _, shape in arrays)
+        ends = lists.at + num_lists, numbers.at + len(arrays) - num_lists
+        make, blocks = partial(_entry, arrays, lists, numbers), (lists.up_to(ends[0]), numbers.up_to(ends[1]))
+        if sum(len(labels) for labels, _ in blocks) > _LONG:
+            entry = make()
+        else:
+            entry = known.get_or_make(tuple([array.tobytes() for block in blocks for array in block]), make)
+        lists.at, numbers.at = ends
         yield entry
 
 
+def _entry(arrays: Iterable[ArrayLayout], lists: _Blocks, numbers: _Blocks) -> Entry:
+    """Returns the entry of the next blocks."""
+    entry = {}
+    for name, dtype, shape in arrays:
+        block = (lists if shape == () else numbers).next()
+        entry[name] = block.astype(dtype).reshape(() if shape is None else (-1, *shape))
+    return entry
+
+
 class _Blocks:
-    """The blocks of a table in order, without the row where each begins."""
+    """The blocks of a table; `at`: the number of the next one."""
 
     def __init__(self, table: NumberTable) -> None:
-        starts = np.flatnonzero(table.labels & 1)
-        self._labels, self._values = table.labels[starts].tolist(), table.values
-        self._ends, self._next = [*starts.tolist(), len(table.labels)], 0
+        self._starts = [*np.flatnonzero(table.labels & 1).tolist(), len(table.labels)]
+        self._table, self.at = table, 0
 
-    @property
-    def are_at_end(self) -> bool:
-        return self._next == len(self._labels)
-
-    @property
-    def label(self) -> int:
-        """The label of the row where the next block begins."""
-        return int(self._labels[self._next])
+    def up_to(self, end: int) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the labels and the values of the blocks up to `end`."""
+        rows = slice(self._starts[self.at], self._starts[end])
+        return self._table.labels[rows], self._table.values[rows]
 
     def next(self) -> np.ndarray:
-        self._next += 1
-        return self._values[self._ends[self._next - 1] + 1 : self._ends[self._next]]
+        """Returns the next block, without the row where it begins."""
+        self.at += 1
+        return self._table.values[self._starts[self.at - 1] + 1 : self._starts[self.at]]

@@ -151,7 +151,8 @@ class NativeBoundRuns:
         addresses = self._linker.tensors.addresses
         iterations = {first: num for first, _, num in self.plan.loops[:, :3].tolist()}
         pairs = [(run, 1) for straight in self._straight.values() for run in straight.runs]
-        pairs += [(loop.run, iterations[first]) for first, loop in self._loops.items() if not loop.run.uses_tables]
+        in_loops = [(loop.run, iterations[first]) for first, loop in self._loops.items()]
+        pairs += [each for each in in_loops if not (addresses.tables and each[0].uses_tables)]
         runs = [run for run, _ in pairs]
         if not runs:
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from functools import partial
-from itertools import accumulate, groupby
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,7 +110,6 @@ class NativeRun:
         assert found is not None
         if bound is None:
             raise ValueError("rows differ that were equally many")
-        self._operations = operations
         self._weights, self._shares = weights or PackedWeights(), weights is not None
         packing: dict[Row, tuple[int, int]] = {}  # operation, and where its panels begin
         order, scratch = list[int](), list[int]()
@@ -123,11 +122,12 @@ class NativeRun:
                 continue
             _, panels = packing.setdefault(row, (number, self._weights.begin_of(row, size)))
         before = [number for number, _ in packing.values()]
-        self._order = np.array([*before, *order], np.int64)
-        self._scratch_of = np.array([*(begin for _, begin in packing.values()), *scratch], np.int64)
-        self._num_before, self._num_rows, self._num_iterations = len(before), len(self._order), num_iterations
-        rows, moves = (each[self._order] for each in bound)
-        rows[:, SCRATCH] = self._scratch_of
+        self._panels = [begin for _, begin in packing.values()]
+        numbers, scratch_of = np.array([*before, *order], np.int64), np.array([*self._panels, *scratch], np.int64)
+        self._operations = operations.in_order(numbers, scratch_of)
+        rows, moves = (each[numbers] for each in bound)
+        rows[:, SCRATCH] = scratch_of
+        self._num_before, self._num_rows, self._num_iterations = len(before), len(rows), num_iterations
         pointers = np.array([table.ctypes.data for table in addresses.tables], np.int64)
         self._arrays, self._run = [rows, moves, pointers, *addresses.tables], found.nnet3_run
         self._addresses = addresses
@@ -141,11 +141,9 @@ class NativeRun:
         bound = self._operations.bound_to(addresses)
         if bound is None:
             return False
-        rows, moves = (each[self._order] for each in bound)
-        rows[:, SCRATCH] = self._scratch_of
-        if (rows[:, SIZES] != self._arrays[0][:, SIZES])[: self._num_before].any():
+        if (bound.rows[:, SIZES] != self._arrays[0][:, SIZES])[: self._num_before].any():
             return False  # panels would be others
-        for array, own in zip(self._arrays, (rows, moves), strict=False):
+        for array, own in zip(self._arrays, bound, strict=False):
             array[:] = own
         self.moved(num_iterations, addresses)
         return True
@@ -222,7 +220,7 @@ class NativeRun:
         if self._num_before:
             if start == 0 and not self._shares:
                 self._weights.forget()
-            address = self._weights.made(self._scratch_of[: self._num_before].tolist(), self._pack)
+            address = self._weights.made(self._panels, self._pack)
         self._function(self._num_before, self._num_rows, start, stop, address, torch.get_num_threads())
 
     def _pack(self, number: int, address: int) -> None:
@@ -235,8 +233,6 @@ class NativeRuns:
     def __init__(self, runs: Sequence[NativeRun]) -> None:
         self.runs = list(runs)
         self._operations = joined([run._operations for run in runs])
-        starts = accumulate((len(run._operations.rows) for run in runs), initial=0)
-        self._order = np.concatenate([run._order + start for run, start in zip(runs, starts, strict=False)])
         self._sizes = [run._num_rows for run in runs]
         self._packs = np.concatenate([np.arange(run._num_rows) < run._num_before for run in runs])
         self._rows, self._moves = (np.concatenate([run._arrays[part] for run in runs]) for part in (0, 1))
@@ -253,10 +249,9 @@ class NativeRuns:
         bound = self._operations.bound_to(addresses)
         if bound is None:
             return False
-        rows, moves = (each[self._order] for each in bound)
-        rows[:, SCRATCH] = self._rows[:, SCRATCH]
+        rows, moves = bound
         differs = rows[:, SIZES] != self._rows[:, SIZES]
-        if differs[self._packs].any() or (moves[:, TABLE.start :] >= 0).any():
+        if differs[self._packs].any() or (addresses.tables and (moves[:, TABLE.start :] >= 0).any()):
             return False
         if (moves != self._moves).any():
             self._ranges = Ranges(rows, moves)

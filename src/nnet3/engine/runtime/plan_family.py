@@ -1,8 +1,9 @@
 """PlanFamily: the plans of programs that differ in numbers alone.
 
 The members of a program family are planned at once, with numbers that are affine in k; the plan of each follows by
-arithmetic. Where longer members have other calls, each is planned alone. The order of blocks in memory is found for
-lengths from the row 2, 3, 4, 6, 8, 12, ...; up to the next of these blocks move evenly.
+arithmetic. Where longer members have other calls, each is planned alone. Offsets of blocks in memory are found for
+lengths from the row 2, 3, 4, 6, 8, 12, ..., mostly in one order of the blocks; up to the next of these blocks move
+evenly.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from nnet3.engine.runtime.proof import MEANINGS, prove_plan
 from nnet3.engine.runtime.ragged_plans import RaggedPlans
 
 _MOST_PROVED = 1 << 26  # bytes of a plan; a proof takes some bytes for each
+_SIZES, _ABOUT = 9, 1.01  # doublings of k for which an order is tried; how much more memory may be taken there
 _MOST_CALLS = 1000  # of a plan that is proved because of the environment, in all iterations
 
 
@@ -37,17 +39,15 @@ class PlanFamily:
     """The plans in one dtype of programs that differ in numbers. Threads take turns."""
 
     def __init__(self, make: type[MemberPlans | RaggedPlans], dtype: str) -> None:
-        self._make, self._dtype, self._lock = make, dtype, threading.Lock()
-        self._plans: Any = None
-        self._is_refused = False
+        self._make: Any = make  # None from the first program on
+        self._dtype, self._lock, self._plans = dtype, threading.Lock(), None
 
     def plan(self, numbers: Any, program: NnetComputation) -> Plan | None:
         """Returns the plan of a program; None if it must be planned alone."""
         with self._lock, suppress(NotAffineError, OverflowError):
-            if self._plans is None and not self._is_refused:
-                self._is_refused = True  # unless what follows succeeds
-                self._plans = self._make(program, self._dtype)
-                self._is_refused = False
+            if self._make is not None:
+                make, self._make = self._make, None
+                self._plans = make(program, self._dtype)
             return None if self._plans is None else self._plans.plan(numbers)
         return None
 
@@ -72,8 +72,8 @@ class MemberPlans:
         self._fixed_args = None if self._slope[self._parts[3]].any() else self._base[self._parts[3]].astype(np.int32)
         self._entries, used = member.entries, dict.fromkeys(table for table, _ in planner.selections)
         self._indexes = planner.selections, list(used), planner.tables("index_tables", used)
-        #: Offsets of blocks and their changes from the least k on, by the k for which the order of blocks was found.
-        self._offsets: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        #: By the largest k: the least k, offsets of blocks there, and their changes up to the largest.
+        self._offsets: dict[int, tuple[int, np.ndarray, np.ndarray]] = {}
 
     def plan(self, k: int) -> Plan:
         made, plan, numbers = self._made, self._made.plan, self._base + k * self._slope
@@ -98,17 +98,28 @@ class MemberPlans:
         Both are found for two k, with room for rounding: blocks that do not overlap there do not overlap between.
         """
         size = rounded_up(k)
-        few = 2 * (size // 4)
         if size not in self._offsets:
-            base, slope = (each[:, None] for each in digits(self._made.blocks[:, 3]))
-            sizes = (base + slope * np.array([few, size])) * self._made.blocks[:, 4:5] + ALIGNMENT
-            blocks = self._made.blocks.copy()
-            blocks[:, 3], blocks[:, 4] = sizes[:, 1], 1
-            longer = replace(self._made, blocks=blocks)
-            offsets, others = stacked(longer.packed()[0], longer.meet(), sizes).T
-            self._offsets[size] = offsets, others - offsets
-        offsets, change = self._offsets[size]
+            self._find_offsets(size)
+        few, offsets, change = self._offsets[size]
         return np.asarray((offsets + (k - few) * change // (size - few)) // ALIGNMENT * ALIGNMENT)
+
+    def _find_offsets(self, size: int) -> None:
+        """Find an order of blocks at `size`, and offsets wherever blocks fill memory about as well in this order."""
+        base, slope = (each[:, None] for each in digits(self._made.blocks[:, 3]))
+        ks = np.array([0, 2, *(count << n for n in range(max(size.bit_length(), _SIZES)) for count in (3, 4))])
+        sizes = (base + slope * ks) * self._made.blocks[:, 4:5] + ALIGNMENT
+        own, blocks = int(np.searchsorted(ks, size)), self._made.blocks.copy()
+        blocks[:, 3], blocks[:, 4] = sizes[:, own], 1
+        longer = replace(self._made, blocks=blocks)
+        meet, first = longer.meet(), blocks[:, 1]
+        offsets = stacked(longer.packed()[0], meet, sizes)
+        alive = ((meet & (first <= first[:, None])) @ sizes).max(axis=0, initial=1)  # with each block, when it begins
+        is_good = offsets[-1] * alive[own] <= _ABOUT * offsets[-1, own] * alive
+        for end, many in enumerate(ks.tolist()[1:], 1):
+            few = 2 * (many // 4)
+            begin = int(np.searchsorted(ks, few))
+            if end == own or (is_good[begin] and is_good[end]):
+                self._offsets.setdefault(many, (few, offsets[:, begin], offsets[:, end] - offsets[:, begin]))
 
 
 def plan_of(computation: NnetComputation, dtype: str | torch.dtype, *, prove: bool = False) -> Plan:

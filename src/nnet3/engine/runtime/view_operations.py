@@ -20,6 +20,7 @@ from nnet3.base.native.operations import (
     COUNTED,
     OF_ROW,
     OF_TURN,
+    SCRATCH,
     SIZES,
     STAYS,
     STRIDES,
@@ -54,15 +55,18 @@ class ViewOperations:
     def bound_to(self, addresses: ViewAddresses) -> MovedOperations | None:
         """Returns the operations on views that lie there; None if rows differ that were equally many."""
         operation, matrix, view, size, num_rows = self.matrices.T
-        rows, moves = self.rows.copy(), np.tile(np.array(STAYS), (len(self.rows), 1))
-        rows[operation, matrix + ADDRESSES.start] += addresses.begin[view]
+        address_at, size_at, move_at = self._places
+        rows, moves = self.rows.copy(), np.empty((len(self.rows), len(STAYS)), np.int64)
+        moves[:] = STAYS
+        of_rows, of_moves = rows.reshape(-1), moves.reshape(-1)
+        of_rows[address_at] += addresses.begin[view]
         table, now = addresses.table[view], addresses.num_rows[view]
         is_even, follows = table < 0, size > 0
-        rows[operation[follows & is_even], size[follows & is_even]] = now[follows & is_even]
-        expected = np.where(follows, rows[operation, size], num_rows)
-        if (is_even & (now != expected)).any():
+        given = follows & is_even
+        of_rows[size_at[given]] = now[given]
+        if (is_even & (now != np.where(follows, of_rows[size_at], num_rows))).any():
             return None
-        moves[operation, matrix + OF_TURN.start] = np.where(is_even, addresses.of_iteration[view], 0)
+        of_moves[move_at] = np.where(is_even, addresses.of_iteration[view], 0)
         if not is_even.all():
             moves[operation, matrix + OF_ROW.start] = np.where(is_even, 0, addresses.of_row[view])
             moves[operation, matrix + TABLE.start] = table
@@ -75,6 +79,22 @@ class ViewOperations:
                 if own >= 0 and own != other and (counts[own] != (counts[other] if other >= 0 else number)).any():
                     return None
         return MovedOperations(rows, moves)
+
+    @cached_property
+    def _places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Where the address and the size of each matrix stand among the numbers of `rows`, and its move among those of
+        moves."""
+        operation, matrix, _, size, _ = self.matrices.T
+        begin = operation * _WIDTH
+        return begin + matrix + ADDRESSES.start, begin + size, operation * len(STAYS) + matrix + OF_TURN.start
+
+    def in_order(self, order: np.ndarray, scratch: np.ndarray) -> ViewOperations:
+        """Returns the operations of these numbers, in order, with panels that begin there in scratch memory."""
+        rows, place = self.rows[order], np.full(len(self.rows), -1)
+        rows[:, SCRATCH], place[order] = scratch, np.arange(len(order))
+        matrices = self.matrices.copy()
+        matrices[:, 0] = place[matrices[:, 0]]
+        return ViewOperations(rows, matrices[matrices[:, 0] >= 0])
 
     @cached_property
     def packed_views(self) -> set[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -62,12 +62,14 @@ class ViewTensors:
             first = [known.setdefault(view, number) for number, view in enumerate(map(tuple, plan.views.tolist()))]
         self._first = np.array(first, dtype=np.int64)  # the first view with the tensor of each
         self._moves, is_first = np.asarray(plan.views[:, _MOVES].any(axis=1)), self._first == np.arange(len(first))
-        self._has_tensor, self._are_joined = is_first & ~self._moves, not is_first.all()
+        has_tensor, self._are_joined = is_first & ~self._moves, not is_first.all()
         self._place(plan)
-        self._own: list[int] = np.flatnonzero(self._has_tensor).tolist()
-        views = zip(self._own, plan.views[self._own].tolist(), strict=True)
+        own, self._is_plain = np.flatnonzero(has_tensor), plan.views[:, 3] == 0
+        views = zip(own.tolist(), plan.views[own].tolist(), strict=True)
         made = {n: self._flat(view[0]).as_strided(*self._geometry(n, view)) for n, view in views}
         self.fixed = [made.get(number) for number in first]
+        #: The numbers and the axes of views with tensors of two axes, and of those of three.
+        self._own = (own[self._is_plain[own]], slice(1, 3)), (own[~self._is_plain[own]], slice(3))
         self.forget_iterations()
 
     def _place(self, plan: Plan, *, strides_differ: bool = True) -> None:
@@ -79,11 +81,10 @@ class ViewTensors:
         if strides_differ:
             strides = [columns[6] * self._scale, columns[7] * self._scale, self._column_stride]
             self._strides = np.stack(strides, axis=1)
-            self._strides_of_view: list[list[int]] = self._strides.tolist()
 
     def _geometry(self, number: int, view: list[int]) -> _Geometry:
         """Returns shape, strides and beginning in iteration 0 of a view, a row of `Plan.views`."""
-        shape, strides, begin = view[_SHAPE], self._strides_of_view[number], int(self._begins[number])
+        shape, strides, begin = view[_SHAPE], self._strides[number].tolist(), int(self._begins[number])
         return (shape, strides, begin) if shape[0] else (shape[1:], strides[1:], begin)
 
     def forget_iterations(self) -> None:
@@ -103,7 +104,8 @@ class ViewTensors:
     def move(self, plan: Plan) -> bool:
         """Move tensors to the addresses of a plan that differs in numbers alone.
 
-        Returns False, and changes nothing, if views of one tensor would part, or begin to move in loops.
+        Returns False, and changes nothing, if views of one tensor would part, views get other axes, or begin to move in
+        loops.
         """
         views, differs = plan.views, plan.views != self._plan.views
         columns = differs.any(axis=0).tolist()
@@ -111,14 +113,14 @@ class ViewTensors:
             return False
         if self._are_joined and (views[self._first] != views).any():
             return False
+        if columns[3] and ((views[:, 3] == 0) != self._is_plain).any():
+            return False
         self._place(plan, strides_differ=any(columns[_STRIDES]))
-        shapes, begins = views[self._own, _SHAPE].tolist(), self._begins[self._own].tolist()
-        for number, shape, begin in zip(self._own, shapes, begins, strict=True):  # mostly all have moved
-            tensor: Any = self.fixed[number]
-            if shape[0]:
-                tensor.as_strided_(shape, self._strides_of_view[number], begin)
-            else:
-                tensor.as_strided_(shape[1:], self._strides_of_view[number][1:], begin)
+        for numbers, axes in self._own:  # mostly all have moved
+            tensors: Iterator[Any] = map(self.fixed.__getitem__, numbers.tolist())
+            shapes, strides = (each[numbers, axes].tolist() for each in (views[:, _SHAPE], self._strides))
+            for _ in map(Tensor.as_strided_, tensors, shapes, strides, self._begins[numbers].tolist()):
+                pass
         return True
 
     @property

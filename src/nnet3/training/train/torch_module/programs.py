@@ -18,6 +18,7 @@ from nnet3.engine.ir.objects import Recent
 from nnet3.engine.runtime import NnetComputer
 from nnet3.engine.runtime.plan import PlannedKernel
 from nnet3.engine.runtime.recent import ChangedComputers
+from nnet3.inference.programs_of_lengths import ProgramsOfLengths
 from nnet3.inference.running import NetworkKernels
 from nnet3.model.components.base import Component, Properties
 from nnet3.model.nnet import Nnet
@@ -67,7 +68,7 @@ class ProgramWorker:
             self.view.exchange(name, replaced(self.view.components[name].view, call))
         kinds = [program.kinds[number] for number in wanted]
         self.collector = GradientCollector(self.view, kinds, wanted_index_of, self.calls)
-        self.computers = ChangedComputers()
+        self.computers, self._programs = ChangedComputers(), ProgramsOfLengths()
         self._expected: Sequence[PlannedKernel] | None = None  # of which the collector knows which are updated
 
     def use(self, program: ModuleProgram, shape: BatchShape) -> None:
@@ -77,11 +78,17 @@ class ProgramWorker:
             request = program.request(self.view, shape)
             return program.cache.compile(self.view.nnet, request, program.compile_options)
 
+        def made() -> NnetComputation:
+            if shape.lengths is not None:
+                return compiled()
+            outputs = program.layout_of(shape).num_output_frames
+            return self._programs.get(shape.num_sequences, outputs, compiled)
+
         def make(computation: NnetComputation) -> NnetComputer:
             kernels = NetworkKernels(self.view.nnet.components)
             return NnetComputer(computation, kernels, self.collector, program.device, check_finite=False)
 
-        self.computer = self.computers.get(shape, compiled, make)
+        self.computer = self.computers.get(shape, made, make)
         kernels = self.computer.plan.kernels
         if kernels is not self._expected:
             self._expected = kernels
