@@ -17,7 +17,7 @@ from nnet3.speech.lattices.label_sets import LabelSets, Leaps, Memory, SetEnds, 
 
 _NO_MEMORY = 2  # status 1: too large
 _WEIGHTS = np.float64, np.float64, np.int64, np.int32
-_KINDS = *4 * (np.int64,), *_WEIGHTS, *_WEIGHTS, np.float64  # of a lattice's columns
+_KINDS = *4 * (np.int64,), *_WEIGHTS, *_WEIGHTS  # of a lattice's columns
 
 
 def native_sets(functions: ctypes.CDLL, lattice: LabelLattice, most: float, memory: Memory) -> LabelSets:
@@ -78,17 +78,25 @@ class _Weights(NamedTuple):
         return [self.graph, self.acoustic, self.ids.offsets, self.ids.values]
 
 
-class _Given:
-    """A lattice and a memory for C, at `address`; the columns live as long as this object."""
+class NativeLattice:
+    """A lattice for C, with further numbers and addresses, at `address`; columns live as long as this object."""
 
-    def __init__(self, lattice: LabelLattice, memory: Memory):
+    def __init__(self, lattice: LabelLattice, more: Integers):
         of_arcs = lattice.graph_cost, lattice.acoustic_cost, lattice.ids.offsets, lattice.ids.values
         of_ends = lattice.final_graph, lattice.final_acoustic, lattice.final_ids.offsets, lattice.final_ids.values
-        whole = lattice.level, lattice.offsets, lattice.dst, lattice.label, *of_arcs, *of_ends, lattice.backward
+        whole = lattice.level, lattice.offsets, lattice.dst, lattice.label, *of_arcs, *of_ends
         self._columns = [np.ascontiguousarray(column, kind) for column, kind in zip(whole, _KINDS, strict=True)]
         sizes = np.array([lattice.num_states, len(lattice.src)], np.int64)
-        self._table = np.append(sizes, addresses_of(self._columns))
+        self._table = np.concatenate([sizes, addresses_of(self._columns), more])
         self.address = self._table.ctypes.data
+
+
+class _Given(NativeLattice):
+    """A lattice and a memory for C."""
+
+    def __init__(self, lattice: LabelLattice, memory: Memory):
+        self._backward = np.ascontiguousarray(lattice.backward)
+        super().__init__(lattice, addresses_of([self._backward]))
         self.memory = np.array([memory.left, memory.work_left], np.float64)
 
     def settle(self, memory: Memory, status: int) -> None:
