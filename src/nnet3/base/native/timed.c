@@ -5,6 +5,7 @@
 
 #include "alignment.h"
 #include "bayes_risk.h"
+#include "labelled.h"
 
 #include <math.h>
 
@@ -12,20 +13,13 @@
 #define NODES_PER_ARC 20
 #define MOST_STATES 1000 /* more are taken in parts */
 
-/* A lattice by levels, costs of the graph times a scale; what is known of ids, of which there are num_ids. */
+/* A lattice, and what is known of ids, of which there are num_ids, from 0 on. */
 typedef struct {
-    int64_t states, arcs;
-    const int64_t *level, *first_arc, *dst, *label;
-    const double *graph, *acoustic;
-    const int64_t *first_id;
-    const int32_t *ids;
-    const double *final_graph, *final_acoustic;
-    const int64_t *first_final_id;
-    const int32_t *final_ids;
+    Labelled lattice;
     const uint8_t *is_self_loop, *ends_phone, *begins_word, *is_inside, *ends_word;
     const int64_t *state_of_id;
     int64_t num_ids;
-} Labelled;
+} Told;
 
 static double scaled(double scale, double graph, double acoustic) {
     volatile double product = scale * graph; /* which is rounded before it is added */
@@ -57,10 +51,10 @@ static int add_way(Ways *ways, int64_t *arcs, int64_t dst, int64_t label, double
 }
 
 /* Lets arcs lead from all final states to one more state. Returns 0 to give up. */
-static int make_ways(const Labelled *given, double scale, Ways *ways) {
+static int make_ways(const Labelled *given, int64_t num_known, double scale, Ways *ways) {
     const int64_t states = given->states, most = given->arcs + states;
     const int64_t num_ids = given->first_id[given->arcs], num_last = given->first_final_id[states];
-    if (!are_known(given->ids, num_ids, given->num_ids) || !are_known(given->final_ids, num_last, given->num_ids)) return 0;
+    if (!are_known(given->ids, num_ids, num_known) || !are_known(given->final_ids, num_last, num_known)) return 0;
     const size_t of_ids = (size_t)(num_ids + num_last) * sizeof *ways->ids;
     int64_t *at = ways->block = malloc((size_t)(3 * states + 5 * most + 5) * sizeof *at + of_ids);
     if (!at) return 0;
@@ -265,14 +259,15 @@ static int64_t words_of(const Nodes *nodes, int64_t most, double *found) {
 }
 
 /* Writes at most `most` words as nnet3_least_risk does; returns how many, or -1 where Python is to find them. */
-int64_t nnet3_heard(const Labelled *given, double scale, int64_t most, double *found) {
+int64_t nnet3_heard(const Told *given, double scale, int64_t most, double *found) {
     Ways ways = {.block = 0};
     Nodes nodes = {.block = 0};
     int64_t words = -1, status;
-    if (given->states && make_ways(given, scale, &ways)) {
-        const int64_t arcs = ways.first_arc[given->states];
+    const int64_t states = given->lattice.states;
+    if (states && make_ways(&given->lattice, given->num_ids, scale, &ways)) {
+        const int64_t arcs = ways.first_arc[states];
         const Given all = {
-            .states = given->states, .most = LEAST_NODES + NODES_PER_ARC * (given->states + arcs) + ways.first_id[arcs],
+            .states = states, .most = LEAST_NODES + NODES_PER_ARC * (states + arcs) + ways.first_id[arcs],
             .level = ways.level, .row = ways.row, .first_arc = ways.first_arc, .dst = ways.dst, .label = ways.label,
             .graph = ways.cost, .acoustic = ways.free, .first_id = ways.first_id, .ids = ways.ids,
             .is_self_loop = given->is_self_loop, .ends_phone = given->ends_phone, .begins_word = given->begins_word,
