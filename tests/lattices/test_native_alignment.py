@@ -124,13 +124,14 @@ def test_the_words_of_random_lattices(kinds: WordBoundaries) -> None:
 
 
 def test_lattices_for_which_c_gives_up(kinds: WordBoundaries) -> None:
-    """Unknown ids, infinite costs, and lattices of many states, which are taken in parts."""
+    """Unknown ids, infinite costs, arcs that lead back, and lattices of many states, which are taken in parts."""
     rng = np.random.default_rng(0)
     while heard_rows(lattice := _lattice(rng, kinds.model, 8), kinds, 1.0) is None:
         pass
     costs = lattice.graph_cost.copy()
     costs[0] = np.inf
     assert heard_rows(replace(lattice, graph_cost=costs), kinds, 1.0) is None
+    assert heard_rows(replace(lattice, dst=lattice.src), kinds, 1.0) is None
     for wrong in (0, kinds.model.num_transition_ids + 1):
         ids = replace(lattice.ids, values=np.full_like(lattice.ids.values, wrong))
         assert heard_rows(replace(lattice, ids=ids), kinds, 1.0) is None

@@ -12,6 +12,7 @@
 #define LEAST_NODES 1000
 #define NODES_PER_ARC 20
 #define MOST_STATES 1000 /* more are taken in parts */
+#define MOST_COST 1e100  /* of an arc: sums are finite */
 
 /* A lattice, and what is known of ids, of which there are num_ids, from 0 on. */
 typedef struct {
@@ -19,7 +20,7 @@ typedef struct {
     const uint8_t *is_self_loop, *ends_phone, *begins_word, *is_inside, *ends_word;
     const int64_t *state_of_id;
     int64_t num_ids;
-} Told;
+} Known;
 
 static double scaled(double scale, double graph, double acoustic) {
     volatile double product = scale * graph; /* which is rounded before it is added */
@@ -47,7 +48,7 @@ static int add_way(Ways *ways, int64_t *arcs, int64_t dst, int64_t label, double
     ways->dst[own] = dst, ways->label[own] = label, ways->cost[own] = cost, ways->free[own] = 0.0;
     if (count) memcpy(ways->ids + ways->first_id[own], ids, (size_t)count * sizeof *ids);
     ways->first_id[own + 1] = ways->first_id[own] + count;
-    return isfinite(cost) != 0;
+    return fabs(cost) < MOST_COST;
 }
 
 /* Lets arcs lead from all final states to one more state. Returns 0 to give up. */
@@ -71,7 +72,7 @@ static int make_ways(const Labelled *given, int64_t num_known, double scale, Way
         for (int64_t arc = given->first_arc[state]; arc < given->first_arc[state + 1]; arc++) {
             const int64_t first = given->first_id[arc], count = given->first_id[arc + 1] - first, dst = given->dst[arc];
             const double cost = scaled(scale, given->graph[arc], given->acoustic[arc]);
-            is_sound &= add_way(ways, &arcs, dst, given->label[arc], cost, given->ids + first, count);
+            is_sound &= dst > state && add_way(ways, &arcs, dst, given->label[arc], cost, given->ids + first, count);
             ways->row[dst] = ways->row[state] + count;
         }
         if (!(given->final_graph[state] + given->final_acoustic[state] < INFINITY)) continue;
@@ -259,7 +260,7 @@ static int64_t words_of(const Nodes *nodes, int64_t most, double *found) {
 }
 
 /* Writes at most `most` words as nnet3_least_risk does; returns how many, or -1 where Python is to find them. */
-int64_t nnet3_heard(const Told *given, double scale, int64_t most, double *found) {
+int64_t nnet3_heard(const Known *given, double scale, int64_t most, double *found) {
     Ways ways = {.block = 0};
     Nodes nodes = {.block = 0};
     int64_t words = -1, status;
