@@ -7,17 +7,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from nnet3.speech.lattices import native_words
 from nnet3.speech.lattices.bayes_risk import HeardWord, _parts, least_risk_words, sausages, without_overlaps
+from nnet3.speech.lattices.native_words import risk_rows
 from nnet3.speech.lattices.timed_lattice import TimedLattice
 from tests.asr.slow_bayes_risk import Arc, least_risk
 from tests.effort import EFFORT
+from tests.native.native_code import needs_native_code
 from tests.seeds import RANDOM
 
 
 def random_lattice(states: int, words: int = 3) -> TimedLattice:
     """A lattice in which state s is row s, with arcs that skip states."""
-    src = np.concatenate([np.arange(states - 1), RANDOM.integers(0, states - 1, 2 * states)])
-    dst = np.append(np.arange(1, states), src[states - 1 :] + RANDOM.integers(1, 3, 2 * states)).clip(max=states - 1)
+    more = 2 * states * (states > 1)
+    src = np.concatenate([np.arange(states - 1), RANDOM.integers(0, max(states - 1, 1), more)])
+    dst = np.append(np.arange(1, states), src[states - 1 :] + RANDOM.integers(1, 3, more)).clip(max=states - 1)
     order = np.argsort(src, kind="stable")
     word, cost = RANDOM.integers(0, words + 1, len(src)), RANDOM.normal(size=len(src))
     return TimedLattice(np.arange(states), src[order], dst[order], word, cost)
@@ -48,6 +52,29 @@ def _best_words(arcs: list[Arc], states: int) -> list[int]:
 
 def _overlaps_removed(words: list[tuple[int, float, float, float]]) -> list[HeardWord]:
     return without_overlaps([HeardWord(*word) for word in words])
+
+
+@needs_native_code
+@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
+def test_words_in_c_are_those_of_python_to_the_last_bit(scale: float) -> None:
+    """Whole costs make paths of equal costs."""
+    for number in range(100 * EFFORT):
+        lattice = random_lattice(int(RANDOM.integers(1, 24)), int(RANDOM.integers(0, 6)))
+        cost = scale * lattice.cost
+        lattice = replace(lattice, cost=np.round(cost) if number % 3 == 0 else cost)
+        assert risk_rows(lattice) is not None
+        native = least_risk_words(lattice)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(native_words, "library", lambda: None)
+            assert least_risk_words(lattice) == native
+
+
+@needs_native_code
+def test_c_gives_up_for_infinite_costs_and_cycles() -> None:
+    lattice = random_lattice(6)
+    assert risk_rows(replace(lattice, cost=np.where(np.arange(len(lattice.cost)), lattice.cost, np.inf))) is None
+    assert risk_rows(replace(lattice, src=lattice.dst, dst=lattice.src)) is not None
+    assert risk_rows(replace(lattice, src=lattice.dst)) is None
 
 
 def test_words_that_overlap_share_their_time() -> None:

@@ -1,17 +1,20 @@
-"""Alignment in C: nodes, arcs, rows and errors are those of Python to the last bit."""
+"""Alignment in C: nodes, arcs, rows, words with the least risk and errors are those of Python to the last bit."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from nnet3.errors import ModelFormatError
+from nnet3.errors import ModelFormatError, NetworkError
 from nnet3.model.hmm.transition_model import TransitionModel
 from nnet3.speech.arrays.aliases import Integers
-from nnet3.speech.lattices import native_alignment, timed_lattice
+from nnet3.speech.lattices import native_alignment, native_words, timed_lattice
+from nnet3.speech.lattices.bayes_risk import HeardWord, words_of_lattice
 from nnet3.speech.lattices.label_lattice import LabelLattice
+from nnet3.speech.lattices.native_words import heard_rows
 from nnet3.speech.lattices.timed_lattice import OtherLabels, word_aligned
 from nnet3.speech.lattices.word_times import WordBoundaries
 from tests.asr.toy_lattices import strings_of
@@ -95,3 +98,50 @@ def test_random_lattices(kinds: WordBoundaries, monkeypatch: pytest.MonkeyPatch)
         assert np.array_equal(found.ids.values, wanted.ids.values)
     assert len(used) == 60
     assert 20 < compared < 60  # some words do not begin and end with their phones
+
+
+def _heard(lattice: LabelLattice, kinds: WordBoundaries, scale: float) -> list[HeardWord] | str:
+    try:
+        return words_of_lattice(lattice, kinds, scale)
+    except ModelFormatError as error:
+        return str(error)
+
+
+def test_the_words_of_random_lattices(kinds: WordBoundaries) -> None:
+    """Where C gives up the words do not fit their phones, which Python says."""
+    heard = 0
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        lattice, scale = _lattice(rng, kinds.model, int(rng.integers(2, 24))), float(rng.choice([0.37, 0.9, 1.0]))
+        native, rows = _heard(lattice, kinds, scale), heard_rows(lattice, kinds, scale)
+        with pytest.MonkeyPatch.context() as patch:
+            for module in (timed_lattice, native_words):
+                patch.setattr(module, "library", lambda: None)
+            assert _heard(lattice, kinds, scale) == native
+        assert isinstance(native, str) == (rows is None)
+        heard += len(native) if rows is not None else 0
+    assert heard > 40
+
+
+def test_lattices_for_which_c_gives_up(kinds: WordBoundaries) -> None:
+    """Unknown ids, infinite costs, arcs that lead back, and lattices of many states, which are taken in parts."""
+    rng = np.random.default_rng(0)
+    while heard_rows(lattice := _lattice(rng, kinds.model, 8), kinds, 1.0) is None:
+        pass
+    costs = lattice.graph_cost.copy()
+    costs[0] = np.inf
+    assert heard_rows(replace(lattice, graph_cost=costs), kinds, 1.0) is None
+    assert heard_rows(replace(lattice, dst=lattice.src), kinds, 1.0) is None
+    for wrong in (0, kinds.model.num_transition_ids + 1):
+        ids = replace(lattice.ids, values=np.full_like(lattice.ids.values, wrong))
+        assert heard_rows(replace(lattice, ids=ids), kinds, 1.0) is None
+        with pytest.raises(NetworkError, match="transition-id"):
+            words_of_lattice(replace(lattice, ids=ids), kinds)
+    word = np.flatnonzero(kinds.begins_word & kinds.ends_word & kinds.ends_phone)[:1].tolist()
+    for states, is_heard in ((900, True), (1100, False)):
+        columns = np.arange(states), np.arange(states - 1), np.arange(1, states), np.full(states - 1, 7)
+        final, arcs = np.where(np.arange(states) == states - 1, 0.0, np.inf), strings_of([word] * (states - 1))
+        free = np.zeros(states - 1)
+        long = LabelLattice(*columns, free, free, arcs, final, final, strings_of([[]] * states))
+        assert (heard_rows(long, kinds, 1.0) is not None) == is_heard
+        assert words_of_lattice(long, kinds) == [HeardWord(7, row, row + 1, 1.0) for row in range(states - 1)]

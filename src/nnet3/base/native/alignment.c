@@ -1,20 +1,9 @@
 /* Lattices of words whose arcs begin and end with the words' phones: follows all paths of a lattice, level by level.
    nnet3/speech/lattices/timed_lattice.py does the same with NumPy, in the same order, and says what nodes are. */
 
-#include "columns.h"
+#include "alignment.h"
 
 enum { DONE, MISFIT, NO_MEMORY };
-
-/* A lattice with one more state, the end, to which arcs lead from all final states. row: rows up to each state. */
-typedef struct {
-    int64_t states, silence, partial_word, most; /* labels; the most nodes */
-    const int64_t *level, *row, *first_arc, *dst, *label;
-    const double *graph, *acoustic;
-    const int64_t *first_id;
-    const int32_t *ids;
-    const uint8_t *is_self_loop, *ends_phone, *begins_word, *is_inside, *ends_word; /* of ids */
-    const int64_t *state;
-} Given;
 
 typedef struct { int64_t first, count; } String; /* in `ids` or in `words` */
 
@@ -28,7 +17,7 @@ typedef struct { int64_t src, dst; double graph, acoustic; } Silent;
 
 typedef struct { int64_t src, dst, label; String ids; } Spoken;
 
-typedef struct {
+struct Alignment {
     const Given *given;
     Node *nodes;
     Arrival *arrivals;
@@ -41,7 +30,7 @@ typedef struct {
     int64_t room_of_nodes, room_of_arrivals, room_of_silent, room_of_spoken, room_of_ids, room_of_words, room_of_last,
         room_of_front;
     int64_t is_whole;
-} Alignment;
+};
 
 #define GROW(alignment, column, count, room, more)                                                                     \
     ((alignment)->count + (more) <= (alignment)->room ||                                                               \

@@ -333,13 +333,6 @@ static int add_model(Lattice *lattice, const Model *model, int64_t start) {
     return FOUND;
 }
 
-/* A lattice, costs of which are rounded. */
-typedef struct {
-    int64_t states, arcs, start;
-    const int64_t *first_arc, *label, *dst;
-    const double *graph, *acoustic, *final, *final_acoustic;
-} Given;
-
 static int take(const Given *given, Lattice *made) {
     if (nnet3_make_lattice(made, given->states, given->states, given->arcs) == GIVE_UP) return GIVE_UP;
     for (int64_t state = 0; state < given->states; state++) {
@@ -374,22 +367,17 @@ int64_t nnet3_is_deterministic(const Given *given) {
     return is_so;
 }
 
-/* Frees a lattice; before, copies to columns, if these are there: states, levels, costs of ends; sources and destinations,
-   labels, arcs, costs. */
+/* Frees a lattice; before, copies to columns, if these are there: states, costs of ends; sources, destinations and arcs;
+   costs of the graph. */
 void nnet3_composed_end(Lattice *lattice, void *const *columns) {
     if (columns) {
         const size_t of_states = (size_t)lattice->states * sizeof(int64_t), of_arcs = (size_t)lattice->arcs * sizeof(int64_t);
-        int64_t *states = columns[0], *src = columns[2];
-        double *ends = columns[1], *costs = columns[3];
-        memcpy(states, lattice->state, of_states), memcpy(states + lattice->states, lattice->level, of_states);
-        for (int64_t state = 0; state < lattice->states; state++) {
-            ends[state] = lattice->final[state];
-            ends[lattice->states + state] = ends[state] < INFINITY ? lattice->final_acoustic[state] : INFINITY;
-            for (int64_t arc = lattice->first_arc[state]; arc < lattice->first_arc[state + 1]; arc++) *src++ = state;
-        }
-        memcpy(src, lattice->dst, of_arcs), memcpy(src + lattice->arcs, lattice->label, of_arcs);
-        memcpy(src + 2 * lattice->arcs, lattice->arc, of_arcs);
-        memcpy(costs, lattice->graph, of_arcs), memcpy(costs + lattice->arcs, lattice->acoustic, of_arcs);
+        int64_t *src = columns[2];
+        for (int64_t state = 0; state < lattice->states; state++)
+            for (int64_t arc = lattice->first_arc[state]; arc < lattice->first_arc[state + 1]; arc++) src[arc] = state;
+        memcpy(columns[0], lattice->state, of_states), memcpy(columns[1], lattice->final, of_states);
+        memcpy(src + lattice->arcs, lattice->dst, of_arcs), memcpy(src + 2 * lattice->arcs, lattice->arc, of_arcs);
+        memcpy(columns[3], lattice->graph, of_arcs);
     }
     free(lattice->block), free(lattice);
 }
@@ -397,11 +385,12 @@ void nnet3_composed_end(Lattice *lattice, void *const *columns) {
 void nnet3_composed_sizes(const Lattice *lattice, int64_t *sizes) { sizes[0] = lattice->states, sizes[1] = lattice->arcs; }
 
 /* Adds the costs of models to a lattice, one after the other; returns 0 where Python is to do it. */
-Lattice *nnet3_compose(const Given *given, const Model *models, int64_t count) {
+Lattice *nnet3_compose(const Given *given, const void *models, int64_t count) {
+    const Model *model = models;
     Lattice *lattice = calloc(1, sizeof *lattice);
     int found = lattice ? take(given, lattice) : GIVE_UP;
     for (int64_t at = 0; at < count && found == FOUND && lattice->states; at++)
-        found = add_model(lattice, models + at, at ? 0 : given->start);
+        found = add_model(lattice, model + at, at ? 0 : given->start);
     if (found == FOUND) return lattice;
     if (lattice) nnet3_composed_end(lattice, 0);
     return 0;

@@ -31,11 +31,15 @@ _SOURCES = tuple(
     for name in (
         *("operations.c", "cells.c", "layers.c", "classes.c", "panels.c", "elements.c"),
         *("graphs.c", "tokens.c", "lattices.c", "words.c"),
-        *("ngrams.c", "composition.c", "rescoring.c", "alignment.c"),
+        *("ngrams.c", "composition.c", "rescoring.c", "rescored.c", "alignment.c", "timed.c", "bayes_risk.c"),
     )
 )
 _HEADERS = tuple(
-    Path(__file__).with_name(name) for name in ("vectors.h", "numbers.h", "columns.h", "rows.h", "word_models.h")
+    Path(__file__).with_name(name)
+    for name in (
+        *("vectors.h", "numbers.h", "columns.h", "rows.h"),
+        *("labelled.h", "word_models.h", "alignment.h", "bayes_risk.h"),
+    )
 )
 _COMPILERS = ("cc", "gcc", "clang")
 _FLAGS = ("-O3", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", *DEFINITIONS)
@@ -156,14 +160,19 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
     "nnet3_align": ((_POINTER, _POINTER), _POINTER),
     "nnet3_aligned_sizes": ((_POINTER, _POINTER), None),
     "nnet3_aligned_end": ((_POINTER, _POINTER), None),
+    # The lattice of words with their rows; labels, rows and confidences.
+    "nnet3_least_risk": ((_POINTER, _POINTER), _SIZE),
+    # The lattice of transition-ids, the scale of its graph; the most words; labels, rows and confidences.
+    "nnet3_heard": ((_POINTER, _DOUBLE, _SIZE, _POINTER), _SIZE),
     # The lattice, models, how many.
     "nnet3_compose": ((_POINTER, _POINTER, _SIZE), _POINTER),
-    "nnet3_is_deterministic": ((_POINTER,), _SIZE),
     # A composed lattice, the n-gram model, the RNNLM, beam, growth and scales, the most arcs.
     "nnet3_exchange": ((*4 * (_POINTER,), _SIZE), _SIZE),
-    "nnet3_composed_levels": ((_POINTER,), _SIZE),
     "nnet3_composed_sizes": ((_POINTER, _POINTER), None),
     "nnet3_composed_end": ((_POINTER, _POINTER), None),
+    # The lattice of transition-ids, models; sizes.
+    "nnet3_rescored": ((_POINTER, _POINTER, _POINTER), _POINTER),
+    "nnet3_rescored_end": ((_POINTER, _POINTER), None),
     "nnet3_columns_of_panel": ((), _SIZE),
     "nnet3_size_of_operation": ((), _SIZE),
 }

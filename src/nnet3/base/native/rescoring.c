@@ -445,8 +445,7 @@ static int found_lattice(const Search *search, Lattice *made) {
 
 /* Puts the good paths of a lattice, composed with both models, into its place: a lattice of composition.c, whose states on
    no way to an end are gone. Returns 0, with the lattice sorted at most, where Python is to do it. */
-int64_t nnet3_exchange(Lattice *lattice, const Ngrams *ngrams, const Network *network, const Options *options,
-                       int64_t max_arcs) {
+int64_t nnet3_exchange(Lattice *lattice, const void *ngrams, const void *network, const void *options, int64_t max_arcs) {
     if (!lattice->states) return 1;
     if (nnet3_sort_upwards(lattice) == GIVE_UP) return 0;
     Search search = {.lattice = lattice, .ngrams = ngrams, .network = network, .options = options, .max_arcs = max_arcs};

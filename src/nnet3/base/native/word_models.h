@@ -1,5 +1,5 @@
-/* Language models that are asked for arcs of words, and lattices whose costs they change: between ngrams.c, composition.c
-   and rescoring.c. */
+/* Language models that are asked for arcs of words, and lattices whose costs they change: between ngrams.c, composition.c,
+   rescoring.c and rescored.c. */
 
 #ifndef NNET3_WORD_MODELS
 #define NNET3_WORD_MODELS
@@ -33,13 +33,31 @@ typedef struct {
     int64_t given, states, arcs;
     int64_t *first_arc, *label, *dst, *state, *arc, *level;
     double *graph, *acoustic, *final, *final_acoustic;
-    void *block; /* in which all columns lie */
+    void *block;      /* in which all columns lie */
+    const void *from; /* for rescored.c */
 } Lattice;
 
 int nnet3_make_lattice(Lattice *made, int64_t given, int64_t states, int64_t arcs);
 
 /* Numbers the states so that arcs lead upwards, as OpenFst does, unless arcs already do. */
 int nnet3_sort_upwards(Lattice *lattice);
+
+/* A lattice, costs of which are rounded. */
+typedef struct {
+    int64_t states, arcs, start;
+    const int64_t *first_arc, *label, *dst;
+    const double *graph, *acoustic, *final, *final_acoustic;
+} Given;
+
+int64_t nnet3_is_deterministic(const Given *given);
+
+Lattice *nnet3_compose(const Given *given, const void *models, int64_t count);
+
+int64_t nnet3_exchange(Lattice *lattice, const void *ngrams, const void *network, const void *options, int64_t max_arcs);
+
+int64_t nnet3_composed_levels(Lattice *lattice);
+
+void nnet3_composed_end(Lattice *lattice, void *const *columns);
 
 static inline double single(double value) { return (float)value; }
 

@@ -27,11 +27,10 @@ from nnet3.speech.asr.model_rescoring import Rescoring
 from nnet3.speech.asr.vosk_json import SpokenText, TextAlternative, TimedWord
 from nnet3.speech.language_models.graph_words import check_words
 from nnet3.speech.language_models.language_model import model_of_graph, phrase_model
-from nnet3.speech.lattices.bayes_risk import HeardWord, least_risk_words
+from nnet3.speech.lattices.bayes_risk import HeardWord, words_of_lattice
 from nnet3.speech.lattices.growing_lattice import GrowingLattice
 from nnet3.speech.lattices.label_lattice import LabelLattice
 from nnet3.speech.lattices.lattice_path import LatticePath, best_paths
-from nnet3.speech.lattices.timed_lattice import timed_lattice
 from nnet3.speech.lattices.word_lattice import PhoneLabels, narrowed_notices
 from nnet3.speech.lattices.word_times import WordBoundaries, rows_of_states
 from nnet3.speech.search.beam_search import BeamSearch
@@ -208,11 +207,10 @@ class DecodedSegment:
         Words that do not fit their phones have the rows of their arcs, with a warning.
         """
         try:
-            timed = timed_lattice(self.labelled, self.graph.boundaries, self.graph_scale)
+            return words_of_lattice(self.labelled, self.graph.boundaries, self.graph_scale)
         except ModelFormatError as error:
             self.graph.warn_once(f"word_boundary.int is not used: {error}")
-            timed = timed_lattice(self.labelled, None, self.graph_scale)
-        return least_risk_words(timed)
+            return words_of_lattice(self.labelled, None, self.graph_scale)
 
     def alternatives(self, number: int) -> list[Alternative]:
         """Returns the best paths."""

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
-import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
-from functools import wraps
-from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -22,28 +18,18 @@ from nnet3.speech.asr.decoding import DecodingGraph, Segment
 from nnet3.speech.asr.model_folder import ModelFolder
 from nnet3.speech.asr.model_rescoring import Rescoring
 from nnet3.speech.asr.model_search import ModelSearch
+from nnet3.speech.asr.one_thread import OneThread, alone
+from nnet3.speech.asr.segment_words import SegmentWords
 from nnet3.speech.asr.speakers import SpeakerStream, SpkModel
-from nnet3.speech.asr.vosk_json import Json, SpokenText, TimedWord
+from nnet3.speech.asr.vosk_json import Json, SpokenText
 from nnet3.speech.asr.vosk_names import VoskNames
 from nnet3.speech.features.audio import Audio, PcmReader, Resampler, whole_rate
 from nnet3.speech.search.endpoints import Endpointing, silent_rows
 
-_Method = TypeVar("_Method", bound=Callable[..., Any])
 _LOG = logging.getLogger("nnet3")
 _MOST_ROWS = 20_000  # a stream that is longer begins anew with its next segment
 _MOST_ALTERNATIVES = 10_000  # of a segment
 _NOTHING = SpokenText([])
-
-
-def _alone(method: _Method) -> _Method:
-    """Decorator: a method that no other thread may disturb."""
-
-    @wraps(method)
-    def checked(self: Recognizer, *arguments: Any) -> Any:
-        with self._at_work():
-            return method(self, *arguments)
-
-    return cast(_Method, checked)
 
 
 class Model(ModelSearch):
@@ -115,7 +101,7 @@ class Model(ModelSearch):
         self._idle.append(computer)
 
 
-class Recognizer(VoskNames):
+class Recognizer(OneThread, VoskNames):
     """Hears one stream of audio, segment by segment, as Vosk does.
 
         recognizer = nnet3.asr.Recognizer(model, 16000)
@@ -150,6 +136,7 @@ class Recognizer(VoskNames):
             raise ArgumentError(f"a recognizer needs an nnet3.asr.Model, got {type(model).__name__}")
         if not isinstance(computer, StreamComputer | None):
             raise ArgumentError(f"a computer is one of the model's method computer, got {type(computer).__name__}")
+        super().__init__()
         PcmReader(channels, channel)  # are there such?
         self._whole_rate = whole_rate(sample_rate)
         Resampler(self._whole_rate, model.sample_rate)  # can it be had?
@@ -164,7 +151,6 @@ class Recognizer(VoskNames):
         self._speaker_model: SpkModel | None = None
         self._speaker: SpeakerStream | None = None
         self._first_row, self._samples, self._start = 0, 0, 0.0
-        self._is_closed, self._in_use = False, threading.Lock()
         if isinstance(phrases, SpkModel):
             speaker_model = phrases
         elif isinstance(phrases, str):
@@ -207,7 +193,7 @@ class Recognizer(VoskNames):
         Yields the network's inputs for each piece of 0.2 s, and wants their scores, from `compute_scores`. Once
         `is_over`, the remaining pieces are dropped.
         """
-        with self._at_work():
+        with self.at_work():
             stream, segment = self._begin()
             for piece in stream.pieces(audio):
                 if is_over():
@@ -218,30 +204,22 @@ class Recognizer(VoskNames):
                 self._samples += len(piece)
             return self._is_endpoint(segment)
 
-    @_alone
+    @alone
     def result(self) -> SpokenText:
         """Returns what was said since the last result, and ends the segment."""
         found = self._found()
         self._segment = None
         return found
 
-    @_alone
+    @alone
     def partial(self) -> SpokenText:
         """Returns the words apparently said since the last result; more audio may change them."""
-        segment = self._segment
-        if segment is None or segment.search.num_rows == 0:
+        words = self._words()
+        if words is None:
             return _NOTHING
-        if self.with_partial_words:
-            found = segment.found(use_final=False) if self.all_partial_words else segment.settled()
-            return _NOTHING if found is None else found.text(self.model.seconds_per_row, self._begin_time)
-        path = segment.search.best_path()
-        if path is None:
-            return _NOTHING
-        ends = (self._begin_time + self.model.seconds_per_row * path.word_rows).tolist()
-        names = [self._graph.words[label] for label in path.words.tolist()]
-        return SpokenText([TimedWord(*word) for word in zip(names, [self._begin_time, *ends[:-1]], ends, strict=False)])
+        return (words.sure(self.all_partial_words) if self.with_partial_words else words.best()) or _NOTHING
 
-    @_alone
+    @alone
     def finish(self) -> SpokenText:
         """Ends the stream; returns what was said since the last result."""
         if self._stream is None or self._segment is None:
@@ -252,12 +230,12 @@ class Recognizer(VoskNames):
         self._end_stream()
         return found
 
-    @_alone
+    @alone
     def reset(self) -> None:
         """Drops what was said since the last result."""
         self._segment = None
 
-    @_alone
+    @alone
     def set_phrases(self, phrases: Sequence[str] | None) -> None:
         """Limits what can be heard to these phrases, in any order and in parts; None: all words. A new stream begins.
 
@@ -278,7 +256,7 @@ class Recognizer(VoskNames):
         self._drop_stream()
         self._graph = graph
 
-    @_alone
+    @alone
     def set_speaker_model(self, model: SpkModel) -> None:
         """Lets results have the speaker's vector and its number of frames, `spk` and `spk_frames`.
 
@@ -290,18 +268,6 @@ class Recognizer(VoskNames):
             raise ExecutionError("a stream keeps its speaker model: set it before the first audio, or after the end")
         SpeakerStream(model, self._whole_rate)  # can it have this rate?
         self._speaker_model = model
-
-    def close(self) -> None:
-        """Ends the recognizer; it hears nothing any more. If a thread is at work, the stream ends behind the work."""
-        self._is_closed = True
-        with contextlib.suppress(ExecutionError), self._at_work():
-            pass
-
-    def __enter__(self) -> Recognizer:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     @property
     def begin_time(self) -> float:
@@ -363,20 +329,6 @@ class Recognizer(VoskNames):
             self._computer = None
         self._segment = self._stream = self._speaker = None
 
-    @contextlib.contextmanager
-    def _at_work(self) -> Iterator[None]:
-        """Lets one thread at a time work. Raises ExecutionError in another one, and if the recognizer is closed."""
-        if not self._in_use.acquire(blocking=False):
-            raise ExecutionError("this recognizer is at work already: give each thread a recognizer of its own")
-        try:
-            if self._is_closed:
-                raise ExecutionError("this recognizer is closed")
-            yield
-        finally:
-            if self._is_closed:
-                self._drop_stream()
-            self._in_use.release()
-
     @property
     def _begin_time(self) -> float:
         """The time at which the segment begins, in seconds."""
@@ -387,20 +339,19 @@ class Recognizer(VoskNames):
         trailing = silent_rows(search, model.transition_model, model.folder.silence_phones)
         return bool(self.endpointing.which(search.num_rows, trailing, search.relative_cost))
 
+    def _words(self) -> SegmentWords | None:
+        """Returns the words of the segment up to now; None before the first row."""
+        if self._segment is None or self._segment.search.num_rows == 0:
+            return None
+        return SegmentWords(self._segment, self.model.seconds_per_row, self._begin_time)
+
     def _found(self) -> SpokenText:
-        """Returns the words of the segment up to now."""
-        segment = self._segment
-        if segment is None or segment.search.num_rows == 0:
+        """Returns the result of the segment up to now."""
+        words = self._words()
+        text = None if words is None else words.final(self.model.rescoring, max(self.alternatives, 0))
+        if text is None or words is None:
             return _NOTHING
-        found = segment.found()
-        for notice in segment.notices:
-            _LOG.warning("%s", notice)
-        if found is not None and self.model.rescoring is not None:
-            found = found.rescored(self.model.rescoring)
-        if found is None:
-            return _NOTHING
-        text = found.text(self.model.seconds_per_row, self._begin_time, max(self.alternatives, 0))
-        return replace(text, extra=self._speaker_keys(segment)) if self._speaker is not None else text
+        return replace(text, extra=self._speaker_keys(words.segment)) if self._speaker is not None else text
 
     def _speaker_keys(self, segment: Segment) -> dict[str, Json]:
         """Returns the vector of the segment's speaker under Vosk's keys; nothing for too little speech."""

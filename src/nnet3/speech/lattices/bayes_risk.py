@@ -15,8 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.speech.arrays.aliases import Doubles, Integers
+from nnet3.speech.lattices.label_lattice import LabelLattice
 from nnet3.speech.lattices.levels import longest_paths
-from nnet3.speech.lattices.timed_lattice import TimedLattice
+from nnet3.speech.lattices.native_words import heard_rows, risk_rows
+from nnet3.speech.lattices.timed_lattice import TimedLattice, timed_lattice
+from nnet3.speech.lattices.word_times import WordBoundaries
 
 _MOST_ROUNDS = 101
 _LEAST_STATES = 1000  # of a part: memory grows with states times words
@@ -38,7 +41,26 @@ def least_risk_words(lattice: TimedLattice) -> list[HeardWord]:
 
     A lattice of many states is taken in parts, between states that all paths go through.
     """
-    return without_overlaps([word for part in _parts(lattice) for word in sausages(part).heard()])
+    return without_overlaps([word for part in _parts(lattice) for word in _heard(part)])
+
+
+def words_of_lattice(
+    lattice: LabelLattice, boundaries: WordBoundaries | None, graph_scale: float = 1.0
+) -> list[HeardWord]:
+    """Returns the words with the least expected number of errors, with the rows that `timed_lattice` gives them."""
+    rows = None if boundaries is None else heard_rows(lattice, boundaries, graph_scale)
+    if rows is None:
+        return least_risk_words(timed_lattice(lattice, boundaries, graph_scale))
+    return without_overlaps(_words_of_rows(rows))
+
+
+def _heard(lattice: TimedLattice) -> list[HeardWord]:
+    rows = risk_rows(lattice)
+    return sausages(lattice).heard() if rows is None else _words_of_rows(rows)
+
+
+def _words_of_rows(rows: Doubles) -> list[HeardWord]:
+    return [HeardWord(int(label), *times) for label, *times in rows.tolist()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,13 +221,12 @@ class _Recursion:
             sent[:, :-1] += matched
             sent[:, 1:] += np.where(edit == _DELETE, whole[:, 1:], 0)
             np.add.at(mass, self.src[arcs], sent)
-            inserted = np.where(edit == _INSERT, whole[:, 1:], 0)
-            share[:, 0] += inserted.sum(axis=0)
-            begin[:, 0] += self.end[arcs] @ inserted
-            end[:, 0] += self.end[arcs] @ inserted
-            np.add.at(share.T, self.word[arcs], matched)
-            np.add.at(begin.T, self.word[arcs], matched * self.begin[arcs, None])
-            np.add.at(end.T, self.word[arcs], matched * self.end[arcs, None])
+            is_match, arc_end = edit == _MATCH, self.end[arcs, None]
+            at = np.arange(positions), np.where(is_match, self.word[arcs, None], 0)
+            said = np.where(edit == _DELETE, 0, whole[:, 1:])
+            np.add.at(share, at, said)
+            np.add.at(begin, at, said * np.where(is_match, self.begin[arcs, None], arc_end))
+            np.add.at(end, at, said * arc_end)
         share[:, 0] += np.cumsum(mass[self.start][::-1])[::-1][1:]
         return share, begin, end, risk
 

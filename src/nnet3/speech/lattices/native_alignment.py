@@ -15,7 +15,7 @@ from nnet3.speech.lattices.native_sets import addresses_of, ending
 from nnet3.speech.lattices.word_times import WordBoundaries
 
 _MISFIT = 1  # status 2: no memory
-_KINDS = *5 * (np.int64,), *2 * (np.float64,), np.int64, np.int32, *5 * (np.bool_,), np.int64
+_KINDS = *5 * (np.int64,), *2 * (np.float64,), np.int64, np.int32
 
 
 class AlignedNodes(NamedTuple):
@@ -46,13 +46,13 @@ def native_alignment(
     """Returns the nodes, numbered as Python numbers them; None for more than `most` nodes. Raises MemoryError."""
     arcs = ways.arcs
     of_arcs = arcs.dst, arcs.label, arcs.graph, arcs.acoustic, arcs.ids.offsets, arcs.ids.values
-    of_ids = kinds.is_self_loop, kinds.ends_phone, kinds.begins_word, kinds.is_inside, kinds.ends_word, kinds.state
-    whole = ways.level, ways.row, ways.first_arc, *of_arcs, *of_ids
+    whole = ways.level, ways.row, ways.first_arc, *of_arcs
     columns: list[npt.NDArray[Any]] = [
         np.ascontiguousarray(column, kind) for column, kind in zip(whole, _KINDS, strict=True)
     ]
     numbers = np.array([len(ways.level) - 1, silence, partial_word, most])
-    given, status = np.append(numbers, addresses_of(columns)), np.zeros(1, np.int64)
+    given = np.concatenate([numbers, addresses_of(columns), kinds.addresses])
+    status = np.zeros(1, np.int64)
     made = functions.nnet3_align(given.ctypes.data, status.ctypes.data)
     if made is None and status[0] == _MISFIT:
         return None

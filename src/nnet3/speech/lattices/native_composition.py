@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.base.kaldi_io.fst import NO_STATE, Fst
-from nnet3.base.kaldi_io.lattice import Lattice, Strings, no_strings
+from nnet3.base.kaldi_io.lattice import Lattice
 from nnet3.base.native.library import library
 from nnet3.base.options.rescoring import ComposeOptions
 from nnet3.speech.arrays.aliases import Doubles, Integers
 from nnet3.speech.language_models.word_acceptor import NativeModel, WordAcceptor
 from nnet3.speech.lattices.label_lattice import LabelLattice
 from nnet3.speech.lattices.lattice_states import with_arcs
-from nnet3.speech.lattices.native_sets import addresses_of, ending
+from nnet3.speech.lattices.native_sets import NativeLattice, addresses_of, empty_strings, ending
 
 _KINDS = *3 * (np.int64,), *4 * (np.float64,)  # of the columns of a lattice
 _ADDED = ["grammar", "ngrams"]  # kinds of models in the order of composition.c
@@ -65,6 +65,9 @@ class NativeComposition:
         self._numbers = np.array([*beams, *(model.scale for model in exchanged)], np.float64)
         tables = addresses_of([*(model.table for model in exchanged), self._numbers]).tolist()
         self._exchanged = (*tables, options.max_arcs) if exchanged else ()
+        models = self._added.ctypes.data, len(added), *(self._exchanged or 4 * (0,))
+        self._table = np.array(models, np.int64)
+        self._models = self._table.ctypes.data
 
     @classmethod
     def of(
@@ -91,7 +94,14 @@ class NativeComposition:
         made = self._composed(given)
         if made is None:
             return None
-        (state, _), (final, _), (src, dst, _, arc), (graph, _) = self._columns(made)
+        with ending(self._functions.nnet3_composed_end, made) as columns:
+            sizes = np.zeros(2, np.int64)
+            self._functions.nnet3_composed_sizes(made, sizes.ctypes.data)
+            states, num_arcs = sizes.tolist()
+            state, final, graph = np.empty(states, np.int64), np.empty(states), np.empty(num_arcs)
+            of_arcs = np.empty((3, num_arcs), np.int64)
+            columns += [state, final, of_arcs, graph]
+        src, dst, arc = of_arcs
         return ComposedArcs(state, final, src, dst, graph, arc)
 
     def labelled(self, lattice: LabelLattice) -> LabelLattice | None:
@@ -99,20 +109,21 @@ class NativeComposition:
 
         None where C gives up, and for a lattice with arcs without labels or with several arcs for a label.
         """
-        costs = lattice.graph_cost, lattice.acoustic_cost, lattice.final_graph, lattice.final_acoustic
-        given = _Given(0, [lattice.offsets, lattice.label, lattice.dst, *costs])
-        if not self._functions.nnet3_is_deterministic(given.address):
-            return None
-        made = self._composed(given)
+        functions, given, sizes = self._functions, NativeLattice(lattice), np.empty(4, np.int64)
+        with ExitStack() as held:
+            for lock in self._locks:
+                held.enter_context(lock)
+            made = functions.nnet3_rescored(given.address, self._models, sizes.ctypes.data)
         if made is None:
             return None
-        if not self._functions.nnet3_composed_levels(made):
-            self._functions.nnet3_composed_end(made, None)
-            return None
-        (state, level), (final, final_acoustic), (src, dst, label, arc), (graph, acoustic) = self._columns(made)
-        ends = np.where(final < np.inf, state, lattice.num_states)
-        ids = lattice.ids[arc], Strings.joined([lattice.final_ids, no_strings(1)])[ends]
-        return LabelLattice(level, src, dst, label, graph, acoustic, ids[0], final, final_acoustic, ids[1])
+        with ending(functions.nnet3_rescored_end, made) as columns:
+            states, num_arcs, of_arcs, of_ends = sizes.tolist()
+            level, (src, dst, label) = np.empty(states, np.int64), np.empty((3, num_arcs), np.int64)
+            (graph, acoustic), (final, final_acoustic) = np.empty((2, num_arcs)), np.empty((2, states))
+            ids, final_ids = empty_strings(num_arcs, of_arcs), empty_strings(states, of_ends)
+            columns += [level, src, graph, final]  # of rows that lie one behind the other, the first ones
+            columns += [ids.offsets, ids.values, final_ids.offsets, final_ids.values]
+        return LabelLattice(level, src, dst, label, graph, acoustic, ids, final, final_acoustic, final_ids)
 
     def _composed(self, given: _Given) -> int | None:
         """Returns the address of the composition, which C keeps; None where C gives up."""
@@ -128,16 +139,6 @@ class NativeComposition:
             return made
         functions.nnet3_composed_end(made, None)
         return None
-
-    def _columns(self, made: int) -> list[npt.NDArray[np.number]]:
-        """Copies a composition from C, which frees it: columns of states, costs of ends, columns and costs of arcs."""
-        with ending(self._functions.nnet3_composed_end, made) as columns:
-            sizes = np.zeros(2, np.int64)
-            self._functions.nnet3_composed_sizes(made, sizes.ctypes.data)
-            states, arcs = sizes.tolist()
-            columns += [np.empty((2, states), np.int64), np.empty((2, states))]
-            columns += [np.empty((4, arcs), np.int64), np.empty((2, arcs))]
-        return columns
 
 
 class _Given:

@@ -17,7 +17,8 @@ from nnet3.speech.lattices.label_sets import LabelSets, Leaps, Memory, SetEnds, 
 
 _NO_MEMORY = 2  # status 1: too large
 _WEIGHTS = np.float64, np.float64, np.int64, np.int32
-_KINDS = *4 * (np.int64,), *_WEIGHTS, *_WEIGHTS, np.float64  # of a lattice's columns
+_KINDS = *4 * (np.int64,), *_WEIGHTS, *_WEIGHTS  # of a lattice's columns
+_NOTHING = np.zeros(0, np.int64)
 
 
 def native_sets(functions: ctypes.CDLL, lattice: LabelLattice, most: float, memory: Memory) -> LabelSets:
@@ -62,6 +63,11 @@ def ending(end: Callable[[int, int], None], made: int) -> Iterator[list[npt.NDAr
         end(made, 0 if addresses is None else addresses.ctypes.data)
 
 
+def empty_strings(count: int, num_ids: int) -> Strings:
+    """Returns room for strings that C writes."""
+    return Strings(np.empty(count + 1, np.int64), np.empty(num_ids, np.int32))
+
+
 class _Weights(NamedTuple):
     """Costs and ids of rows that C writes."""
 
@@ -71,24 +77,31 @@ class _Weights(NamedTuple):
 
     @classmethod
     def empty(cls, rows: int, num_ids: int) -> _Weights:
-        ids = Strings(np.empty(rows + 1, np.int64), np.empty(num_ids, np.int32))
-        return cls(np.empty(rows), np.empty(rows), ids)
+        return cls(np.empty(rows), np.empty(rows), empty_strings(rows, num_ids))
 
     def columns(self) -> list[npt.NDArray[Any]]:
         return [self.graph, self.acoustic, self.ids.offsets, self.ids.values]
 
 
-class _Given:
-    """A lattice and a memory for C, at `address`; the columns live as long as this object."""
+class NativeLattice:
+    """A lattice for C (labelled.h), with further numbers and addresses, at `address`, while this object lives."""
 
-    def __init__(self, lattice: LabelLattice, memory: Memory):
+    def __init__(self, lattice: LabelLattice, more: Integers = _NOTHING):
         of_arcs = lattice.graph_cost, lattice.acoustic_cost, lattice.ids.offsets, lattice.ids.values
         of_ends = lattice.final_graph, lattice.final_acoustic, lattice.final_ids.offsets, lattice.final_ids.values
-        whole = lattice.level, lattice.offsets, lattice.dst, lattice.label, *of_arcs, *of_ends, lattice.backward
+        whole = lattice.level, lattice.offsets, lattice.dst, lattice.label, *of_arcs, *of_ends
         self._columns = [np.ascontiguousarray(column, kind) for column, kind in zip(whole, _KINDS, strict=True)]
         sizes = np.array([lattice.num_states, len(lattice.src)], np.int64)
-        self._table = np.append(sizes, addresses_of(self._columns))
+        self._table = np.concatenate([sizes, addresses_of(self._columns), more])
         self.address = self._table.ctypes.data
+
+
+class _Given(NativeLattice):
+    """A lattice and a memory for C."""
+
+    def __init__(self, lattice: LabelLattice, memory: Memory):
+        self._backward = np.ascontiguousarray(lattice.backward)
+        super().__init__(lattice, addresses_of([self._backward]))
         self.memory = np.array([memory.left, memory.work_left], np.float64)
 
     def settle(self, memory: Memory, status: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cached_property
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from nnet3.errors import ModelFormatError
 from nnet3.model.hmm.transition_model import TransitionModel
 from nnet3.speech.arrays.aliases import Flags, Integers
 from nnet3.speech.lattices.levels import longest_paths
+from nnet3.speech.lattices.native_sets import addresses_of
 
 _BEGINS, _PARTS, _ENDS = ("begin", "singleton"), ("internal", "end"), ("end", "singleton")
 _KINDS = ("nonword", *_BEGINS, *_PARTS)
@@ -28,7 +30,7 @@ class WordBoundaries:
         entry = model.topology.entry_of_phone[phone]
         arc = flat.first_arc[flat.first_state[entry] + model.hmm_state(ids)] + model.transition_index(ids)
         self.is_self_loop = np.append(False, model.is_self_loop(ids))
-        self.state = np.append(0, model.transition_state(ids))
+        self.state = np.append(0, model.transition_state(ids)).astype(np.int64, copy=False)
         self.ends_phone = np.append(False, flat.destination[arc] == flat.num_states[entry] - 1) & ~self.is_self_loop
         known = phone < len(begins_word)
         kinds = (begins_word, is_inside, np.ones_like(is_inside) if ends_word is None else ends_word)
@@ -53,6 +55,12 @@ class WordBoundaries:
                 begins[phone], inside[phone] = fields[1] in _BEGINS, fields[1] in _PARTS
                 ends[phone] = fields[1] in _ENDS
         return cls(model, begins, inside, ends)
+
+    @cached_property
+    def addresses(self) -> Integers:
+        """What is known of ids, for C: addresses of columns, and the number of ids with 0."""
+        flags = self.is_self_loop, self.ends_phone, self.begins_word, self.is_inside, self.ends_word
+        return np.append(addresses_of([*flags, self.state]), len(self.state))
 
     def phone_starts(self, ids: Integers) -> Flags:
         """Marks the first row of every phone in sequences of transition-ids, (sequences, rows).

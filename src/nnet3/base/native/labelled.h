@@ -1,0 +1,20 @@
+/* Lattices by levels, with strings of transition-ids, as native_sets.py has them. */
+
+#ifndef NNET3_LABELLED
+#define NNET3_LABELLED
+
+#include <stdint.h>
+
+/* Arcs by source lead to higher levels; of state s they begin at first_arc[s]. Costs of ends are infinite where none is. */
+typedef struct {
+    int64_t states, arcs;
+    const int64_t *level, *first_arc, *dst, *label;
+    const double *graph, *acoustic;
+    const int64_t *first_id;
+    const int32_t *ids;
+    const double *final_graph, *final_acoustic;
+    const int64_t *first_final_id;
+    const int32_t *final_ids;
+} Labelled;
+
+#endif
