@@ -30,7 +30,7 @@ from nnet3.training.chain.graphs.openfst import OpenFst
 Sentence = list[str]
 
 _SPECIAL = ("<eps>", "<s>", "</s>", "<brk>")
-_WORDS, _SENTENCES, _OF_TRIGRAM, _MOST_WORDS = 1500, 20000, 4000, 20
+_WORDS, _SENTENCES, _OF_TRIGRAM, _MOST_WORDS = 1500, 20000, 2000, 20
 _END, _BACK_OFF = -1, -2  # in the place of an arc
 _DIM, _VOICE, _LEARNING_RATE = 64, 48, 0.002
 _RNNLM = f"""
