@@ -45,11 +45,6 @@ static int sort_arcs(Recursion *own, int64_t *depth) {
     return 1;
 }
 
-static int by_number(const void *a, const void *b) {
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Numbers the labels of arcs, in ascending order. */
 static void number_labels(Recursion *own) {
     const TimedArcs *given = own->given;
