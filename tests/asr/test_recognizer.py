@@ -341,7 +341,7 @@ def test_one_thread_at_a_time_is_heard(model: Model) -> None:
     for call in (recognizer.result, recognizer.partial, recognizer.finish, recognizer.reset):
         with pytest.raises(ExecutionError, match="at work already: give each thread a recognizer of its own"):
             call()
-    for wrong in (lambda: recognizer.accept(AUDIO), lambda: recognizer.set_phrases(None)):
+    for wrong in (lambda: recognizer.accept(AUDIO), lambda: recognizer.set_phrases(phrases=None)):
         with pytest.raises(ExecutionError, match="at work already"):
             wrong()
     with pytest.raises(StopIteration):

@@ -124,6 +124,20 @@ def test_words_with_the_least_risk(cli: Cli) -> None:
     assert "Average Bayes Risk per sentence is 0 and per word, 0" in outcome.err
 
 
+def test_words_are_kaldis_whatever_the_order_of_states(cli: Cli) -> None:
+    """The words are those of Kaldi's lattice-mbr-decode, which numbers the states of scaled lattices anew."""
+    Path("lat").write_text("a \n0\t1\t0\t0,0,1\n0\t2\t1\t0,0,1\n1\t0,0,1\n2\t3\t1\t0,0,1\n3\t0,0,\n\n")
+    for scale, words in (("1", "a 1 \n"), ("0.5", "a 1 1 \n")):
+        cli.good("lattice-mbr-decode", f"--acoustic-scale={scale}", "ark:lat", "ark,t:words")
+        assert Path("words").read_text() == words
+
+
+def test_a_lattice_without_a_path_is_left_out(cli: Cli) -> None:
+    Path("lat").write_text("a \n0\t1\t7\t0,0,1\n\n" + TWO)
+    outcome = cli.good("lattice-mbr-decode", "ark:lat", "ark,t:words")
+    assert "lattice 'a' left out: it has no path" in outcome.err
+
+
 def test_given_words_keep_their_places(cli: Cli) -> None:
     Path("lat").write_text(TWO)
     Path("words").write_text("a 8 9 4\n")

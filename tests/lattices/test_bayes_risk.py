@@ -54,6 +54,28 @@ def _overlaps_removed(words: list[tuple[int, float, float, float]]) -> list[Hear
     return without_overlaps([HeardWord(*word) for word in words])
 
 
+@pytest.mark.parametrize(
+    ("arcs", "words"),
+    [
+        ([(0, 1, 1, 1), (0, 2, 0, 1), (1, 2, 2, 0)], [2]),
+        ([(0, 1, 0, 1), (0, 1, 1, 0), (0, 1, 1, 1), (1, 2, 2, 1), (1, 2, 0, 1), (1, 2, 1, 1)], [1, 2]),
+    ],
+)
+def test_of_equal_paths_the_first_begins_the_search(arcs: list[tuple[int, ...]], words: list[int]) -> None:
+    """Arcs: source, destination, word, cost. The words are those of Kaldi's lattice-mbr-decode."""
+    src, dst, label, cost = np.array(arcs).T
+    lattice = TimedLattice(np.arange(3), src, dst, label, cost.astype(float))
+    assert [word.label for word in least_risk_words(lattice)] == words
+    assert [word.label for word in sausages(lattice).heard()] == words
+
+
+def test_a_search_that_is_broken_off_has_the_bins_of_its_last_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nnet3.speech.lattices.bayes_risk._MOST_ROUNDS", 1)
+    for _ in range(20):
+        found = sausages(random_lattice(12))
+        assert len(found.chosen) == len(found.share)
+
+
 @needs_native_code
 @pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
 def test_words_in_c_are_those_of_python_to_the_last_bit(scale: float) -> None:

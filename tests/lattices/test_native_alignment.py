@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -121,6 +123,12 @@ def test_the_words_of_random_lattices(kinds: WordBoundaries) -> None:
         assert isinstance(native, str) == (rows is None)
         heard += len(native) if rows is not None else 0
     assert heard > 40
+
+
+def test_copies_have_their_own_addresses(kinds: WordBoundaries) -> None:
+    assert kinds.addresses[-1] == kinds.model.num_transition_ids + 1
+    for own in (kinds, copy.deepcopy(kinds), pickle.loads(pickle.dumps(kinds))):
+        assert own.addresses[:-1:5].tolist() == [own.is_self_loop.ctypes.data, own.state.ctypes.data]
 
 
 def test_lattices_for_which_c_gives_up(kinds: WordBoundaries) -> None:

@@ -29,6 +29,7 @@ from nnet3.cli.messages import LeftOut, say
 from nnet3.errors import Nnet3Error
 from nnet3.speech.lattices.bayes_risk import HeardWord, Sausages, sausages, without_overlaps
 from nnet3.speech.lattices.label_lattice import LabelLattice
+from nnet3.speech.lattices.lattice_states import sorted_upwards
 from nnet3.speech.lattices.phone_aligned import phone_aligned
 from nnet3.speech.lattices.timed_lattice import OtherLabels, timed_lattice, word_aligned
 from nnet3.speech.lattices.word_times import WordBoundaries, rows_of_states
@@ -111,7 +112,7 @@ def write_confidences(
         words = None if given is None else given.get(key)
         if given is not None and words is None:
             raise Nnet3Error(f"{first} has no words for it")
-        return _sausages(scales.of(lattice), words, decode)
+        return _sausages(lattice, scales, words, decode)
 
     for key, found in LeftOut(LEFT_OUT).each(read_lattices(lattices), sausages_of):
         heard = without_overlaps(found.heard(with_silence=print_silence))
@@ -143,7 +144,7 @@ def decode_least_risk(
         posterior_writer(sausage_table or NO_TABLE) as bin_table,
         real_pair_writer(times or NO_TABLE) as time_table,
     ):
-        for key, found in each_lattice(lattices, lambda lattice: _sausages(scales.of(lattice), None, decode=True)):
+        for key, found in each_lattice(lattices, lambda lattice: _sausages(lattice, scales, None, decode=True)):
             heard = without_overlaps(found.heard())
             word_table.write(key, np.array([word.label for word in heard], np.int32))
             risk_table.write(key, found.risk)
@@ -155,8 +156,13 @@ def decode_least_risk(
     return tally.told()
 
 
-def _sausages(lattice: Lattice, words: np.ndarray | None, decode: bool) -> Sausages:
-    timed = timed_lattice(LabelLattice.of(lattice), None)
+def _sausages(lattice: Lattice, scales: Scales, words: np.ndarray | None, decode: bool) -> Sausages:
+    """Raises Nnet3Error without a path. Arcs are in Kaldi's order: Kaldi numbers the states of scaled lattices anew."""
+    ordered = sorted_upwards(lattice) if scales == Scales() else topologically_sorted(lattice)
+    whole = LabelLattice.of(scales.of(ordered), keeps_order=True)
+    if not (whole.final_cost < np.inf).any():
+        raise Nnet3Error("it has no path")
+    timed = timed_lattice(whole, None)
     rounded = timed.cost.astype(np.float32).astype(np.float64)  # as in Kaldi: last bits decide between equal ways
     return sausages(replace(timed, cost=rounded), words, decode=decode)
 

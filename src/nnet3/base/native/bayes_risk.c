@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#define MOST_ROUNDS 101
+#define MOST_ROUNDS 102
 #define DELETION (1.0 + (double)1e-5f) /* of a word of the lattice */
 
 enum { MATCH = 1, DELETE, INSERT };
@@ -45,11 +45,6 @@ static int sort_arcs(Recursion *own, int64_t *depth) {
     return 1;
 }
 
-static int by_number(const void *a, const void *b) {
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Numbers the labels of arcs, in ascending order. */
 static void number_labels(Recursion *own) {
     const TimedArcs *given = own->given;
@@ -85,7 +80,7 @@ static void find_probabilities(Recursion *own, double *forward) {
     }
 }
 
-/* Chooses the words of the best path; of equals the last arc is taken. */
+/* Chooses the words of the best path; of equals the first arc is taken. */
 static void choose_best(Recursion *own, double *best, int64_t *into) {
     const TimedArcs *given = own->given;
     int64_t count = 0;
@@ -93,7 +88,7 @@ static void choose_best(Recursion *own, double *best, int64_t *into) {
     for (int64_t at = 0; at < given->arcs; at++) {
         const int64_t arc = own->order[at], dst = given->dst[arc];
         const double through = best[given->src[arc]] + given->cost[arc];
-        if (through <= best[dst] && through < INFINITY) best[dst] = through, into[dst] = arc;
+        if (through < best[dst]) best[dst] = through, into[dst] = arc;
     }
     for (int64_t state = given->states - 1; into[state] >= 0; state = given->src[into[state]])
         if (own->word[into[state]]) count++;

@@ -25,6 +25,11 @@ static inline float float_at(const void *column, int64_t at) {
     return found;
 }
 
+static inline int by_number(const void *a, const void *b) { /* for qsort and bsearch */
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
 static inline int has_room(void *column, int64_t room, size_t size) {
     void *grown = realloc(*(void **)column, (size_t)room * size);
     if (grown) *(void **)column = grown;

@@ -349,11 +349,6 @@ static int take(const Given *given, Lattice *made) {
     return FOUND;
 }
 
-static int by_number(const void *a, const void *b) {
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Says if each arc has a label, and no two arcs of a state have the same. */
 int64_t nnet3_is_deterministic(const Given *given) {
     int64_t *labels = malloc((size_t)(given->arcs + 1) * sizeof *labels), is_so = labels != 0;

@@ -56,8 +56,8 @@ def alone(method: _Method) -> _Method:
     """Decorator: a method that no other thread may disturb."""
 
     @wraps(method)
-    def checked(self: OneThread, *arguments: Any) -> Any:
+    def checked(self: OneThread, *arguments: Any, **named: Any) -> Any:
         with self.at_work():
-            return method(self, *arguments)
+            return method(self, *arguments, **named)
 
     return cast(_Method, checked)

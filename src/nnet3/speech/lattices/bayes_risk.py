@@ -21,7 +21,7 @@ from nnet3.speech.lattices.native_words import heard_rows, risk_rows
 from nnet3.speech.lattices.timed_lattice import TimedLattice, timed_lattice
 from nnet3.speech.lattices.word_times import WordBoundaries
 
-_MOST_ROUNDS = 101
+_MOST_ROUNDS = 102
 _LEAST_STATES = 1000  # of a part: memory grows with states times words
 _DELETION = 1 + float(np.float32(1e-5))  # of a word of the lattice: a little more than the other edits, as in Kaldi
 _MATCH, _DELETE, _INSERT = 1, 2, 3
@@ -177,8 +177,8 @@ class _Recursion:
         for arcs in self.levels:
             through = best[self.src[arcs]] + cost[arcs]
             np.minimum.at(best, self.dst[arcs], through)
-            wins = arcs[(through == best[self.dst[arcs]]) & (through < np.inf)]
-            into[self.dst[wins]] = wins
+            wins = arcs[(through == best[self.dst[arcs]]) & (through < np.inf)][::-1]
+            into[self.dst[wins]] = wins  # the first of equals, as OpenFst has it
         words, state = [], self.num_states - 1
         while into[state] >= 0:
             words.append(int(self.word[into[state]]))
@@ -187,8 +187,9 @@ class _Recursion:
 
     def sausages(self, decode: bool) -> Sausages:
         """Improves the words until nothing is gained, or leaves them."""
-        chosen = _with_gaps(self.first[self.first > 0])
+        chosen = self.first
         for _ in range(_MOST_ROUNDS):
+            chosen = _with_gaps(chosen[chosen > 0])
             share, begin, end, risk = self._shares(chosen)
             if not decode:
                 break
@@ -198,7 +199,6 @@ class _Recursion:
             chosen = better
             if gain == 0:
                 break
-            chosen = _with_gaps(chosen[chosen > 0])
         return Sausages(self.labels, chosen, share, begin, end, risk)
 
     def _shares(self, chosen: Integers) -> tuple[Doubles, Doubles, Doubles, float]:

@@ -71,16 +71,17 @@ class LabelLattice(Levels):
     final_ids: Strings
 
     @classmethod
-    def of(cls, lattice: Lattice) -> LabelLattice:
+    def of(cls, lattice: Lattice, *, keeps_order: bool = False) -> LabelLattice:
         """Returns a lattice of tables, plain or compact, without states out of reach of the start.
 
-        Labels are the lattice's words. Raises ExecutionError for a cycle or a lattice without states.
+        Labels are the lattice's words. `keeps_order`: arcs lead upwards, and each state gets a level of its own. Raises
+        ExecutionError for a cycle or a lattice without states.
         """
         if lattice.fst.num_states == 0:
             raise ExecutionError("the lattice is empty")
         lattice = with_states(lattice, np.flatnonzero(accessible(lattice.fst)))
         fst = lattice.fst
-        depth = longest_paths(fst.num_states, fst.src, fst.dst)
+        depth = np.arange(fst.num_states) if keeps_order else longest_paths(fst.num_states, fst.src, fst.dst)
         order = np.argsort(depth, kind="stable")
         costs = fst.cost.astype(np.float64), lattice.acoustic_cost.astype(np.float64)
         arcs = LabelledArcs(

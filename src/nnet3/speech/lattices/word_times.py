@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import cached_property
 
 import numpy as np
 
@@ -56,9 +55,12 @@ class WordBoundaries:
                 ends[phone] = fields[1] in _ENDS
         return cls(model, begins, inside, ends)
 
-    @cached_property
+    @property
     def addresses(self) -> Integers:
-        """What is known of ids, for C: addresses of columns, and the number of ids with 0."""
+        """What is known of ids, for C: addresses of columns, and the number of ids with 0.
+
+        Addresses are not kept: a copy, in this process or in another one, has columns at other addresses.
+        """
         flags = self.is_self_loop, self.ends_phone, self.begins_word, self.is_inside, self.ends_word
         return np.append(addresses_of([*flags, self.state]), len(self.state))
 
