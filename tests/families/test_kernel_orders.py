@@ -90,6 +90,25 @@ def test_sequences_of_one_length_are_in_order(family: tuple[nnet3.Nnet, RaggedFa
         assert set(wanted.indexes[:, N].tolist()) == {0, 1}
 
 
+def test_regions_of_equal_rows_share_their_tables() -> None:
+    """Values and derivatives of a node have one order: that of its rows."""
+    found = orders(family_of(CONFIG, train=True), [4, 6, 9])
+    regions = found.ragged.regions
+    made: dict[tuple[int, int], set[tuple[int, int]]] = {}
+    for number, entry in enumerate(found.ragged.entries):
+        if entry is not None:
+            found.precomputed(number)
+            for side, wanted in zip((entry.inputs, entry.outputs), found.wanted[number], strict=True):
+                for region in np.flatnonzero((regions.first == side.start) & (regions.last > side.start)).tolist():
+                    order = found.order(region, wanted, is_read=True)
+                    assert order is not None
+                    assert order.indexes is wanted.indexes
+                    made.setdefault((number, side.start), set()).add((order.to_wanted, order.to_existing))
+    assert made
+    assert {len(tables) for tables in made.values()} == {1}
+    assert len(found.tables) == 2 * len(made)
+
+
 def test_rows_get_the_numbers_of_their_sequences(family: tuple[nnet3.Nnet, RaggedFamily]) -> None:
     found = orders(family, [4, 6, 9])
     other = KernelOrders(found.ragged, found.exists, found.count, np.array([7, 2, 5]), 4, found.rules)

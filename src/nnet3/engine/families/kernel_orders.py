@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nnet3.base.index import NO_TIME, IndexTable, N, T, X, find_rows
+from nnet3.base.index import NO_TIME, IndexTable, N, T, X, distinct, find_rows
 from nnet3.engine.families.precomputed import Entry, KernelRules
 from nnet3.engine.families.ragged_program import RaggedProgram
 from nnet3.engine.families.ragged_regions import RaggedEntry, SideRows, UnlikeOperand
@@ -66,7 +66,7 @@ class KernelOrders:
         self._are_renumbered = bool((self.numbers != np.arange(len(self.numbers))).any())
         self.wanted: dict[int, tuple[WantedRows, WantedRows]] = {}  # by entry, as inputs and outputs
         self.tables: list[np.ndarray] = []
-        self._orders: dict[tuple[int, bytes], RowOrder | None] = {}
+        self._orders: dict[tuple[int, int, bytes], tuple[int, int, bool] | None] = {}
         key = self.fewest, len(self.numbers)
         self._full_orders: dict[int, FullOrder | None] = self.ragged.full_orders.get_or_make(key, dict)
 
@@ -111,10 +111,10 @@ class KernelOrders:
         if made is None or made.keys().isdisjoint(PADDING):
             return None
         t, x = full[1][:, T], full[1][:, X]
-        xs, number = np.unique(x, return_inverse=True)
+        number = (xs := distinct(x)).searchsorted(x)
         begins = np.full(len(xs), np.iinfo(t.dtype).max, t.dtype)
-        np.minimum.at(begins, number.reshape(-1), t)
-        first = sides[1].rows[t == begins[number.reshape(-1)]]
+        np.minimum.at(begins, number, t)
+        first = sides[1].rows[t == begins[number]]
         return FullOrder((sides[0], sides[1]), entry.outputs.start + first, made)
 
     def _exist(self, rows: SideRows) -> np.ndarray:
@@ -142,29 +142,27 @@ class KernelOrders:
 
     def order(self, region: int, wanted: WantedRows, *, is_read: bool) -> RowOrder | None:
         """Returns the order that brings the rows of a region into a kernel's order; None for rows already in order."""
-        key = region, wanted.rows.tobytes()
+        regions = self.ragged.regions
+        first, end = int(regions.first[region]), int(regions.last[region])
+        if first == end:  # no samples
+            return None
+        key = first, end, wanted.rows.tobytes()
         if key not in self._orders:
-            regions = self.ragged.regions
-            first, end = int(regions.first[region]), int(regions.last[region])
-            if first == end:  # no samples
-                return None
+            is_wanted = wanted.rows >= 0
             number = np.where(self.exists[first:end], self.count[first:end] - self.count[first], -1)
-            to_wanted = np.where(wanted.rows >= 0, number[wanted.rows], -1)
+            to_wanted = np.where(is_wanted, number[wanted.rows], -1)
             to_existing = np.full(end - first, -1)
-            to_existing[wanted.rows[wanted.rows >= 0]] = np.flatnonzero(wanted.rows >= 0)
+            to_existing[wanted.rows[is_wanted]] = np.flatnonzero(is_wanted)
             to_existing = to_existing[number >= 0]
             self._orders[key] = None
             if not (_is_range(to_wanted) and _is_range(to_existing)):
                 index = len(self.ragged.full.index_tables) + len(self.tables)
                 self.tables += [to_wanted.astype(np.int32), to_existing.astype(np.int32)]
-                self._orders[key] = RowOrder(wanted.indexes, index, index + 1)
+                self._orders[key] = index, index + 1, bool((to_wanted[is_wanted] < 0).any())
         order = self._orders[key]
-        if is_read and order is not None and (self._table(order)[wanted.rows >= 0] < 0).any():
+        if is_read and order is not None and order[2]:
             raise NotRaggedError("a kernel has rows whose operands have no position")
-        return order
-
-    def _table(self, order: RowOrder) -> np.ndarray:
-        return self.tables[order.to_wanted - len(self.ragged.full.index_tables)]
+        return None if order is None else RowOrder(wanted.indexes, *order[:2])
 
     def renumbered(self, indexes: IndexTable) -> IndexTable:
         """Returns indexes (rows, 3) with `numbers[n]` in the place of n."""

@@ -17,6 +17,7 @@ from nnet3.engine.families.ragged_regions import RaggedLoop, SideTable, names_of
 from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.computation import NnetComputation, RowNumbers, lazy_like
 from nnet3.engine.ir.declarations import Command, with_operands, with_values
+from nnet3.engine.ir.objects import present
 from nnet3.engine.ir.program_tables import Matrix, MatrixInfo, SubMatrix
 from nnet3.engine.ir.repeats import with_references_moved
 
@@ -102,7 +103,7 @@ class Restriction:
         for number, (submatrix, matrix, info) in enumerate(self._ordered, first):
             blocks[submatrix, 0] = number
             matrices.append(matrix)
-            infos[number] = info
+            infos[number] = replace(info, indexes=self.orders.renumbered(present(info.indexes)))
         return replace(
             full,
             matrices=matrices,
@@ -233,9 +234,7 @@ class Restriction:
         base, columns = int(self.ragged.regions.matrix[region]), int(self.ragged.regions.columns[region])
         is_deriv = base in full.matrix_info and full.matrix_info[base].is_deriv
         matrix = Matrix(len(order.indexes), columns, full.matrices[base].dtype)
-        self._ordered.append(
-            (len(self._chosen), matrix, MatrixInfo(node, is_deriv, self.orders.renumbered(order.indexes)))
-        )
+        self._ordered.append((len(self._chosen), matrix, MatrixInfo(node, is_deriv, order.indexes)))
         self._chosen.append(0)
         return len(self._chosen) - 1
 
