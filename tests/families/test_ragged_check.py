@@ -111,3 +111,18 @@ def test_a_few_checks_do_where_kernels_precompute_of_all_rows(looked_at: list[in
         assert number < 20 or program.is_lazy
     assert cache.counts.restricted == 40
     assert 1 <= len(looked_at) <= 8
+
+
+def test_lengths_are_checked_with_the_longest_of_the_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What kernels precompute for it is used again: there is none for other lengths or numbers of sequences."""
+    ragged = ragged_of(recurrence(1, "plain")[0])
+    checked, made = CheckedLengths(ragged), list[list[int]]()
+
+    def noting(program: RaggedProgram, missing: list[int], *_: object, is_lazy: bool) -> NnetComputation:
+        made.append(missing)
+        return restricted(program, missing, is_lazy=is_lazy)
+
+    monkeypatch.setattr(ragged_check, "restricted", noting)
+    for missing in ([2, 3, 3, 5, 5], [2, 2, 4, 5, 5], [2, 2, 2, 2, 7], [0, 0, 0, 0, 8], [1, 1, 1, 1, 1]):
+        checked.check(missing, restricted(ragged, missing))
+    assert made == [[2, 2, 3, 4, 5], [2, 2, 2, 6, 7], [0, 0, 0, 1, 8]]

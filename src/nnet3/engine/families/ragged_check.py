@@ -37,11 +37,14 @@ class CheckedLengths:
         """
         new = set(map(self._alike, missing)) - self._known
         if new and self._looks_ahead:
-            between = set(map(self._alike, range(missing[0], missing[-1]))) - self._known - new
-            together = sorted([*new, *sorted(between)[: self.program.num_sequences - len(new)]])
+            chosen = {self._alike(missing[0]): missing[0]}  # kernels have orders for the longest sequence of the set
+            for each in (*missing, *range(missing[0], missing[-1])):
+                if len(chosen) < self.program.num_sequences and self._alike(each) not in self._known:
+                    chosen.setdefault(self._alike(each), each)
+            together = sorted([*chosen.values(), *[missing[0]] * (len(missing) - len(chosen))])
             try:
                 check_computation(restricted(self.program, together, rules, is_lazy=False))
-                self._known.update(together)
+                self._known.update(chosen)
                 new = set()
             except (ComputationCheckError, NotRaggedError, RequestError):
                 self._looks_ahead = False
