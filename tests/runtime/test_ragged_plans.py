@@ -99,6 +99,19 @@ def test_memory_is_that_of_the_largest_so_far() -> None:
     assert {made.num_bytes for made in others} == {first.num_bytes}
 
 
+def test_longer_sets_are_packed_in_the_order_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take about as much memory as packed anew."""
+    packed: list[str] = []
+    programs = programs_of(network("plain"), [(47,) * 9 + (last,) * 3 for last in (2, 3, 20, 33, 46)])
+    plan_of(programs[0], "float64")  # that of the first is its own
+    monkeypatch.setattr(UnplacedPlan, "packed", noted(UnplacedPlan.packed, packed))
+    plans = [plan_of(program, "float64") for program in programs[1:]]
+    assert len(packed) == 1
+    sizes = [made.num_bytes for made in plans]
+    assert sizes == sorted(sizes)
+    assert sizes[0] < sizes[-1] <= 1.1 * plan(replace(programs[-1], row_numbers=None), "float64").num_bytes
+
+
 @pytest.mark.parametrize("native", [True, *at_night(False)])
 def test_new_lengths_bind_nothing_anew(native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """After some sets of lengths nothing is bound but iterations of loops that PyTorch runs; the numbers are the

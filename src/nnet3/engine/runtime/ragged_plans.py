@@ -2,7 +2,7 @@
 
 One program is planned with parameters in the place of row numbers. The resulting plan is affine in the parameters, and
 holds for all programs: each plan follows by arithmetic. Blocks have the size of the largest matrices seen so far, so
-views with equal first rows in a matrix do not move.
+views with equal first rows in a matrix do not move. Larger blocks lie in the order of the first ones.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import numpy as np
 
 from nnet3.engine.families.polynomial import AffineNumbers
 from nnet3.engine.ir.computation import NnetComputation, RowNumbers
+from nnet3.engine.runtime.packing import stacked
 from nnet3.engine.runtime.plan import Plan
 from nnet3.engine.runtime.planning import unplaced_plan_by
 from nnet3.engine.runtime.row_planner import RowPlanner, parameters_of
@@ -34,10 +35,9 @@ class RaggedPlans:
         views, elements = self._plan.views, made.blocks[:, 3]
         self._ends = np.cumsum([views.size, len(elements)])
         self._numbers = AffineNumbers([*views.ravel(), *elements, *ports])
-        self._blocks = made.blocks.copy()
-        self._blocks[:, 3] = 0  # the capacity, in elements
-        self._blocks = self._blocks.astype(np.int64)
-        self._offsets, self._num_bytes = np.zeros(len(elements), np.int64), 0
+        self._blocks = np.where(np.arange(6) == 3, 0, made.blocks).astype(np.int64)  # 3: the capacity, in elements
+        self._order: tuple[np.ndarray, np.ndarray] | None = None  # for `stacked`
+        self._places = np.zeros(len(elements) + 1, np.int64)  # of the blocks, and the size of all, in bytes
 
     def plan(self, rows: RowNumbers) -> Plan:
         views, elements, ports = np.split(self._numbers.at(parameters_of(rows)), self._ends)
@@ -54,8 +54,10 @@ class RaggedPlans:
         )
         if (elements > self._blocks[:, 3]).any():
             self._blocks[:, 3] = np.maximum(self._blocks[:, 3], _rounded_up(elements))
-            self._offsets, self._num_bytes = UnplacedPlan(plan, self._blocks, *self._of_views).packed()
-        return UnplacedPlan(plan, self._blocks, *self._of_views).placed(self._offsets, self._num_bytes)
+            made = UnplacedPlan(plan, self._blocks, *self._of_views)
+            self._order = self._order or (made.packed()[0], made.meet())
+            self._places = stacked(*self._order, made.num_bytes[:, np.newaxis])[:, 0]
+        return UnplacedPlan(plan, self._blocks, *self._of_views).placed(self._places[:-1], int(self._places[-1]))
 
 
 def _rounded_up(sizes: np.ndarray) -> np.ndarray:
