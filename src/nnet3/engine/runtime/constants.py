@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -40,11 +41,10 @@ class Constants:
 
     def index(self, plan: Plan, number: int) -> Tensor:
         """Returns a table of row numbers on the device."""
-        key = -1, number
-        if key not in self.loaded:
-            # A copy: tables of a plan that was read from a file cannot be written to.
-            self.loaded[key] = torch.tensor(plan.indexes[number], device=self.device)
-        table: Tensor = self.loaded[key]
+        table: Tensor | None = self.loaded.get((-1, number))
+        if table is None:
+            own = np.require(plan.indexes[number], None, ["C", "W"])  # what was read from a file cannot be written to
+            table = self.loaded[-1, number] = torch.from_numpy(own).to(self.device)
         return table
 
     def load(self, plan: Plan, kernels: Kernels, kernel: int, precomputed: int) -> Any:
