@@ -114,8 +114,7 @@ class ComputationCache:
         digest = _digest_of(task)
         with self._lock:
             is_known = digest in self._entries
-        program = None if is_known else self._made_of_others(digest, task)
-        if program is not None:
+        if not is_known and (program := self._made_of_others(digest, task)) is not None:
             return program
         made: list[NnetComputation] = []
 
@@ -351,14 +350,13 @@ class ComputationCache:
         return attached
 
     def _read(self, digest: str) -> NnetComputation | None:
-        files = self._files
-        data = None if files is None else files.read(digest)
-        if files is None or data is None:
+        if self._files is None or (data := self._files.read(digest)) is None:
             return None
         try:
             return self._stored(digest, data)
         except CacheFileError as error:
-            warnings.warn(f"{files.path(digest)} is not used: {error}; compiling again", RuntimeWarning, stacklevel=4)
+            message = f"{self._files.path(digest)} is not used: {error}; compiling again"
+            warnings.warn(message, RuntimeWarning, stacklevel=4)
             return None
 
     def _stored(self, digest: str, data: bytes) -> NnetComputation:
