@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import nnet3
+from nnet3.engine.families.continued import NotAffineError
 from nnet3.engine.ir.computation import FamilyMember, NnetComputation
 from nnet3.engine.ir.objects import present
 from nnet3.engine.runtime import Plan, plan, plan_of
@@ -65,7 +66,7 @@ def test_plans_of_members(config: str, train: bool, sequences: int) -> None:
     for program in programs_of(config, train=train, sequences=sequences):
         if program.member is None:
             continue
-        family = program.member.kept.setdefault("plan float32", PlanFamily(MemberPlans, "float32"))
+        family = program.member.kept.setdefault("plan float32", PlanFamily(MemberPlans.of, "float32"))
         found, alone = family.plan(program.member.k, program), program.copy()
         if found is not None:
             plans += 1
@@ -82,7 +83,7 @@ def check_all_members(nnet: nnet3.Nnet, frames: int, sequences: int, *, train: b
     member = programs[-1].member
     if member is None:
         return 0
-    family, found = PlanFamily(MemberPlans, "float32"), 0
+    family, found = PlanFamily(MemberPlans.of, "float32"), 0
     for k in (48, 47, *range(0, 41, 1 if EFFORT > 1 else 4)):
         program = member.at(k)
         made = family.plan(k, program)
@@ -101,6 +102,30 @@ def test_plans_of_all_members(config: str, frames: int, sequences: int) -> None:
     nnet = nnet3.Nnet.from_config(config, seed=1)
     found = check_all_members(nnet, frames, sequences, train=sequences % 2 == 1)
     assert found >= 10 or config is not TDNN
+
+
+SPLICED = """
+    input-node name=input dim=2
+    component name=c type=AffineComponent input-dim=10 output-dim=2
+    component name=tanh type=TanhComponent dim=2
+    component-node name=a component=c input=Append(IfDefined(Offset(h, 2)), OFFSETS)
+    component-node name=h component=tanh input=a
+    output-node name=output input=h
+"""
+
+
+def test_a_plan_may_begin_with_a_longer_member() -> None:
+    """Rows of the shortest members are more regular than those of others: these are planned alone."""
+    config = SPLICED.replace("OFFSETS", "Offset(input, -2), Offset(input, -4), Offset(input, 4), input")
+    nnet, cache = nnet3.Nnet.from_config(config, seed=1), nnet3.ComputationCache()
+    for frames in (60, 50):
+        program = cache.compile(nnet, request_for(nnet, frames))
+    family, at = PlanFamily(MemberPlans.of, "float32"), present(program.member).at
+    with pytest.raises(NotAffineError, match="less regular"):
+        MemberPlans(program, "float32")
+    assert family.plan(3, at(3)) is None
+    for k in (4, 5, 6, 13, 40):
+        assert_same(present(family.plan(k, at(k))), plan(at(k).copy()))
 
 
 @nightly

@@ -7,7 +7,7 @@ are those of the numbers for all k, and numbers that differ for some k are diffe
 >>> [digit.tolist() for digit in digits(3 * rows + 1)]
 [[52, 13], [3, 0]]
 
-Of a table, the rows of the smallest member are written in this way. Further rows come in the middle of those that
+Of a table, the rows of the first member are written in this way. Further rows come in the middle of those that
 repeat, so the first and the last row of a regular part say how the part goes on.
 """
 
@@ -40,13 +40,13 @@ def digits(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return numbers - slope * STEP, slope
 
 
-def rows_for_all(pieces: Iterable[TablePiece]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the rows of the smallest table, (rows, columns), and their positions, for all k."""
+def rows_for_all(pieces: Iterable[TablePiece], first: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the rows of member `first`, (rows, columns), and their positions, for all k counted from `first`."""
     rows, positions, start = list[np.ndarray](), list[np.ndarray](), 0
-    for iterations, more_iterations, base, slope, step, _ in pieces:
-        iteration = np.arange(iterations)
+    for fewest, more_iterations, base, slope, step, _ in pieces:
+        iteration = np.arange(iterations := fewest + first * more_iterations)
         iteration += np.where(2 * iteration < iterations, 0, STEP * more_iterations)
-        rows.append((base + STEP * slope + iteration[:, None, None] * step).reshape(-1, base.shape[1]))
+        rows.append((base + (STEP + first) * slope + iteration[:, None, None] * step).reshape(-1, base.shape[1]))
         positions.append((start + iteration[:, None] * len(base) + np.arange(len(base))).ravel())
         start += (iterations + STEP * more_iterations) * len(base)
     return np.concatenate(rows), np.concatenate(positions)
@@ -81,14 +81,14 @@ def blocks_for_all(blocks: RowBlocks, rows: np.ndarray, longer: np.ndarray) -> R
 
 
 class _Table:
-    """An index table for all k: positions and rows, positions of -1, count; `longer`: the table for k = 1."""
+    """An index table for all k: positions and rows, positions of -1, count; `longer`: the next member's table."""
 
-    def __init__(self, number: int, table: Continued) -> None:
+    def __init__(self, number: int, table: Continued, first: int) -> None:
         self.number = number
-        rows, positions = rows_for_all(table.pieces(0))
+        rows, positions = rows_for_all(table.pieces(0), first)
         is_known = digits(rows[:, 0])[0] >= 0
         self.source, self.dest, self.missing = rows[is_known, 0], positions[is_known], positions[~is_known]
-        self.longer = table.at(1)[0].values[:, 0].astype(np.int64)
+        self.longer = table.at(first + 1)[0].values[:, 0].astype(np.int64)
         self.count = len(self.dest) + STEP * (int((self.longer >= 0).sum()) - len(self.dest))
 
     def pattern(self) -> RowPattern:
@@ -119,25 +119,26 @@ def _by_source(table: np.ndarray) -> np.ndarray:
 
 
 class MemberPlanner(Planner):
-    """A planner of a program for all k, whose indexes are selections of its index tables, see `selections`."""
+    """A planner of a program for all k, counted from member `first`; its indexes are `selections` of index tables."""
 
     args = np.int64
 
-    def __init__(self, member: FamilyMember, dtype: str) -> None:
+    def __init__(self, member: FamilyMember, dtype: str, first: int = 0) -> None:
         """Raises NotAffineError."""
         if member.for_all is None:
             raise NotAffineError("nobody knows the tables of longer programs")
-        program, self.tables = member.for_all(STEP)
+        program, self.tables = member.for_all(STEP + first)
         if program.multi_tables:
             raise NotAffineError("a table names several sub-matrices")
         super().__init__(program, dtype)
+        self._first = first
         #: The index table of each index, and what the index is of it.
         self.selections = Distinct[tuple[int, Callable[[np.ndarray], np.ndarray]]]()
         self._found: dict[int, tuple[_Table, RowPattern]] = {}
 
     def pattern(self, table: int) -> tuple[RowPattern, np.ndarray]:
         if table not in self._found:
-            found = _Table(table, self.tables("index_tables", [table]))
+            found = _Table(table, self.tables("index_tables", [table]), self._first)
             self._found[table] = found, found.pattern()
         self._table, pattern = self._found[table]  # of the command that is being planned
         return pattern, self._table.missing
@@ -156,9 +157,9 @@ class MemberPlanner(Planner):
 
     def ranges(self, table: int) -> tuple[np.ndarray, RowBlocks]:
         continued = self.tables("range_tables", [table])
-        ranges, positions = rows_for_all(continued.pieces(0))
+        ranges, positions = rows_for_all(continued.pieces(0), self._first)
         rows, found = range_runs(positions, ranges)
-        ranges = continued.at(1)[0].values.astype(np.int64)
+        ranges = continued.at(self._first + 1)[0].values.astype(np.int64)
         longer, _ = range_runs(np.arange(len(ranges)), ranges)
         if len(found) > VIEWS_PER_GROUP:
             raise NotAffineError("sums of many lengths")

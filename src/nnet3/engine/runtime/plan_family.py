@@ -1,7 +1,7 @@
 """PlanFamily: the plans of programs that differ in numbers alone.
 
 The members of a program family are planned at once, with numbers that are affine in k; the plan of each follows by
-arithmetic. Where longer members have other calls, each is planned alone. Offsets of blocks in memory are found for
+arithmetic. Members with other calls are planned alone: the shortest, or all. Offsets of blocks in memory are found for
 lengths from the row 2, 3, 4, 6, 8, 12, ..., mostly in one order of the blocks; up to the next of these blocks move
 evenly.
 """
@@ -9,6 +9,7 @@ evenly.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from itertools import accumulate, pairwise, starmap
@@ -30,6 +31,7 @@ from nnet3.engine.runtime.planning import plan, unplaced_plan_by
 from nnet3.engine.runtime.proof import MEANINGS, prove_plan
 from nnet3.engine.runtime.ragged_plans import RaggedPlans
 
+_LATER = 4  # the first member of a common plan where plans of the shortest members are others
 _MOST_PROVED = 1 << 26  # bytes of a plan; a proof takes some bytes for each
 _SIZES, _ABOUT = 9, 1.01  # doublings of k for which an order is tried; how much more memory may be taken there
 _MOST_CALLS = 1000  # of a plan that is proved because of the environment, in all iterations
@@ -38,7 +40,7 @@ _MOST_CALLS = 1000  # of a plan that is proved because of the environment, in al
 class PlanFamily:
     """The plans in one dtype of programs that differ in numbers. Threads take turns."""
 
-    def __init__(self, make: type[MemberPlans | RaggedPlans], dtype: str) -> None:
+    def __init__(self, make: Callable[[NnetComputation, str], MemberPlans | RaggedPlans], dtype: str) -> None:
         self._make: Any = make  # None from the first program on
         self._dtype, self._lock, self._plans = dtype, threading.Lock(), None
 
@@ -53,18 +55,17 @@ class PlanFamily:
 
 
 class MemberPlans:
-    """The plans of a family's members as functions of k."""
+    """The plans of a family's members as functions of k, from k = `first` on."""
 
-    def __init__(self, program: NnetComputation, dtype: str) -> None:
+    def __init__(self, program: NnetComputation, dtype: str, first: int = 0) -> None:
         """Raises NotAffineError."""
-        member = present(program.member)
-        planner = MemberPlanner(member, dtype)
+        self._first, member = first, present(program.member)
+        planner = MemberPlanner(member, dtype, first)
         self._made = made = unplaced_plan_by(planner)
         plan = made.plan
         if any(digits(np.array(each.num_rows))[1] for each in plan.outside):
             raise NotAffineError("outside memory is larger in longer programs")
-        ports = [port.num_rows for each in plan.segments for port in (*each.accepts, *each.provides)]
-        counts = [plan.num_memos, *ports]
+        counts = [plan.num_memos, *(port.num_rows for s in plan.segments for port in (*s.accepts, *s.provides))]
         numbers = plan.views, plan.loops, np.array(counts, np.int64), plan.call_args
         ends = accumulate((each.size for each in numbers), initial=0)
         self._parts = list(starmap(slice, pairwise(ends)))
@@ -75,13 +76,24 @@ class MemberPlans:
         #: By the largest k: the least k, offsets of blocks there, and their changes up to the largest.
         self._offsets: dict[int, tuple[int, np.ndarray, np.ndarray]] = {}
 
+    @classmethod
+    def of(cls, program: NnetComputation, dtype: str) -> MemberPlans:
+        """Returns the plans of all members or, where these are too short, of longer ones. Raises NotAffineError."""
+        try:
+            return cls(program, dtype)
+        except NotAffineError:  # few rows may be more regular than many
+            return cls(program, dtype, _LATER)
+
     def plan(self, k: int) -> Plan:
-        made, plan, numbers = self._made, self._made.plan, self._base + k * self._slope
+        """Returns the plan of member k. Raises NotAffineError for a member before the first."""
+        if k < self._first:
+            raise NotAffineError("a short program has other calls")
+        made, plan, numbers = self._made, self._made.plan, self._base + (k - self._first) * self._slope
         views, loops, counts, args = (numbers[part] for part in self._parts)
         num_memos, *rows = counts.tolist()
         selections, used, tables = self._indexes
         rows_of = {table: found.values[:, 0] for table, found in zip(used, tables.at(k), strict=True)}
-        offsets = self._offsets_at(k)
+        offsets = self._offsets_at(k - self._first)
         return plan.changed(
             **made.places(views.reshape(plan.views.shape), offsets[:-1], int(offsets[-1])),
             loops=loops.reshape(plan.loops.shape),
@@ -156,6 +168,6 @@ def _by_arithmetic(computation: NnetComputation, name: str, dtype: str) -> Plan 
         family: PlanFamily = rows.kept[name]
         return family.plan(rows, computation)
     if kept is not None and member is not None:
-        family = member.kept.setdefault(name, PlanFamily(MemberPlans, dtype))
+        family = member.kept.setdefault(name, PlanFamily(MemberPlans.of, dtype))
         return family.plan(member.k, computation)
     return None
