@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.program_tables import MatrixInfo, SubMatrix
+from nnet3.engine.ir.program_tables import SubMatrix
 
 
 def test_blocks_of_blocks() -> None:
@@ -46,14 +46,3 @@ def test_blocks_outside_of_a_matrix_are_refused(block: tuple[int, ...]) -> None:
     c = NnetComputation()
     with pytest.raises(AssertionError, match="range outside the sub-matrix"):
         c.new_submatrix(c.new_matrix(10, 40), *block)
-
-
-def test_rows_of_derivatives_keep_off_multiples_of_a_kilobyte() -> None:
-    c = NnetComputation()
-    matrices = [
-        c.submatrices[c.new_matrix(3, cols, MatrixInfo("node", is_deriv, None))].matrix
-        for cols, is_deriv in ((256, True), (512, True), (255, True), (128, True), (256, False))
-    ]
-    assert [c.row_distance(matrix) for matrix in matrices] == [272, 528, 255, 128, 256]
-    assert c.row_distance(-matrices[0]) == 256, "compressed numbers follow each other"
-    assert c.row_distance(c.submatrices[c.new_matrix(3, 256)].matrix) == 256

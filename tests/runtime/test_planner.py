@@ -11,8 +11,7 @@ import torch
 
 import nnet3
 from nnet3.engine.ir import commands as cmd
-from nnet3.engine.ir.program_tables import ProgramTables
-from nnet3.engine.runtime import NnetComputer, plan, planner
+from nnet3.engine.runtime import NnetComputer, packing, plan, planner
 from nnet3.engine.runtime.proof import prove_plan
 from tests.runtime.programs import Program
 
@@ -64,7 +63,7 @@ output-node name=output input=Sum(m, Offset(norm, 1))
 """
 
 
-def test_rows_of_derivatives_that_lie_apart_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_lie_apart_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     nnet = nnet3.Nnet.from_config(WIDE, seed=1).to(torch.float64)
     given, wanted = (
         nnet3.IoSpecification(name, [(n, t, 0) for t in times for n in (0, 1)], has_deriv=True)
@@ -74,8 +73,8 @@ def test_rows_of_derivatives_that_lie_apart_change_nothing(monkeypatch: pytest.M
     generator = torch.Generator().manual_seed(0)
     x, y_deriv = (torch.randn(shape, dtype=torch.float64, generator=generator) for shape in ((20, 3), (14, 256)))
     found = []
-    for distance in (ProgramTables.row_distance, lambda tables, matrix: tables.matrices[abs(matrix)].num_cols):
-        monkeypatch.setattr(ProgramTables, "row_distance", distance)
+    for gap in (16, 0):
+        monkeypatch.setattr(packing, "_GAP", gap)
         gradient, program, shown = nnet.gradient_copy(), computation.copy(), io.StringIO()
         computer = NnetComputer(program, nnet, gradient, debug=True, debug_file=shown)
         prove_plan(program, computer.plan)

@@ -12,8 +12,6 @@ import numpy as np
 
 from nnet3.engine.ir.kernel import KernelInfo
 
-_CROWDED, _GAP = 256, 16  # elements
-
 
 class Matrix(NamedTuple):
     """The size and dtype of a matrix. Number 0 of a computation is the empty one."""
@@ -248,11 +246,3 @@ class ProgramTables:
         if info is not None:
             return info.indexes is not None
         return all(self.submatrices[bound.submatrix].matrix != matrix for bound in self.outside)
-
-    def row_distance(self, matrix: int) -> int:
-        """Returns the elements from the beginning of a row to that of the next; -m is matrix m compressed.
-
-        Products read derivatives across rows. Rows at multiples of 1 KB (float32) would share few places of a cache.
-        """
-        num_cols, info = self.matrices[abs(matrix)].num_cols, self.matrix_info.get(matrix)
-        return num_cols + _GAP if info is not None and info.is_deriv and num_cols % _CROWDED == 0 else num_cols

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby, repeat
 
 import numpy as np
@@ -91,9 +91,11 @@ class LinkedComputation:
             self._kept = kept  # all is bound to what it was bound to
         return True
 
-    def view(self, computation: NnetComputation, submatrix: int, command: int, iteration: int = 0) -> Tensor:
+    def view(
+        self, computation: NnetComputation, distances: Sequence[int], submatrix: int, command: int, iteration: int = 0
+    ) -> Tensor:
         """Returns a sub-matrix of the computation as it lies at a command, in an iteration of its loop, (rows,
-        columns)."""
+        columns); `distances`: see `row_distances`."""
         block = computation.block_at(submatrix, iteration)
         matrix = computation.matrices[block.matrix]
         bound = computation.outside_by_matrix().get(block.matrix)
@@ -101,7 +103,7 @@ class LinkedComputation:
             whole = self.outside[bound.name]
         else:
             dtype = DTYPES[matrix.dtype or self.plan.dtype]
-            begin, stride = self.plan.byte_offset(block.matrix, command), computation.row_distance(block.matrix)
+            begin, stride = self.plan.byte_offset(block.matrix, command), distances[block.matrix]
             end = begin + matrix.num_rows * stride * dtype.itemsize
             whole = self.storage[begin:end].view(dtype).view(matrix.num_rows, stride)
         rows = whole[block.row_offset : block.row_offset + block.num_rows]

@@ -11,7 +11,7 @@ import numpy as np
 
 from nnet3.errors import ExecutionError
 
-PLAN_VERSION = 9
+PLAN_VERSION = 10
 
 
 class Port(NamedTuple):

@@ -260,7 +260,7 @@ class TimeHeightConvolutionComponent(TwoPreconditioners, UpdatableComponent):
     ) -> None:
         """g_x(t + dt_o, h sub + dh_o, i) += sum_k g_y(t, h, k) W[k, o Fin + i] for all o"""
         blocks = indexes.blocks
-        y_deriv = blocks.output_without_padding(y_deriv).contiguous()
+        y_deriv = blocks.output_without_padding(y_deriv)
         if x_deriv is not None and indexes.regular and suits_kernel(y_deriv):
             indexes.regular.backward_data(y_deriv, x_deriv, self.linear_params, self.model)
         elif x_deriv is not None:
