@@ -15,10 +15,10 @@ from nnet3.errors import ArgumentError, ExecutionError, ModelFormatError
 from nnet3.inference.stream import StreamComputer
 from nnet3.speech.asr.acoustic_stream import AcousticStream, NetworkInputs, Scores, compute_scores
 from nnet3.speech.asr.decoding import DecodingGraph, Segment
+from nnet3.speech.asr.exclusive_use import ExclusiveUse, alone
 from nnet3.speech.asr.model_folder import ModelFolder
 from nnet3.speech.asr.model_rescoring import Rescoring
 from nnet3.speech.asr.model_search import ModelSearch
-from nnet3.speech.asr.one_thread import OneThread, alone
 from nnet3.speech.asr.segment_words import SegmentWords
 from nnet3.speech.asr.speakers import SpeakerStream, SpkModel
 from nnet3.speech.asr.vosk_json import Json, SpokenText
@@ -101,7 +101,7 @@ class Model(ModelSearch):
         self._idle.append(computer)
 
 
-class Recognizer(OneThread, VoskNames):
+class Recognizer(ExclusiveUse, VoskNames):
     """Hears one stream of audio, segment by segment, as Vosk does.
 
         recognizer = nnet3.asr.Recognizer(model, 16000)

@@ -12,10 +12,10 @@ from typing import Any, TypeVar, cast
 from nnet3.errors import ExecutionError
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
-_Own = TypeVar("_Own", bound="OneThread")
+_Own = TypeVar("_Own", bound="ExclusiveUse")
 
 
-class OneThread(abc.ABC):
+class ExclusiveUse(abc.ABC):
     """A recognizer that lets one thread at a time work, until it is closed."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ def alone(method: _Method) -> _Method:
     """Decorator: a method that no other thread may disturb."""
 
     @wraps(method)
-    def checked(self: OneThread, *arguments: Any, **named: Any) -> Any:
+    def checked(self: ExclusiveUse, *arguments: Any, **named: Any) -> Any:
         with self.at_work():
             return method(self, *arguments, **named)
 
