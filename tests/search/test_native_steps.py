@@ -84,7 +84,7 @@ def _rough(scores: np.ndarray) -> np.ndarray:
     return (np.round(2 * scores) / 2).astype(np.float32)
 
 
-@pytest.mark.parametrize("states", [1, 5, 40, 700])
+@pytest.mark.parametrize("states", [1, 5, 40, 700, 3000])
 def test_rows_of_a_whole_graph(states: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for example in range(6):
         fst = random_graph(RANDOM, states, labels=6)
@@ -93,6 +93,20 @@ def test_rows_of_a_whole_graph(states: int, monkeypatch: pytest.MonkeyPatch) -> 
         graph = SearchGraph(fst, np.append(-1, RANDOM.permutation(6)) if example == 3 else None)
         scores = (3 * RANDOM.normal(size=(25, 6))).astype(np.float32)
         _compare(_both([graph, graph], _options(), monkeypatch), _rough(scores) if example % 2 else scores)
+
+
+def test_tokens_of_a_bucket_are_visited_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in Kaldi's hash list of 1,000 buckets, where state 1001 shares a bucket with state 1."""
+    reached = [1, 2, 1001]
+    offsets = np.array([0, 3, 4, 5, *[5] * 998, 6])
+    dst = np.array([*reached, 0, 0, 0], np.int32)
+    labels, final = np.ones(6, np.int32), np.zeros(1002, np.float32)
+    graph = SearchGraph(Fst(0, final, offsets, labels, np.zeros(6, np.int32), np.zeros(6, np.float32), dst))
+    for search in _both([graph, graph], SearchOptions(), monkeypatch):
+        search.advance(np.zeros((2, 1), np.float32))
+        _, first, second = search.tokens._rows
+        assert first.state.tolist() == reached
+        assert first.state[second.emitting.src].tolist() == [1, 1001, 2]
 
 
 def test_rows_of_a_graph_that_is_made_in_the_search(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,7 +133,7 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
     # Words, the first arcs of states, two states, the number of states; the largest label.
     "nnet3_arcs_are_sound": ((_POINTER, _POINTER, _SIZE, _SIZE, _SIZE, _POINTER), _SIZE),
     # Tokens and their states and costs, the highest cost, whether they are of the row before.
-    "nnet3_row_begin": ((_SIZE, _POINTER, _POINTER, _DOUBLE, _SIZE), _POINTER),
+    "nnet3_row_begin": ((_SIZE, _POINTER, _POINTER, _DOUBLE, _SIZE, _SIZE), _POINTER),
     # The row; the graph, scores, the beam, the most rounds.
     "nnet3_row_go_on": ((_POINTER, _POINTER, _POINTER, _DOUBLE, _SIZE), _SIZE),
     "nnet3_row_sizes": ((_POINTER, _POINTER), None),

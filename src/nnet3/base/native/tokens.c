@@ -185,14 +185,34 @@ static int list_epsilons(Row *row, const Graph *graph) {
     return DONE;
 }
 
+/* The order of tokens in Kaldi's hash list: those with a common bucket stand where the first of them stood. Returns 0 without
+   memory. */
+static int64_t *in_buckets(int64_t tokens, const int64_t *state, int64_t buckets) {
+    int64_t *order = calloc(2 * (size_t)tokens + 1, sizeof *order), *end = order + tokens; /* end[r]: of the r-th bucket used */
+    int32_t *rank = calloc((size_t)buckets, sizeof *rank), used = 0;
+    for (int64_t token = 0; order && rank && token < tokens; token++) {
+        int32_t *own = &rank[state[token] % buckets];
+        if (!*own) *own = ++used;
+        end[*own]++;
+    }
+    for (int32_t r = 1; order && rank && r <= used; r++) end[r] += end[r - 1];
+    for (int64_t token = 0; order && rank && token < tokens; token++) order[end[rank[state[token] % buckets] - 1]++] = token;
+    if (!rank) free(order), order = 0;
+    free(rank);
+    return order;
+}
+
 void nnet3_row_end(Row *row, void *const *columns);
 
-/* Begins a row behind tokens, of which those go on that cost at most `cutoff`; or, if not `emitting`, a first row of these
-   tokens. Returns 0 without memory. */
-Row *nnet3_row_begin(int64_t tokens, const int64_t *state, const double *cost, double cutoff, int64_t emitting) {
+/* Begins a row behind tokens, of which those go on that cost at most `cutoff`, in the order of `buckets` for their states or,
+   with 0 buckets, in their own; or, if not `emitting`, a first row of these tokens. Returns 0 without memory. */
+Row *nnet3_row_begin(int64_t tokens, const int64_t *state, const double *cost, double cutoff, int64_t emitting,
+                     int64_t buckets) {
     Row *row = calloc(1, sizeof *row);
-    int good = row && enlarge(row);
-    for (int64_t token = 0; good && token < tokens; token++) {
+    int64_t *order = buckets ? in_buckets(tokens, state, buckets) : 0;
+    int good = row && enlarge(row) && (order || !buckets);
+    for (int64_t place = 0; good && place < tokens; place++) {
+        const int64_t token = order ? order[place] : place;
         if (emitting) {
             if (cost[token] <= cutoff) good = add_source(row, token, state[token], cost[token]);
         } else {
@@ -201,6 +221,7 @@ Row *nnet3_row_begin(int64_t tokens, const int64_t *state, const double *cost, d
             if (good) row->cost[number] = cost[token], row->is_better[number] = 1;
         }
     }
+    free(order);
     if (good && !emitting) row->cutoff = cutoff, good = take_better(row) == DONE;
     if (good) row->is_emitting = emitting != 0;
     if (!good && row) nnet3_row_end(row, 0), row = 0;

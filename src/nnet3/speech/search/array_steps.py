@@ -29,13 +29,15 @@ class ArraySteps:
         scores: npt.NDArray[np.float32],
         cutoff: float,
         beam: float,
+        buckets: int = 0,
     ) -> TokenRow:
-        good = np.flatnonzero(last.cost <= cutoff)
+        order = _in_buckets(last.state, buckets) if buckets else np.arange(len(last.state))
+        good = order[last.cost[order] <= cutoff]
         arc, position = graph.emitting_arcs(last.state[good])
         src = good[position]
         weight = graph.cost[arc].astype(np.float64) - scores[graph.column_of_label[graph.ilabel[arc]]]
         cost = last.cost[src] + weight
-        best_token = int(np.argmin(last.cost)) if len(last.cost) else NONE
+        best_token = int(good[np.argmin(last.cost[good])]) if len(good) else NONE
         most = np.append(cost[src == best_token].min(initial=np.inf) + beam, cost + beam)
         most = np.minimum.accumulate(most)
         kept = np.flatnonzero(cost < most[:-1])
@@ -100,6 +102,12 @@ def _follow_epsilons(graph: SearchGraph | GrowingGraph, row: TokenRow, cutoff: f
     src, arc, weight = src[kept], arc[kept], weight[kept]
     token = _distinct(np.append(row.state, graph.dst[arc]))[1][len(row.state) :]
     row.epsilons = Links(src, token, arc, weight)
+
+
+def _in_buckets(states: Integers, buckets: int) -> Integers:
+    """Returns the order of tokens in Kaldi's hash list: those of a bucket stand where the first of them stood."""
+    _, first, which = np.unique(states % buckets, return_index=True, return_inverse=True)
+    return np.argsort(first[which], kind="stable")
 
 
 def _distinct(states: Integers) -> tuple[Integers, Integers]:

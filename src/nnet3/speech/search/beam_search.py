@@ -22,6 +22,7 @@ from nnet3.speech.search.tokens import TokenRow
 _MOST_LINKS = 1 << 24  # half a GiB
 _NARROWER = 0.75
 _NARROWEST_BEAM = 1.0
+_FEWEST_BUCKETS = 1000
 
 
 class BestPath(NamedTuple):
@@ -46,6 +47,8 @@ class BeamSearch:
         self.graph, self.options = graph, options
         self.notices: list[str] = []
         self._steps = token_steps()
+        # Kaldi's hash table of tokens grows with the search. 0: states of this graph have other numbers in Kaldi.
+        self._buckets = _FEWEST_BUCKETS if isinstance(graph, SearchGraph) else 0
         beam = options.beam if first_beam is None else first_beam
         self.tokens = TokenRows(graph, self._steps.first(graph, beam), self._steps)
 
@@ -73,6 +76,7 @@ class BeamSearch:
                 if not is_out_of_memory(error) or not self._narrow():
                     raise
                 continue
+            self._buckets = self._buckets and max(self._buckets, 2 * len(self.tokens.last.state))
             self.tokens.append(row)
             while self.tokens.num_links > _MOST_LINKS:
                 self.prune()
@@ -92,7 +96,8 @@ class BeamSearch:
     # ---- one row ----
 
     def _next(self, scores: npt.NDArray[np.float32]) -> TokenRow:
-        return self._steps.next(self.graph, self.tokens.last, scores, *self._cutoff(self.tokens.last.cost))
+        last = self.tokens.last
+        return self._steps.next(self.graph, last, scores, *self._cutoff(last.cost), self._buckets)
 
     def _cutoff(self, cost: Doubles) -> tuple[float, float]:
         """Returns the highest cost of tokens that go on, and the beam for the tokens of the next row."""

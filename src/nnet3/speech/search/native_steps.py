@@ -33,7 +33,7 @@ class NativeSteps:
         self._functions = functions
 
     def first(self, graph: SearchGraph | GrowingGraph, beam: float) -> TokenRow:
-        return self._row(graph, np.array([graph.start], np.int64), np.zeros(1), None, beam, beam)
+        return self._row(graph, np.array([graph.start], np.int64), np.zeros(1), None, beam, beam, 0)
 
     def next(
         self,
@@ -42,8 +42,9 @@ class NativeSteps:
         scores: npt.NDArray[np.float32],
         cutoff: float,
         beam: float,
+        buckets: int = 0,
     ) -> TokenRow:
-        return self._row(graph, last.state, last.cost, np.ascontiguousarray(scores, np.float32), cutoff, beam)
+        return self._row(graph, last.state, last.cost, np.ascontiguousarray(scores, np.float32), cutoff, beam, buckets)
 
     def _row(
         self,
@@ -53,10 +54,12 @@ class NativeSteps:
         scores: npt.NDArray[np.float32] | None,
         cutoff: float,
         beam: float,
+        buckets: int,
     ) -> TokenRow:
         functions, sizes, columns = self._functions, np.zeros(4, np.int64), None
         address = 0 if scores is None else _address(scores)
-        row = functions.nnet3_row_begin(len(state), _address(state), _address(cost), cutoff, scores is not None)
+        before = len(state), _address(state), _address(cost)
+        row = functions.nnet3_row_begin(*before, cutoff, scores is not None, buckets)
         if not row:
             raise MemoryError
         try:

@@ -80,12 +80,14 @@ class TokenSteps(Protocol):
         scores: npt.NDArray[np.float32],
         cutoff: float,
         beam: float,
+        buckets: int = 0,
     ) -> TokenRow:
         """Returns the tokens behind scores (columns,), reached from tokens of the last row that cost at most `cutoff`.
 
         An arc is followed if it costs less than the best cost so far, of arcs visited before and of the best token's
         arcs, plus the beam. So tokens may be worse than the best one by more than the beam; they count for the limits
-        of active tokens, as in Kaldi, which visits arcs in the same order. Epsilon arcs follow as long as tokens get
+        of active tokens, as in Kaldi. Kaldi visits the tokens in the order of a hash table with `buckets`, and so does
+        this; 0: in the order in which they were made. Epsilon arcs follow as long as tokens get
         better; then all epsilon arcs between tokens are listed.
         """
 
