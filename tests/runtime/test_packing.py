@@ -10,12 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from nnet3.engine.ir import commands as cmd
-from nnet3.engine.ir.program_tables import IoInfo
 from nnet3.engine.runtime import packing
-from nnet3.engine.runtime.packing import ALIGNMENT, lowest_gap, most_alive, row_distances, stacked
+from nnet3.engine.runtime.packing import ALIGNMENT, lowest_gap, most_alive, stacked
 from tests.effort import EFFORT
-from tests.runtime.programs import Program
 
 KIB = 1024
 
@@ -170,17 +167,3 @@ def test_what_is_alive_at_once(blocks: list[tuple[int, int, int]], most: int) ->
 def test_the_lowest_gap(taken: list[tuple[int, int]], size: int, place: int) -> None:
     begins, ends = np.array(taken, dtype=np.int64).reshape(-1, 2).T
     assert lowest_gap(begins, ends, size) == place
-
-
-def test_rows_of_samples_keep_off_multiples_of_a_kilobyte_in_training() -> None:
-    program = Program()
-    sizes = (256, "a", True), (512, "a", False), (255, "a", True), (128, "a", True), (256, "", False)
-    for cols, node, is_deriv in sizes:
-        program.matrix(3, cols, node, is_deriv=is_deriv)
-    x, y = program.matrix(3, 256, "x"), program.matrix(3, 256, "y")
-    program.add(cmd.Propagate(0, "y", (x,), y, precomputed=1))
-    program.computation.outputs = [IoInfo("output", 2, 0)]
-    columns = [0, 256, 512, 255, 128, 256, 256, 256]
-    assert row_distances(program.computation) == columns, "nothing goes backward"
-    program.computation.outputs = [IoInfo("output", 2, 1)]
-    assert row_distances(program.computation) == [0, 272, 528, *columns[3:]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import TextIO
@@ -17,7 +16,6 @@ from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.formatting import format_submatrix
 from nnet3.engine.ir.matrices import is_finite
 from nnet3.engine.runtime.link import LinkedComputation
-from nnet3.engine.runtime.packing import row_distances
 from nnet3.engine.runtime.plan import SegmentPlan
 from nnet3.errors import NumericalError
 
@@ -29,7 +27,6 @@ class Tracer:
 
     def __init__(self, computation: NnetComputation, stream: TextIO) -> None:
         self.computation, self.stream = computation, stream
-        self._distances = row_distances(computation)
         self._in_body = computation.commands_in_bodies()
 
     def run(self, linked: LinkedComputation, segment: SegmentPlan) -> None:
@@ -49,8 +46,7 @@ class Tracer:
     def _look_at(self, number: int, iteration: int = 0) -> None:
         text = self.computation.numbered_command(number, number in self._in_body)
         text += f" [iteration {iteration}]" if number in self._in_body else ""
-        view = partial(self.linked.view, self.computation, self._distances)
-        written = [(s, view(s, number, iteration)) for s in self._written(number)]
+        written = [(s, self.linked.view(self.computation, s, number, iteration)) for s in self._written(number)]
         norms = [f"|{format_submatrix(self.computation, s)}|={float(value.norm()):.6g}" for s, value in written]
         if len(norms) > _MAX_SHOWN:
             norms[_MAX_SHOWN:] = ["..."]

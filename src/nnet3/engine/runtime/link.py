@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, groupby, repeat
 
 import numpy as np
@@ -91,11 +91,9 @@ class LinkedComputation:
             self._kept = kept  # all is bound to what it was bound to
         return True
 
-    def view(
-        self, computation: NnetComputation, distances: Sequence[int], submatrix: int, command: int, iteration: int = 0
-    ) -> Tensor:
+    def view(self, computation: NnetComputation, submatrix: int, command: int, iteration: int = 0) -> Tensor:
         """Returns a sub-matrix of the computation as it lies at a command, in an iteration of its loop, (rows,
-        columns); `distances`: see `row_distances`."""
+        columns)."""
         block = computation.block_at(submatrix, iteration)
         matrix = computation.matrices[block.matrix]
         bound = computation.outside_by_matrix().get(block.matrix)
@@ -103,9 +101,8 @@ class LinkedComputation:
             whole = self.outside[bound.name]
         else:
             dtype = DTYPES[matrix.dtype or self.plan.dtype]
-            begin, stride = self.plan.byte_offset(block.matrix, command), distances[block.matrix]
-            end = begin + matrix.num_rows * stride * dtype.itemsize
-            whole = self.storage[begin:end].view(dtype).view(matrix.num_rows, stride)
+            begin, shape = self.plan.byte_offset(block.matrix, command), (matrix.num_rows, matrix.num_cols)
+            whole = self.storage[begin : begin + shape[0] * shape[1] * dtype.itemsize].view(dtype).view(shape)
         rows = whole[block.row_offset : block.row_offset + block.num_rows]
         return rows[:, block.col_offset : block.col_offset + block.num_cols]
 

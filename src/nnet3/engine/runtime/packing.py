@@ -21,7 +21,6 @@ _MOST_TO_SEARCH = 300  # blocks for which a slower, tighter method is tried
 _MOST_MOVES = 20
 _SHIFT = 40  # a gap is one integer, size << _SHIFT | begin: they sort by size, then by offset
 _MASK = (1 << _SHIFT) - 1
-_CROWDED, _GAP = 256, 16  # elements
 
 Span = tuple[int, int]  # first and last command, both included
 
@@ -44,29 +43,6 @@ def matrix_spans(computation: NnetComputation) -> dict[int, list[Span]]:
     for key, first in begun.items():
         spans[key].append((first, len(computation.commands) - 1))
     return dict(spans)
-
-
-def row_distances(computation: NnetComputation) -> list[int]:
-    """Returns, for each matrix, the elements from the beginning of a row to that of the next.
-
-    Training reads samples across rows, to multiply them into gradients of weights. Rows at multiples of 1 KB (float32)
-    would share few places of a cache, so a gap follows each of them. Kernels with precomputed arrays, such as
-    convolutions over time, see blocks of rows as one tensor: their operands have no gaps, nor have programs that only
-    go forward.
-    """
-    distances = [matrix.num_cols for matrix in computation.matrices]
-    if not any(output.deriv for output in computation.outputs):
-        return distances
-    dense = {
-        computation.submatrices[number].matrix
-        for command in computation.commands
-        if getattr(command, "precomputed", 0)
-        for number in command.schema.operands(command)
-    }
-    for matrix, info in computation.matrix_info.items():
-        if info.indexes is not None and matrix not in dense and distances[matrix] % _CROWDED == 0:
-            distances[matrix] += _GAP
-    return distances
 
 
 def pack(sizes: ArrayLike, first: ArrayLike, last: ArrayLike) -> tuple[list[int], int]:

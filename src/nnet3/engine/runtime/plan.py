@@ -11,7 +11,7 @@ import numpy as np
 
 from nnet3.errors import ExecutionError
 
-PLAN_VERSION = 10
+PLAN_VERSION = 8
 
 
 class Port(NamedTuple):

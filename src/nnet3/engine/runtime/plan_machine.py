@@ -17,7 +17,6 @@ from nnet3.engine.ir.proof.field import Elements, reduced
 from nnet3.engine.ir.proof.machine import Machine
 from nnet3.engine.ir.proof.randoms import Randoms
 from nnet3.engine.runtime.dtypes import DTYPES
-from nnet3.engine.runtime.packing import row_distances
 from nnet3.engine.runtime.plan import Plan
 from nnet3.engine.runtime.plan_memory import PlanMemory
 from nnet3.errors import ProofError
@@ -40,7 +39,6 @@ class PlannedProgram:
         self.calls = list(zip(opcodes, call_args, plan.call_number.tolist(), plan.call_command.tolist(), strict=True))
         self.loops = {first: loop for first, *loop in plan.loops.tolist()}
         self.iterations: dict[int, int] = {}  # of the loops that use a view
-        self._distances = row_distances(computation)
         self._starts = plan.spans[:, 3]
         self._ends = self._starts + [self._size(key) for key in plan.spans[:, 0].tolist()]
         blocks = [SubMatrix(0, 0, 0, 0, 0)] * (1 + len(plan.views))
@@ -139,15 +137,14 @@ class PlannedProgram:
         is_there = (first <= command) & (command <= last) & (self._starts <= start * size) & (start * size < self._ends)
         for number in np.flatnonzero(is_there).tolist():
             matrix = abs(int(self.plan.spans[number, 0]))
-            col = (start - int(self._starts[number]) // size) % self._distances[matrix]
+            col = (start - int(self._starts[number]) // size) % self.computation.matrices[matrix].num_cols
             return SubMatrix(matrix, 0, inner, col, cols)
         return SubMatrix(-1 - start - (command << 40), 0, inner, 0, cols)
 
     def _size(self, key: int) -> int:
         matrix = self.computation.matrices[abs(key)]
-        if key < 0:
-            return matrix.num_rows * matrix.num_cols
-        return matrix.num_rows * self._distances[key] * DTYPES[matrix.dtype or self.plan.dtype].itemsize
+        size = 1 if key < 0 else DTYPES[matrix.dtype or self.plan.dtype].itemsize
+        return matrix.num_rows * matrix.num_cols * size
 
 
 def _all(args: Sequence[int]) -> Sequence[int]:

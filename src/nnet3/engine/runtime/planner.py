@@ -13,7 +13,7 @@ from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.objects import Distinct
 from nnet3.engine.ir.program_tables import SubMatrix
 from nnet3.engine.runtime.dtypes import DTYPES, dtype_name
-from nnet3.engine.runtime.packing import Span, matrix_spans, row_distances
+from nnet3.engine.runtime.packing import Span, matrix_spans
 from nnet3.engine.runtime.plan import PlannedKernel
 from nnet3.engine.runtime.row_blocks import STEP, RowBlocks, RowPattern, find_blocks, range_runs, row_pattern
 from nnet3.errors import ExecutionError
@@ -53,7 +53,6 @@ class Planner:
         self.last_memo_users = _last_memo_users(computation)
         self.lanes: list[str] = [dtype]
         self.lane_of_matrix = [self._lane(matrix.dtype or dtype) for matrix in computation.matrices]
-        self._distances = row_distances(computation)
         self._outside = {computation.submatrices[o.submatrix].matrix: k for k, o in enumerate(computation.outside)}
         self.blocks = list[tuple[int, ...]]()
         self._blocks: dict[int, list[tuple[Span, int]]] = defaultdict(list)
@@ -139,7 +138,7 @@ class Planner:
         block = self.block(submatrix)
         if block.matrix in self._outside:
             return (-1 - self._outside[block.matrix], block.col_offset, -1, block.row_step), block.row_offset, 1
-        lane, stride = self.lane_of_matrix[block.matrix], self._distances[block.matrix]
+        lane, stride = self.lane_of_matrix[block.matrix], self.computation.matrices[block.matrix].num_cols
         memory = -1 if block.matrix == 0 else self._block_now(block.matrix)[1]
         space = lane, 0, memory, block.row_step * stride
         return space, block.row_offset * stride + block.col_offset, stride
@@ -219,7 +218,7 @@ class Planner:
         """Returns the elements of a matrix or its compressed contents, and the bytes of an element."""
         matrix = self.computation.matrices[abs(key)]
         name = self.lanes[self.lane_of_matrix[key]] if key > 0 else _COMPRESSED
-        return matrix.num_rows * (self._distances[key] if key > 0 else matrix.num_cols), DTYPES[name].itemsize
+        return matrix.num_rows * matrix.num_cols, DTYPES[name].itemsize
 
     def _block_now(self, key: int) -> tuple[Span, int]:
         """Returns the span of a matrix that holds the present command, and its block."""
