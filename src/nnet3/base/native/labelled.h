@@ -5,7 +5,8 @@
 
 #include <stdint.h>
 
-/* Arcs by source lead to higher levels; of state s they begin at first_arc[s]. Costs of ends are infinite where none is. */
+/* Arcs by source lead to higher levels; of state s they begin at first_arc[s]. Ids of arc a are ids[first_id[a]] to
+   ids[first_id[a + 1] - 1]. Costs of ends are infinite where none is. */
 typedef struct {
     int64_t states, arcs;
     const int64_t *level, *first_arc, *dst, *label;

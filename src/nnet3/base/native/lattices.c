@@ -2,6 +2,7 @@
    nnet3/speech/lattices/determinizing.py does the same with NumPy, in the same order, and says what sets are. */
 
 #include "columns.h"
+#include "labelled.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,18 +15,10 @@
 
 enum { DONE, TOO_LARGE, NO_MEMORY };
 
-/* States are sorted by level, arcs by source state. Ids of arc a are ids[first_id[a]] .. ids[first_id[a + 1] - 1]. */
-typedef struct {
-    int64_t states, arcs;
-    const int64_t *level, *first_arc, *dst, *label;
-    const double *graph, *acoustic;
-    const int64_t *first_id;
-    const int32_t *ids;
-    const double *final_graph, *final_acoustic;
-    const int64_t *first_final_id;
-    const int32_t *final_ids;
-    const double *backward;
-} Lattice;
+typedef Labelled Lattice;
+
+/* backward: what the best path from each state to an end costs. */
+typedef struct { Lattice lattice; const double *backward; } Bounded;
 
 /* Numbers that may be held, and numbers that may ever be held. */
 typedef struct { double left, work; } Memory;
@@ -252,7 +245,8 @@ typedef struct { double best; int64_t group; } Turn;
 
 typedef struct {
     Family made, behind; /* behind: just behind labels */
-    Way *ways;           /* of one set */
+    const double *backward;
+    Way *ways; /* of one set */
     Group *groups;
     Turn *turns; /* of the groups of one level */
     Reached *reached;
@@ -399,7 +393,7 @@ static int64_t add_ways(Sets *sets, const Lattice *lattice, const Leaps *leaps, 
                 sets->room_of_ways = room;
             }
             double through = set->best + set->graph[m] + set->acoustic[m];
-            through += lattice->graph[arc] + lattice->acoustic[arc] + lattice->backward[dst];
+            through += lattice->graph[arc] + lattice->acoustic[arc] + sets->backward[dst];
             sets->ways[count] = (Way){lattice->label[arc], count, m, arc, through};
             count++;
         }
@@ -588,13 +582,15 @@ static void free_sets(Sets *sets) {
 }
 
 /* Determinizes: paths that cost more than `most` are left out. `status` tells what happened; without success returns 0. */
-Sets *nnet3_determinize(const Lattice *lattice, double most, Memory *memory, int64_t *status_of_all) {
+Sets *nnet3_determinize(const Bounded *given, double most, Memory *memory, int64_t *status_of_all) {
+    const Lattice *lattice = &given->lattice;
     const int64_t states = lattice->states;
     int status = DONE;
     Leaps *leaps = made_leaps(lattice, memory, &status);
     Sets *sets = leaps ? calloc(1, sizeof *sets) : 0;
     int64_t *first_of_level = sets ? malloc((size_t)(states + 1) * sizeof *first_of_level) : 0;
     if (sets) {
+        sets->backward = given->backward;
         sets->first = malloc((size_t)(states + 1) * sizeof *sets->first);
         status = first_of_level && sets->first ? DONE : NO_MEMORY;
     } else if (leaps) {
