@@ -20,6 +20,7 @@ from tools.vosk_comparison.agreement import Agreement, compare
 from tools.vosk_comparison.big_model import make_big_model, make_speaker_model
 from tools.vosk_comparison.corpus import SENTENCES, Recording, make_corpus
 from tools.vosk_comparison.programs import compare_programs
+from tools.vosk_comparison.rescoring import compare_rescoring
 
 _SPEAKER, _READER = ["--no-deps", "espeakng-loader==0.2.4"], ["soundfile==0.14.0"]
 _PAGE = Path(__file__).parents[2] / "docs" / "recognizer.md"
@@ -32,12 +33,16 @@ def listen(
 ) -> tuple[float, Heard, float]:
     """Returns the processor's seconds of the start, what is heard in each recording, and the largest memory in MiB; one
     thread."""
-    command = [str(python), str(_LISTEN), module, str(model), speakers, *(str(each.path) for each in recordings)]
+    paths = [str(each.path) for each in recordings]
+    first, *heard, last = map(json.loads, run([str(python), str(_LISTEN), module, str(model), speakers, *paths]))
+    return first["start"], heard, last["memory"]
+
+
+def run(command: list[str]) -> list[str]:
+    """Runs a program with one thread; returns the lines that it writes."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what pip installs has its bytecode; so must a source tree
-    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
-    first, *heard, last = map(json.loads, output.splitlines())
-    return first["start"], heard, last["memory"]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout.splitlines()
 
 
 def table(agreements: dict[str, Agreement]) -> str:
@@ -100,6 +105,8 @@ def main() -> None:
     big = make_big_model(model, folder / "big", (word for sentence in SENTENCES for word in sentence.split()))
     speakers = make_speaker_model(folder / "speakers")
     compare_model("big", big, python, recordings, arguments.rounds, str(speakers))
+    paused = [each.path for each in recordings if each.kind == "with pauses"]
+    write_table("rescoring", compare_rescoring(folder, big, python, paused, run))
     spoken = [each.path for each in recordings if each.kind == "synthetic speech"]
     write_table("programs", compare_programs(folder, python, model, spoken[:12]))
 
