@@ -53,7 +53,7 @@ def cases(*, quick: bool) -> Iterator[dict[str, Any]]:
         case = {"name": name, "sequences": sequences, "frames": frames}
         wanted = {"PyTorch": 0.95, "memory": 0.6, "natural": 0.1} if name == "tdnnf" else {}
         yield {"what": "training", **case, "seconds": 3 * seconds, "wanted": wanted}
-        for who in () if quick and name != "tdnnf" else ("ours", "PyTorch", "-O4"):
+        for who in () if quick and name != "tdnnf" else ("ours", "PyTorch"):
             yield {"what": "memory", **case, "who": who}
     for name in GRAPHS:
         wanted = {"PyTorch": _GRAPHS_WANTED[name]} if name in _GRAPHS_WANTED else {}

@@ -183,7 +183,6 @@ class Trained:
         case: Case,
         folder: Path,
         dtype: torch.dtype = torch.float32,
-        level: int = 3,
         device: torch.device = CPU,
     ) -> None:
         self.nnet, _ = network_of(folder, train=True)
@@ -191,7 +190,7 @@ class Trained:
         self.nnet.to(dtype=dtype, device=device)
         self.given.to(device, dtype)
         self.device = device
-        self.computation = nnet3.compile(self.nnet, self.given.request, nnet3.CompileOptions(level=level))
+        self.computation = nnet3.compile(self.nnet, self.given.request)
         self.targets: dict[str, nnet3.Nnet] = {}
 
     def ours(self, *, natural: bool) -> timing.Work:
@@ -245,9 +244,7 @@ class Trained:
 def training(case: Case, folder: Path, seconds: float) -> dict[str, Any]:
     error = Trained(case._replace(sequences=3, frames=12), folder, torch.float64).compare()
     made = Trained(case, folder)
-    saving = Trained(case, folder, level=4)
-    works = {"ours": made.ours(natural=False), "PyTorch": made.theirs, "natural gradient": made.ours(natural=True),
-             "-O4": saving.ours(natural=False)}  # fmt: skip
+    works = {"ours": made.ours(natural=False), "PyTorch": made.theirs, "natural gradient": made.ours(natural=True)}
     for _ in range(10):  # the first minibatches of natural gradient cost more, then every fourth one
         works["natural gradient"]()
     times = timing.in_turns(works, seconds, least_rounds=4, most_rounds=40, period=4)
@@ -256,7 +253,7 @@ def training(case: Case, folder: Path, seconds: float) -> dict[str, Any]:
 
 def memory(case: Case, folder: Path, who: str) -> dict[str, Any]:
     """The most memory beyond the parameters that two training steps take; the gradients count."""
-    made = Trained(case, folder, level=4 if who == "-O4" else 3)
+    made = Trained(case, folder)
     before = timing.memory_now()
     peak = timing.peak_memory_of(made.theirs if who == "PyTorch" else made.ours(natural=False), before)
     return {"peak": peak}
@@ -272,7 +269,7 @@ def graph(name: str, seconds: float) -> dict[str, Any]:
 @click.argument("name", default="")
 @click.argument("sequences", default=1)
 @click.argument("frames", default=50)
-@click.option("--who", default="ours", help="of memory: ours, -O4 or PyTorch")
+@click.option("--who", default="ours", help="of memory: ours or PyTorch")
 @click.option("--threads", default=1, show_default=True)
 @click.option("--seconds", default=10.0, show_default=True, help="of measuring")
 @click.option("--quick", is_flag=True, help="without what takes long to prepare")

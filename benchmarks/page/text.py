@@ -139,11 +139,10 @@ def _training(results: Sequence[Result], memory: Sequence[Result]) -> Iterator[s
     yield "Forward, backward and gradients of all parameters, milliseconds, one thread; batch-norm in training mode."
     yield "What natural gradient costs is beside the step with plain gradients, on the average of periods of four"
     yield "steps, in one of which its estimates are updated. Memory is the most that the process takes beyond the"
-    yield "parameters, in two steps: values, derivatives, gradients. With -O4 values are made again for the backward"
-    yield "pass instead of being kept (pass `rematerialize`); the memory that is wanted is wanted of that option."
+    yield "parameters, in two steps: values, derivatives, gradients."
     yield ""
     header = ("network", "nnet3", "PyTorch autograd", "nnet3 / PyTorch", "natural gradient", "its extra cost",
-              "memory, MB", "PyTorch, MB", "nnet3 / PyTorch", "-O4, MB", "-O4 / PyTorch", "its extra time")  # fmt: skip
+              "memory, MB", "PyTorch, MB", "nnet3 / PyTorch")  # fmt: skip
     rows = []
     for result in results:
         peaks = {r["who"]: r["peak"] / 1e6 for r in memory if title(r) == title(result) and "peak" in r}
@@ -154,13 +153,11 @@ def _training(results: Sequence[Result], memory: Sequence[Result]) -> Iterator[s
         mb = {who: f"{peak:.0f}" for who, peak in peaks.items()}
         smaller = {who: f"**{peaks[who] / peaks['PyTorch']:.2f}**" for who in peaks if "PyTorch" in peaks}
         limit_of_memory = f", wanted {wanted['memory']:g}" if "memory" in wanted else ""
-        slower = ratio(result, "ours", "-O4")
         rows.append((
             title(result), _milliseconds(result, "ours"), _milliseconds(result, "PyTorch"),
             _ratio(ratio(result, "PyTorch"), wanted.get("PyTorch")), _milliseconds(result, "natural gradient"),
             extra + limit if extra else "-",
-            mb.get("ours", "-"), mb.get("PyTorch", "-"), smaller.get("ours", "-"),
-            mb.get("-O4", "-"), smaller.get("-O4", "-") + limit_of_memory, f"{slower[0] - 1:.0%}" if slower else "-",
+            mb.get("ours", "-"), mb.get("PyTorch", "-"), smaller.get("ours", "-") + limit_of_memory,
         ))  # fmt: skip
     yield from _table(header, rows)
 

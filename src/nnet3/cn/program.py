@@ -9,7 +9,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from nnet3.base.options.compiling import DEFAULT_LEVEL, CompileOptions
+from nnet3.base.options.compiling import CompileOptions
 from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node
 from nnet3.cn.node_text import structure_line
@@ -104,7 +104,7 @@ class Program:
             question.probes,
             question.training,
             question.accumulates,
-            question.apart if options.optimize and options.level >= DEFAULT_LEVEL else None,
+            question.apart if options.optimize and options.level >= 3 else None,
             question.by_frames,
             hoists=question.hoists,
         )

@@ -65,8 +65,8 @@ def test_passes_have_their_order() -> None:
         "compress_signs",
         "pack_weights",
         "remove_unneeded_zeroing",
-        "move_sizing",
         "rematerialize",
+        "move_sizing",
     ]
 
 
@@ -122,6 +122,7 @@ def test_dump_sees_the_computation_after_each_pass() -> None:
         ("compress_signs", 0),
         ("pack_weights", 0),
         ("remove_unneeded_zeroing", 0),
+        ("rematerialize", 0),
     ]
 
 

@@ -13,7 +13,7 @@ from nnet3.errors import ArgumentError
 _FIRST, _LAST = -(2**31), 2**31 - 1
 _LEVEL = "optimization.level"
 HIGHEST_LEVEL = 4
-DEFAULT_LEVEL = 3
+DEFAULT_LEVEL = 4
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ class StepOptions(DerivTimes, error=TrainingError):
     )
     optimization_level: int = again(
         *(CompileOptions, "level", DEFAULT_LEVEL),
-        help="Passes of the optimizer up to this level; 4: also those that take time to save memory.",
+        help="Passes of the optimizer up to this level; 3: values are kept for the backward pass, not computed again.",
         steers=False,
     )
 

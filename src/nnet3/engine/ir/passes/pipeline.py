@@ -5,8 +5,8 @@ Passes have levels, as a compiler's -O1 to -O4: level n runs all passes of level
 1. Passes only dropping, moving and shortening: fewer commands and less memory for little work.
 2. Passes letting several matrices share storage, to save copies and use memory again, and passes packing
    values.
-3. Passes computing otherwise: sums may be rounded otherwise, and new matrices may take memory. The default level.
-4. Passes taking time to save memory.
+3. Passes computing otherwise: sums may be rounded otherwise, and new matrices may take memory.
+4. Passes computing again what is cheap instead of keeping it. The default level.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ PIPELINE = (
     Pass("compress_signs", compress_signs, 2),  # when it is settled what lies where
     Pass("pack_weights", pack_weights, 3, adds_matrices=True),  # new matrices would change what may share storage
     Pass("remove_unneeded_zeroing", remove_unneeded_zeroing),
+    Pass("rematerialize", rematerialize, 4),  # when it is settled what is accessed when
     Pass("move_sizing", move_sizing),
-    Pass("rematerialize", rematerialize, 4),  # when it is settled what lives how long
 )
 
 

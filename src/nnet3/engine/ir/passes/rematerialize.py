@@ -59,25 +59,30 @@ def rematerialize(computation: NnetComputation) -> NnetComputation:
 
 def _values(analysis: Analysis, marker: int) -> dict[int, _Value]:
     """Returns the candidates, by matrix."""
-    commands, accesses = analysis.computation.commands, analysis.accesses
-    excluded = _excluded(analysis)
+    computation, accesses = analysis.computation, analysis.accesses
+    commands, is_late = computation.commands, accesses.command > marker
+    is_used = np.ones(len(computation.matrices), dtype=bool)
+    is_used[[*_excluded(analysis)]] = False
+    for half in (is_late, ~is_late):
+        is_used &= np.bincount(analysis.matrix_of_access[half], minlength=len(is_used)) > 0
     of_matrix: dict[int, list[tuple[int, int]]] = defaultdict(list)
     of_command: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
     columns = (accesses.command, analysis.matrix_of_access, accesses.submatrix, accesses.mode)
-    for number, matrix, submatrix, mode in zip(*(column.tolist() for column in columns), strict=True):
+    chosen = is_used[analysis.matrix_of_access]
+    for number, matrix, _, mode in zip(*(column[chosen].tolist() for column in columns), strict=True):
         of_matrix[matrix].append((number, mode))
+    writing = ~is_late & np.isin(accesses.command, accesses.command[chosen & (accesses.mode & WRITE != 0)])
+    for number, matrix, submatrix, mode in zip(*(column[writing].tolist() for column in columns), strict=True):
         of_command[number].append((matrix, submatrix, mode))
     found = {}
     for matrix, events in of_matrix.items():
         before, after = ([each for each in events if (each[0] > marker) is late] for late in (False, True))
-        if matrix in excluded or not before or not after:
-            continue
         writers = dict.fromkeys(number for number, mode in before if mode & WRITE)
         operands = [(m, s, mode, number) for number in writers for m, s, mode in of_command[number]]
         if (
             writers
             and any(mode & READ for number, mode in after if number == after[0][0])
-            and all(_can_be_repeated(analysis.computation, commands[number]) for number in writers)
+            and all(_can_be_repeated(computation, commands[number]) for number in writers)
             and all(m == matrix for m, _, mode, _ in operands if mode & WRITE)
         ):
             sources = tuple([(s, number) for m, s, _, number in operands if m != matrix])
@@ -114,8 +119,11 @@ class _Choice:
 
     def __init__(self, analysis: Analysis, values: Mapping[int, _Value]) -> None:
         self._analysis, self._values = analysis, values
+        last = analysis.last_access + 1
+        self._ends = np.where(analysis.is_provided | (analysis.dealloc_command < 0), analysis.dealloc_command, last)
         self._compressed = {matrix for _, matrix in analysis.accesses.lives[Life.COMPRESSES]}
         self._outside = analysis.computation.outside_by_matrix()
+        self._rewritten = self._writes_after_reading()
         self._in_order = sorted(values.values(), key=lambda value: value.writers[-1])
         rows, columns = np.array([each[:2] for each in analysis.computation.matrices], dtype=np.int64).T
         self._rates = _rows_per_frame(analysis.computation)
@@ -152,7 +160,7 @@ class _Choice:
             position = positions[value.matrix]
             for submatrix, reader in value.sources:
                 source = int(self._analysis.table[submatrix, 0])
-                if self._analysis.dealloc_command[source] <= position and source not in self._outside:
+                if self._ends[source] <= position and source not in self._outside:
                     return {}
                 if source in chosen:
                     if self._values[source].writers[-1] > value.writers[-1]:  # other columns were written later
@@ -160,16 +168,24 @@ class _Choice:
                     positions[source] = min(positions[source], position)
                 elif source in self._compressed:
                     return {}
-                if self._analysis.next_access(np.array([submatrix]), np.array([reader + 1]), WRITE)[0] < position:
+                if self._rewritten[submatrix, reader] < position:
                     return {}
         return positions
 
+    def _writes_after_reading(self) -> dict[tuple[int, int], int]:
+        """Returns the first command that writes to each source after it was read."""
+        sources = list(dict.fromkeys(source for value in self._values.values() for source in value.sources))
+        submatrices, readers = np.array(sources, dtype=np.int64).reshape(-1, 2).T
+        return dict(zip(sources, self._analysis.next_access(submatrices, readers + 1, WRITE).tolist(), strict=True))
+
     def _changes(self, sizes: np.ndarray) -> np.ndarray:
-        """Returns the additional memory kept from each command on, in quarters of `sizes`."""
+        """Returns the additional memory kept from each command on, in quarters of `sizes`, after `move_sizing`."""
         changes = np.zeros(self._analysis.num_commands + 1, dtype=np.int64)
+        moved = {Life.BEGINS: self._analysis.first_access, Life.ENDS: self._ends}
+        sizes = sizes * (self._analysis.last_access >= 0)
         for life, factor in _CHANGES.items():
             numbers, matrices = np.array(self._analysis.accesses.lives[life], dtype=np.int64).reshape(-1, 2).T
-            np.add.at(changes, numbers, factor * sizes[matrices])
+            np.add.at(changes, moved[life][matrices] if life in moved else numbers, factor * sizes[matrices])
         return changes
 
     def _peak(self, kept: np.ndarray, positions: Mapping[int, int], sizes: np.ndarray) -> int:
@@ -195,10 +211,11 @@ def _rows_per_frame(computation: NnetComputation) -> np.ndarray:
 
 
 def _rates(indexes: np.ndarray) -> tuple[int, int]:
-    rows = indexes[indexes[:, T] != NO_TIME]
-    times, sequences = distinct(rows[:, T]), max(len(distinct(rows[:, N])), 1)
+    is_timed = indexes[:, T] != NO_TIME
+    times, numbers = (indexes[:, column] if is_timed.all() else indexes[is_timed, column] for column in (T, N))
+    rows, times, sequences = len(times), distinct(times), max(len(distinct(numbers)), 1)
     rate = round(_PARTS * (len(times) - 1) / (times[-1] - times[0])) if len(times) > 1 else 0
-    return rate * len(rows) // (sequences * max(len(times), 1)), _PARTS * len(rows) // sequences
+    return rate * rows // (sequences * max(len(times), 1)), _PARTS * rows // sequences
 
 
 # ---- the program ----
