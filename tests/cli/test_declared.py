@@ -10,7 +10,7 @@ import pytest
 
 from nnet3.base.text.values import Boolean, Integer, Integers, Number, Text, above, at_least, choice, within
 from nnet3.cli.declared import one, takes
-from nnet3.cli.options import click_type, integer
+from nnet3.cli.options import KALDI_BOOL, click_type, integer
 from nnet3.errors import Nnet3Error
 from nnet3.options import Options, TrainerOptions, option
 from tests.cli.check_options import check_ignored, check_options
@@ -117,6 +117,7 @@ def test_an_object_is_made_of_what_is_given() -> None:
             "--a.max-size is above the size, and --a.word",
         ),
         ("size", "size and max_size differ, not x.max_size", "--a.size and --a.max-size differ, not x.max_size"),
+        ("max_size", "max_size must be more than size, 3, got 2", "--a.max-size must be more than --a.size, 3, got 2"),
         ("", "max_size is above the size", "max_size is above the size"),
         ("other", "max_size is above the size", "max_size is above the size"),
     ],
@@ -202,7 +203,7 @@ def test_names_of_types(kind: Any, name: str) -> None:
 
 def test_text_of_any_form_is_clicks() -> None:
     assert click_type(Text()) is click.STRING
-    assert click_type(Boolean()) is click.BOOL
+    assert click_type(Boolean()) is KALDI_BOOL
     assert click_type(choice("a", "b")) is not click.STRING
     assert click_type(Text(parse=int)) is not click.STRING
 

@@ -159,9 +159,10 @@ def test_networks_of_nnet1_that_are_refused(parts: list[Part], words: str) -> No
         convert(reader(written(parts)))
 
 
-def test_a_model_that_nnet3_has_is_refused() -> None:
-    with pytest.raises(ModelFormatError, match="'<Nnet3>' is no component of nnet1"):
-        convert(reader(b"<Nnet3> \n"))
+@pytest.mark.parametrize("before", ["", TRANSITIONS_TEXT])
+def test_a_model_that_nnet3_has_is_refused(before: str) -> None:
+    with pytest.raises(ModelFormatError, match="a model of nnet3 already; `nnet3 copy`"):
+        convert(reader(f"{before}<Nnet3> \n".encode()))
 
 
 @pytest.mark.parametrize("binary", [True, False])
