@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.base.index.whole_numbers import whole_numbers
+from nnet3.base.index.given_numbers import whole_numbers
 from nnet3.cn.frame_steps import FrameStep, FrameSteps, StepProgram
 from nnet3.cn.given import GivenInput
 from nnet3.cn.graph import NodeGraph

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nnet3.base.index import IndexTable
-from nnet3.base.index.whole_numbers import whole_numbers
+from nnet3.base.index.given_numbers import whole_numbers
 from nnet3.base.options.rnnlm import RnnlmOptions
 from nnet3.engine.ir.objects import Recent
 from nnet3.engine.runtime import NnetComputer

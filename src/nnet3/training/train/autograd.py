@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.base.index.whole_numbers import whole_numbers
+from nnet3.base.index.given_numbers import whole_numbers
 from nnet3.errors import ArgumentError, GradientError
 
 Gradients = tuple["Tensor | None", ...]

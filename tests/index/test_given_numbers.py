@@ -1,4 +1,4 @@
-"""Integers that users give: what becomes an array, and what is refused."""
+"""Numbers that users give: what becomes an array, and what is refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from nnet3.base.index.whole_numbers import whole_numbers
+from nnet3.base.index.given_numbers import real_numbers, whole_numbers
 from nnet3.errors import ArgumentError
 
 
@@ -41,3 +41,11 @@ def test_integers_become_an_array(values: Any, wanted: Any) -> None:
 def test_anything_else_is_refused(values: Any) -> None:
     with pytest.raises(ArgumentError, match="words must be whole numbers, got "):
         whole_numbers(values, "words must be whole numbers")
+
+
+def test_real_numbers_are_floats_or_integers() -> None:
+    found = real_numbers([1, 2.5], "none")
+    assert (found.dtype, found.tolist()) == (np.float64, [1.0, 2.5])
+    for values in (None, "x", [True], [1j], [[1.0], [2.0, 3.0]]):
+        with pytest.raises(ArgumentError, match="scores must be numbers, got "):
+            real_numbers(values, "scores must be numbers")
