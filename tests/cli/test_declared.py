@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -117,7 +118,6 @@ def test_an_object_is_made_of_what_is_given() -> None:
             "--a.max-size is above the size, and --a.word",
         ),
         ("size", "size and max_size differ, not x.max_size", "--a.size and --a.max-size differ, not x.max_size"),
-        ("max_size", "max_size must be more than size, 3, got 2", "--a.max-size must be more than --a.size, 3, got 2"),
         ("", "max_size is above the size", "max_size is above the size"),
         ("other", "max_size is above the size", "max_size is above the size"),
     ],
@@ -139,6 +139,23 @@ def test_errors_about_options_name_them_as_typed(about: str, message: str, typed
     with pytest.raises(Nnet3Error) as caught:
         command.main([], standalone_mode=False)
     assert str(caught.value).startswith(typed)
+
+
+def test_errors_about_two_options_name_both_as_typed() -> None:
+    @dataclass(frozen=True)
+    class Beams(Options):
+        beam: float = option(1.0, Number(), "b")
+        retry_beam: float = option(2.0, Number(), "r")
+
+        def conflicts(self) -> Iterator[tuple[str, str]]:
+            yield "retry_beam", f"retry_beam must be more than beam, {self.beam:g}, got {self.retry_beam:g}"
+
+    @click.command()
+    @takes("options", Beams)
+    def command(options: Beams) -> None: ...
+
+    with pytest.raises(Nnet3Error, match=r"^--retry-beam must be more than --beam, 1, got 2$"):
+        command.main([], standalone_mode=False)
 
 
 def test_all_options_of_the_trainer_are_given() -> None:

@@ -165,6 +165,15 @@ def test_a_model_that_nnet3_has_is_refused(before: str) -> None:
         convert(reader(f"{before}<Nnet3> \n".encode()))
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("ContextDependency 1 ", "got 'ContextDependency': this is a tree"), ("utt1 [ 1 ]", "got 'utt1'"), ("", "got ''")],
+)
+def test_what_is_no_model_is_refused(text: str, words: str) -> None:
+    with pytest.raises(ModelFormatError, match=f"expected a model of nnet2 or a network of nnet1, {words}"):
+        convert(reader(text.encode()))
+
+
 @pytest.mark.parametrize("binary", [True, False])
 def test_damaged_files_are_errors(binary: bool) -> None:
     whole = mdl(nnet2(PDFS), np.full(PDFS, 1 / PDFS, np.float32), binary)

@@ -15,6 +15,7 @@ from nnet3.model.nnet.network import Nnet
 from nnet3.model.nnet.older import nnet1_file, nnet2_file
 from nnet3.model.nnet.older.layer import OlderLayer
 from nnet3.model.nnet.older.layers import LAYERS, LAYERS_OF_NNET1
+from nnet3.model.nnet.other_models import other_model
 from nnet3.model.nnet.stack import Stack
 
 _MOST_COLUMNS = 1_000_000
@@ -37,6 +38,9 @@ def convert(reader: Reader, transform: Reader | None = None, *, log_softmax: boo
             "a model of nnet3 already; `nnet3 copy` or `nnet3 am-copy` changes its form, `nnet3 export-onnx` makes an "
             "ONNX file of it",
         )
+    if transitions is None and not reader.peek_token().startswith("<"):
+        token = reader.peek_token()[:60]
+        raise reader.error(f"expected a model of nnet2 or a network of nnet1, got '{token}'{other_model(reader)}")
     before = [] if transform is None else transform.whole(nnet1_file.read_layers)
     if transitions is not None or _begins(reader, "<Nnet>", "<NumComponents>"):
         layers = nnet2_file.read_layers(reader, LAYERS)
