@@ -93,8 +93,10 @@ def transcribe(
                 say(f"warning: {error}; left out")
                 failed += 1
     if done == 0:
-        none = f"no recording has a segment in {segments}, whose segments are of {', '.join([*parts][:3]) or 'none'}"
-        none = "no recordings" if segments is None else none
+        none = "no recordings"
+        if segments is not None:
+            of = ", ".join([*parts][:3]) or "none"
+            none = f"no recording has a segment in {segments}, whose segments are of {of}"
         raise Nnet3Error(f"no recording was transcribed ({failed} left out)" if failed else none)
     say(f"{done} recordings transcribed, {failed} left out; {progress}")
 
