@@ -45,7 +45,8 @@ def test_anything_else_is_refused(values: Any) -> None:
 
 def test_real_numbers_are_floats_or_integers() -> None:
     found = real_numbers([1, 2.5], "none")
-    assert (found.dtype, found.tolist()) == (np.float64, [1.0, 2.5])
+    assert found.dtype == np.float64
+    assert found.tolist() == [1.0, 2.5]
     for values in (None, "x", [True], [1j], [[1.0], [2.0, 3.0]]):
         with pytest.raises(ArgumentError, match="scores must be numbers, got "):
             real_numbers(values, "scores must be numbers")
