@@ -50,6 +50,7 @@ class Nnet3Error(Exception):
     """Base of everything this package raises for a user's mistake or for bad data."""
 
     option: str = ""  # the name of the option that it is about, if it is about one
+    others: tuple[str, ...] = ()  # names of options that its text may have besides
 
 
 class ConfigError(Nnet3Error):

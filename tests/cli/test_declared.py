@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -10,7 +11,7 @@ import pytest
 
 from nnet3.base.text.values import Boolean, Integer, Integers, Number, Text, above, at_least, choice, within
 from nnet3.cli.declared import one, takes
-from nnet3.cli.options import click_type, integer
+from nnet3.cli.options import KALDI_BOOL, click_type, integer
 from nnet3.errors import Nnet3Error
 from nnet3.options import Options, TrainerOptions, option
 from tests.cli.check_options import check_ignored, check_options
@@ -140,6 +141,23 @@ def test_errors_about_options_name_them_as_typed(about: str, message: str, typed
     assert str(caught.value).startswith(typed)
 
 
+def test_errors_about_two_options_name_both_as_typed() -> None:
+    @dataclass(frozen=True)
+    class Beams(Options):
+        beam: float = option(1.0, Number(), "b")
+        retry_beam: float = option(2.0, Number(), "r")
+
+        def conflicts(self) -> Iterator[tuple[str, str]]:
+            yield "retry_beam", f"retry_beam must be more than beam, {self.beam:g}, got {self.retry_beam:g}"
+
+    @click.command()
+    @takes("options", Beams)
+    def command(options: Beams) -> None: ...
+
+    with pytest.raises(Nnet3Error, match=r"^--retry-beam must be more than --beam, 1, got 2$"):
+        command.main([], standalone_mode=False)
+
+
 def test_all_options_of_the_trainer_are_given() -> None:
     @click.command()
     @takes("options", TrainerOptions)
@@ -202,7 +220,7 @@ def test_names_of_types(kind: Any, name: str) -> None:
 
 def test_text_of_any_form_is_clicks() -> None:
     assert click_type(Text()) is click.STRING
-    assert click_type(Boolean()) is click.BOOL
+    assert click_type(Boolean()) is KALDI_BOOL
     assert click_type(choice("a", "b")) is not click.STRING
     assert click_type(Text(parse=int)) is not click.STRING
 

@@ -411,7 +411,7 @@ def test_word_errors(cli: Cli) -> None:
     assert "there are no words" in _failed(cli, "compute-wer", "ark:/dev/null", "ark:/dev/null")
     Path("twice").write_text("u a\nu b\n")
     for names in (("ark:twice", "ark:ref"), ("ark:ref", "ark:twice")):
-        assert "ark:twice: the sentence 'u' is there twice" in _failed(cli, "compute-wer", "--text", *names)
+        assert "ark:twice: the key 'u' is there twice" in _failed(cli, "compute-wer", "--text", *names)
     Path("numbers").write_text("u 1 2 3\n")
     assert cli.good("compute-wer", "ark:numbers", "ark:numbers").out.startswith("%WER 0.00 [ 0 / 3")
     assert "is not a 32-bit integer" in _failed(cli, "compute-wer", "ark:ref", "ark:ref")

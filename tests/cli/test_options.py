@@ -8,7 +8,7 @@ from typing import Any
 import click
 import pytest
 
-from nnet3.cli.options import TRUTHS, caching_options
+from nnet3.cli.options import KALDI_BOOL, TRUTHS, caching_options
 from tests.cli.check_options import check_ignored, check_options
 from tests.cli.run_command import Cli
 from tests.shared_data import GOLDEN, needs_shared
@@ -36,7 +36,7 @@ def test_defaults_and_bounds(verb: str) -> None:
 
 
 def test_truths_are_those_of_click() -> None:
-    assert {word: click.BOOL.convert(word, None, None) for word in TRUTHS} == {
+    assert {word: KALDI_BOOL.convert(word, None, None) for word in TRUTHS} == {
         word: word in ("true", "t", "yes", "y", "on", "1") for word in TRUTHS
     }
 

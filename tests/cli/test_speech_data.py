@@ -80,13 +80,14 @@ def test_utterances_without_a_recording(folder: Path) -> None:
         ("segments", "a\n", "expected KEY RECORDING BEGIN END"),
         ("segments", "a talk one 2\n", "expected KEY RECORDING BEGIN END"),
         ("wav.scp", "talk\n", "expected 'KEY FILENAME'"),
+        ("wav.scp", "talk a.wav\ntalk b.wav\n", "wav.scp: the key 'talk' is there twice"),
     ],
 )
 def test_bad_files(folder: Path, name: str, text: str, message: str) -> None:
     (folder / name).write_text(text)
     data = SpeechData.of(str(folder))
     with pytest.raises(Nnet3Error, match=message):
-        list(data.utterances(data.transcripts))
+        list(data.utterances(data.recorded))
 
 
 def test_files_that_are_not_there(folder: Path) -> None:

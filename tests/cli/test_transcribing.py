@@ -139,6 +139,11 @@ def test_segments(cli: Cli, folder: Path) -> None:
     document = json.loads(cli.good("transcribe", "--json", "--tasks=2", "model", "data").out)
     assert {result["recording"] for result in document["results"]} == {"s"}
     assert document["results"][0]["result"][0]["start"] < half  # times count from the begin of the part
+    for lines, of in (("", "none"), ("first b 0 1\n", "b")):
+        (folder / "segments").write_text(lines)
+        outcome = cli("transcribe", "--segments=segments", "model", "a.wav")
+        assert (outcome.status, outcome.out) == (1, "")
+        assert outcome.err == f"nnet3: no recording has a segment in segments, whose segments are of {of}\n"
     (folder / "segments").write_text("first a 1 0.5\n")
     outcome = cli("transcribe", "--segments=segments", "model", "a.wav")
     assert (outcome.status, "expected KEY RECORDING BEGIN END, in seconds, got 'first a 1 0.5'" in outcome.err) == (
@@ -236,6 +241,7 @@ def test_bad_recordings(cli: Cli, folder: Path) -> None:
     assert "warning: cut: the file is cut: " in outcome.err
     assert "fast: resampled from 16000 to 8000 Hz" in outcome.err
     assert "no such model directory" in cli("transcribe", "nothing", "a.wav").err
+    assert "a.wav: --output-dir takes a folder" in cli("transcribe", "--output-dir=a.wav", "model", "b.wav").err
 
 
 @pytest.mark.parametrize(

@@ -142,10 +142,13 @@ MISTAKES = {
     "inside the model": (["model", "data", "model/tuned"], "this is the model directory model, or inside it"),
     "data as output": (["model", "data", "data"], "this folder is replaced as a whole, but it has"),
     "work with files": (["--work=data", "model", "data", "tuned"], "data: this folder is not empty"),
+    "work is the output": (["--work=tuned", "model", "data", "tuned"], "tuned: this is the folder tuned, or inside it"),
+    "work in the output": (["--work=tuned/w", "model", "data", "tuned"], "this is the folder tuned, or inside it"),
+    "work in the model": (["--work=model/w", "model", "data", "tuned"], "this is the folder model, or inside it"),
     "work is a file": (["--work=data/text", "model", "data", "tuned"], "data/text: cannot make this folder"),
     "no epochs": (["--epochs=0", "model", "data", "tuned"], "--epochs"),
     "rates": (["--final-learning-rate=1", "model", "data", "tuned"], "must be at most --initial-learning-rate"),
-    "beams": (["--retry-beam=1", "model", "data", "tuned"], "--retry-beam must be 0 or more than beam"),
+    "beams": (["--retry-beam=1", "model", "data", "tuned"], "--retry-beam must be 0 or more than --beam"),
     "device": (
         ["--device=nowhere", "model", "data", "tuned"],
         "--device=nowhere is not a device such as cpu",
@@ -170,7 +173,7 @@ def test_transcripts_that_cannot_be_used(cli: Cli, folder: Path) -> None:
     outcome = cli("tune", "model", "data", "tuned")
     assert outcome.status == 1
     assert outcome.err.count("u0 is left out: no path through what was said") == 1
-    assert outcome.err.splitlines()[-1].startswith("nnet3: there is no utterance to train on: none could be aligned")
+    assert outcome.err.splitlines()[-1].startswith("nnet3: there is no utterance to train on: none could be read")
     assert not Path("tuned").exists()
 
 

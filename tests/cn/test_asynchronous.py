@@ -185,5 +185,6 @@ def test_gradients_that_are_not_computed_so() -> None:
 def test_policies_that_there_are_not() -> None:
     with pytest.raises(NetworkError, match="did you mean 'first come'"):
         cn.AsynchronousEvaluator(branches()[0], policy="first comes")
-    with pytest.raises(NetworkError, match="at least one worker"):
-        cn.AsynchronousEvaluator(branches()[0], 0)
+    for workers in (0, 2**70):
+        with pytest.raises(NetworkError, match="at least one worker and at most 1000, got "):
+            cn.AsynchronousEvaluator(branches()[0], workers)

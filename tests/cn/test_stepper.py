@@ -198,6 +198,8 @@ def test_what_is_given_is_checked() -> None:
         net.stepper("h", {"before": np.zeros((4, 3))}, sequences=2)
     with pytest.raises(NetworkError, match="there is no node 'g' in the network"):
         net.stepper("g")
+    with pytest.raises(ArgumentError, match="what a stepper computes must be nodes or their names, got 3"):
+        net.stepper(3)  # type: ignore[arg-type]
     for sequences in (0, "2"):
         with pytest.raises(ArgumentError):
             net.stepper("h", {"before": np.zeros((4, 3))}, sequences=sequences)  # type: ignore[arg-type]
@@ -207,7 +209,7 @@ def test_what_is_given_is_checked() -> None:
     for wrong in ({}, {"x": np.zeros((3, 1))}, {"x": np.zeros((2, 2))}, {"x": cn.sequences([np.zeros((3, 1))])}, 5):
         with pytest.raises(Nnet3Error):
             stepper.step(wrong)  # type: ignore[arg-type]
-    for numbers in ([], [2], [-1], [0.5], [[0]], "0"):
+    for numbers in ([], [2], [-1], [0.5], [[0]], "0", [0, [1]], None):
         with pytest.raises(ArgumentError, match="keep takes"):
             stepper.keep(numbers)  # type: ignore[arg-type]
     assert (stepper.frames, stepper.sequences) == (0, 2)

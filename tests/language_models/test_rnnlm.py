@@ -161,6 +161,26 @@ def test_histories_are_numbers_of_words(wrong: Any) -> None:
             ask([[1], wrong])
 
 
+@pytest.mark.parametrize("wrong", [None, 3, "final.raw", [], object()])
+def test_arguments_of_other_kinds_are_refused(wrong: Any) -> None:
+    with pytest.raises(ArgumentError, match="the network of an RNNLM must be a network, got "):
+        Rnnlm(wrong, embedding(), OPTIONS)
+    if wrong is not None:
+        with pytest.raises(ArgumentError, match="the options of an RNNLM must be RnnlmOptions, got "):
+            Rnnlm(network("tdnn"), embedding(), wrong)
+    if not isinstance(wrong, str):
+        with pytest.raises(ArgumentError, match="the path of an RNNLM is needed, got "):
+            Rnnlm.load(wrong)
+
+
+@pytest.mark.parametrize("wrong", [None, 3, {}, iter([[1]])])
+def test_sentences_have_an_order(wrong: Any) -> None:
+    rnnlm = small_rnnlm("tdnn")
+    for ask in (rnnlm.log_probs, rnnlm.sentence_log_probs):
+        with pytest.raises(ArgumentError, match="sentences or histories must be a list of lists of word numbers"):
+            ask(wrong)
+
+
 def test_an_embedding_must_be_finite() -> None:
     matrix = embedding()
     matrix[3, 1] = np.nan

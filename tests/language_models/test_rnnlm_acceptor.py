@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -50,6 +52,14 @@ def test_arcs_are_those_of_the_definition(order: int) -> None:
     ends = by_arrays.final_costs(states)
     assert ends[0] == pytest.approx(-scores_of_whole("lstm", [])[2], abs=2e-5)
     assert by_pairs.final_cost(0) == pytest.approx(float(ends[0]), abs=2e-5)
+
+
+@pytest.mark.parametrize("wrong", [None, "3", 2.5])
+def test_arguments_of_other_kinds_are_refused(wrong: Any) -> None:
+    with pytest.raises(ArgumentError, match="max_ngram_order must be an integer, got "):
+        RnnlmAcceptor(small_rnnlm("tdnn"), max_ngram_order=wrong)
+    with pytest.raises(ArgumentError, match="what an RnnlmAcceptor follows must be an Rnnlm, got "):
+        RnnlmAcceptor(wrong)
 
 
 def test_words_of_another_list_are_refused() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -72,10 +74,15 @@ def test_histories_not_computed_yet_have_no_sums() -> None:
         ([0], [0], "words are 1 to 8, as the RNNLM has them, got 0"),
         ([0], [9], "words are 1 to 8, as the RNNLM has them, got 9"),
         ([0, 0], [4], "as many histories as words are needed, got 2 and 1"),
+        (None, [4], "histories must be numbers, got None"),
+        ([0], [4.0], r"words must be numbers, got \[4.0\]"),
+        ([0], [2**64 - 1], "words are 1 to 8, as the RNNLM has them, got -1"),
     ],
 )
-def test_what_is_not_there_is_refused(histories: list[int], words: list[int], message: str) -> None:
+def test_what_is_not_there_is_refused(histories: Any, words: Any, message: str) -> None:
     table = small_rnnlm("tdnn").histories()
     with pytest.raises(ArgumentError, match=message):
         table.extend(histories, words)
+    with pytest.raises(ArgumentError):
+        table.log_probs(histories, words)
     assert len(table) == 1

@@ -56,3 +56,9 @@ def test_both_kinds_of_trials_are_needed() -> None:
     for one, other in ((some, np.array([2.0, np.nan])), (np.array([np.nan, 1.0]), some)):
         with pytest.raises(Nnet3Error, match="a NaN"):
             equal_error_rate(one, other)
+    for wrong in (None, "x", ["a"], [[1.0]], 3.0):
+        with pytest.raises(Nnet3Error, match="scores must be "):
+            equal_error_rate(wrong, some)  # type: ignore[arg-type]
+    for flags in ([1], [True, False], None):
+        with pytest.raises(Nnet3Error, match="is_target must be 1 truth values"):
+            detection_cost(some, flags)  # type: ignore[arg-type]

@@ -116,5 +116,18 @@ def test_wrong_vectors_are_refused() -> None:
         MODEL.in_own_space(np.zeros((2, 3)))
     with pytest.raises(Nnet3Error, match="a NaN"):
         MODEL.in_own_space(np.array([[0, 1, np.nan, 2.0]]))
+    own = np.zeros((2, 4))
+    for vectors in (None, "x", np.zeros(4), np.zeros((2, 3)), np.full((2, 4), np.nan), [[1, 2], [3]]):
+        for first, second in ((vectors, own), (own, vectors)):
+            with pytest.raises(Nnet3Error):
+                MODEL.ratios(first, [1], second)  # type: ignore[arg-type]
+    for counts in (None, 3, [], [1, 2, 3], [0], [np.nan], ["1"]):
+        with pytest.raises(Nnet3Error, match="counts "):
+            MODEL.ratios(own, counts, own)  # type: ignore[arg-type]
+        with pytest.raises(Nnet3Error, match="counts "):
+            MODEL.in_own_space(own, counts)  # type: ignore[arg-type]
+    for factor in (None, -1.0, np.nan):
+        with pytest.raises(Nnet3Error, match="the factor of smoothing must be "):
+            MODEL.smoothed(factor)  # type: ignore[arg-type]
     with pytest.raises(ModelFormatError, match="no inverse"):
         Plda(np.zeros(2), np.zeros((2, 2)), np.ones(2)).covariances()

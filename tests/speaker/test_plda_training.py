@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytest
 
-from nnet3.errors import Nnet3Error
+from nnet3.errors import ArgumentError, Nnet3Error
 from nnet3.options import PldaAdaptationOptions
 from nnet3.speech.speaker.plda import Plda
 from nnet3.speech.speaker.plda_training import adapted_plda, estimate_plda, plda_iterations, plda_log_likelihood
@@ -72,6 +73,18 @@ def test_too_few_vectors_are_refused() -> None:
         estimate_plda(SpeakerStats.of_speakers([RANDOM.normal(size=(3, DIM))]))
     with pytest.raises(Nnet3Error, match="no speaker has two vectors"):
         estimate_plda(SpeakerStats.of_speakers(RANDOM.normal(size=(9, 1, DIM))))
+
+
+@pytest.mark.parametrize("wrong", [None, 3, "x", np.zeros((4, 2))])
+def test_arguments_of_other_kinds_are_refused(wrong: Any) -> None:
+    with pytest.raises(ArgumentError, match="what a PLDA model is estimated of must be SpeakerStats, got "):
+        estimate_plda(wrong)
+    stats = SpeakerStats.of_speakers(RANDOM.normal(size=(9, 3, DIM)))
+    for iterations in (-1, 2.5):
+        with pytest.raises(Nnet3Error, match="iterations must be "):
+            estimate_plda(stats, iterations)  # type: ignore[arg-type]
+    with pytest.raises(Nnet3Error, match="the PLDA model is of vectors of "):
+        adapted_plda(estimate_plda(stats, 1), wrong)
 
 
 def _slowly_adapted(model: Plda, vectors: np.ndarray, options: PldaAdaptationOptions) -> tuple[np.ndarray, ...]:

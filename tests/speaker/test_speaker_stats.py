@@ -89,8 +89,17 @@ def test_wrong_vectors_are_refused() -> None:
     with pytest.raises(Nnet3Error, match="a NaN"):
         SpeakerStats.of_speakers([np.full((1, 2), np.nan)])
     for shape in ((3,), (0, 3)):
-        with pytest.raises(Nnet3Error, match=r"must be an array \(vectors, dim\), got \("):
+        with pytest.raises(Nnet3Error, match=r"must be an array \(vectors, dim\), got an array \("):
             SpeakerStats.of_speakers([np.zeros(shape)])
+    for wrong in ("x", None, [[1, 2], [3]]):
+        with pytest.raises(Nnet3Error, match=r"the vectors of a speaker must be an array .*, got "):
+            SpeakerStats.of_speakers([wrong])  # type: ignore[list-item]
+    with pytest.raises(Nnet3Error, match="vectors of speakers must be a list of arrays"):
+        SpeakerStats.of_speakers(None)  # type: ignore[arg-type]
+    with pytest.raises(Nnet3Error, match="the options of a transform must be SpeakerLdaOptions, got 2"):
+        discriminant_transform(SpeakerStats.of_speakers(np.ones((2, 2, 4))), 2)  # type: ignore[arg-type]
+    with pytest.raises(Nnet3Error, match="what a transform is estimated of must be SpeakerStats"):
+        discriminant_transform(np.ones((2, 4)), SpeakerLdaOptions(dim=1))  # type: ignore[arg-type]
 
 
 def test_transforms_may_have_an_offset() -> None:

@@ -50,7 +50,7 @@ def _naming_as_typed(shown: Mapping[str, Option]) -> Iterator[None]:
         yield
     except Nnet3Error as error:
         if error.option in shown:
-            names = "|".join(name for name in shown if "_" in name or name == error.option)
+            names = "|".join(name for name in shown if "_" in name or name in (error.option, *error.others))
             typed = re.sub(rf"(?<![\w.-])({names})\b", lambda found: f"--{shown[found[1]].flag}", str(error))
             error.args, error.option = (typed,), ""
         raise

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nnet3.training.examples.example import ExampleKind
 
 normalization_scale_option = number(
-    "--normalization-fst-scale", rule=at_least(0), default=1.0, help="Of the costs of the normalization graph."
+    "--normalization-fst-scale", rule=at_least(0), default=1.0, help="Scale of the costs of the normalization graph."
 )
 ivectors_option = click.option(
     "--online-ivectors", "--ivectors", "online_ivectors", metavar="RSPECIFIER", help="Matrices of ivectors."

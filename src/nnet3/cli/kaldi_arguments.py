@@ -31,16 +31,16 @@ _OPTIMIZATION_NUMBERS = _words("min-deriv-time max-deriv-time max-deriv-time-rel
 
 # Options that change how Kaldi compiles and runs, but no result; and the type of their values.
 INTERNALS: dict[str, click.ParamType[Any]] = {
-    **{f"optimization.{name}": click.BOOL for name in _OPTIMIZATION_SWITCHES},
+    **{f"optimization.{name}": KALDI_BOOL for name in _OPTIMIZATION_SWITCHES},
     **{f"optimization.{name}": click.INT for name in _OPTIMIZATION_NUMBERS},
     "optimization.level": click.INT,  # ours: passes up to -O0 ... -O4
     "optimization.disable-pass": click.STRING,  # ours: names of passes, separated by commas
-    "prove": click.BOOL,  # ours: prove every program that is compiled
+    "prove": KALDI_BOOL,  # ours: prove every program that is compiled
     "compiler.cache-capacity": click.INT,
-    "compiler.use-shortcut": click.BOOL,
-    "computation.debug": click.BOOL,
-    "debug-computation": click.BOOL,
-    "cuda-cache-memory": click.BOOL,
+    "compiler.use-shortcut": KALDI_BOOL,
+    "computation.debug": KALDI_BOOL,
+    "debug-computation": KALDI_BOOL,
+    "cuda-cache-memory": KALDI_BOOL,
     "cuda-memory-proportion": click.FLOAT,
     "delta": click.FLOAT,
     "hash-ratio": click.FLOAT,

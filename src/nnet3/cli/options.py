@@ -12,6 +12,14 @@ from nnet3.base.text import values
 from nnet3.base.text.values import ANY, Integer, Number, Rule, at_least, within
 
 
+class _TruthType(click.types.BoolParamType):
+    """True or false, in the words of click but the empty one: as in Kaldi, `--flag=` is a mistake."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bool:
+        truth = None if value == "" else self.str_to_bool(value)
+        return self.fail(f"it must be true or false, got '{value}'.", param, ctx) if truth is None else truth
+
+
 class _IntegerType(click.IntRange):
     """An integer within inclusive bounds, shown by help, and within its bits."""
 
@@ -40,7 +48,7 @@ class _ValueType(click.ParamType):  # type: ignore[type-arg]
 def click_type(kind: values.Value) -> click.ParamType[Any]:
     """Returns the type of a command-line option for values of a kind."""
     if isinstance(kind, values.Boolean):
-        return click.BOOL
+        return KALDI_BOOL
     if isinstance(kind, values.Integer) and kind.rule is not values.ANY:
         return _IntegerType(kind)
     if isinstance(kind, values.Text) and kind.rule is values.ANY and kind.parse is None:
@@ -73,7 +81,7 @@ def _whole(bound: float | None) -> int | None:
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-KALDI_BOOL = click.BOOL  # Kaldi's programs take --flag=true and --flag=false
+KALDI_BOOL = _TruthType()  # Kaldi's programs take --flag=true and --flag=false
 
 #: An option that is true or false.
 flag = partial(click.option, type=KALDI_BOOL, default=False)

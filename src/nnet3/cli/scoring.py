@@ -71,7 +71,7 @@ def each_once(table: Iterable[tuple[str, T]], name: str) -> Iterator[tuple[str, 
     seen: set[str] = set()
     for key, entry in table:
         if key in seen:
-            raise Nnet3Error(f"{name}: the sentence '{key}' is there twice: leave one of them out")
+            raise Nnet3Error(f"{name}: the key '{key}' is there twice: leave one of them out")
         seen.add(key)
         yield key, entry
 

@@ -67,7 +67,9 @@ class SpeechData:
 
         Raises Nnet3Error if there are none.
         """
-        named = {entry.key for entry in read_script(self.recordings)}
+        named = {
+            key for key, _ in each_once(((each.key, each) for each in read_script(self.recordings)), self.recordings)
+        }
         if self.segments:
             named = {key for recording, parts in self._parts.items() if recording in named for key in parts}
         missing = [key for key in self.transcripts if key not in named]

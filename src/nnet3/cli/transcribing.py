@@ -76,7 +76,7 @@ def transcribe(
 
     progress = _Progress(quiet=sys.stdout.isatty() and output_dir is None)
     sources = (source for name in recordings for source in sources_of(name, opened))
-    if parts:
+    if parts or segments is not None:
         sources = (partial(_parts_of_source, source, parts) for source in sources)
     listener = _Listener(recognizer_of, progress)
     done = failed = 0
@@ -93,7 +93,11 @@ def transcribe(
                 say(f"warning: {error}; left out")
                 failed += 1
     if done == 0:
-        raise Nnet3Error(f"no recording was transcribed ({failed} left out)" if failed else "no recordings")
+        none = "no recordings"
+        if segments is not None:
+            of = ", ".join([*parts][:3]) or "none"
+            none = f"no recording has a segment in {segments}, whose segments are of {of}"
+        raise Nnet3Error(f"no recording was transcribed ({failed} left out)" if failed else none)
     say(f"{done} recordings transcribed, {failed} left out; {progress}")
 
 

@@ -42,7 +42,10 @@ class TranscriptOutput:
         self._inputs = [_file_of(name) for name in recordings]
         self._before = _BEGIN  # of the next object on standard output
         if self._folder is not None:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True)
+            except (FileExistsError, NotADirectoryError):
+                raise TranscriptError(f"{folder}: --output-dir takes a folder, and a file is in its way") from None
 
     def __enter__(self) -> TranscriptOutput:
         return self

@@ -47,7 +47,7 @@ def tune(
     compared = SpeechData.of(held_out) if held_out else training
     texts = [each.transcripts for each in dict.fromkeys((training, compared))]
     try:
-        with new_folder(output, model) as folder, _work_folder(work, folder) as working:
+        with new_folder(output, model) as folder, _work_folder(work, folder, (output, model)) as working:
             loaded = Model(model, graph=graph)
             words = chain.from_iterable(said for text in texts for said in text.values())
             graphs = SpokenGraphs(loaded.graph, words)
@@ -71,13 +71,16 @@ def tune(
 
 
 @contextlib.contextmanager
-def _work_folder(name: str, beside: Path) -> Iterator[Path]:
-    """Yields a folder that stays, if named, or a temporary folder beside another folder."""
+def _work_folder(name: str, beside: Path, others: tuple[str, str]) -> Iterator[Path]:
+    """Yields a folder that stays, if named, or a temporary folder beside another folder; `others`: it is in neither."""
     if not name:
         with tempfile.TemporaryDirectory(prefix=f"{beside.stem}.", suffix=".tmp", dir=beside.parent) as folder:
             yield Path(folder)
         return
     working = Path(name).absolute()
+    for other in others:
+        if working.resolve().is_relative_to(Path(other).resolve()):
+            raise Nnet3Error(f"{name}: this is the folder {other}, or inside it: name another one for --work")
     try:
         working.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -95,6 +95,7 @@ def least_data_movement(ready: Sequence[Task], evaluation: Evaluation, worker: W
     return min(ready, key=moved)
 
 
+_MOST_WORKERS = 1000
 POLICIES: dict[str, Policy] = {
     "first come": first_come,
     "shortest task": shortest_task,
@@ -145,8 +146,8 @@ class AsynchronousEvaluator:
         if policy not in POLICIES:
             hint = did_you_mean(policy, POLICIES) or f"there is: {', '.join(POLICIES)}"
             raise NetworkError(f"there is no policy '{policy}'; {hint}")
-        if workers < 1 and not devices:
-            raise NetworkError(f"expected at least one worker, got {workers}")
+        if not 1 <= workers <= _MOST_WORKERS and not devices:
+            raise NetworkError(f"expected at least one worker and at most {_MOST_WORKERS}, got {workers}")
         self.network, self.policy = network, POLICIES[policy]
         self.record: list[Dispatched] = []
         self._devices = [torch.device(device) for device in devices] if devices else [None] * workers

@@ -31,7 +31,7 @@ from nnet3.engine.driver import CompileTask
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.lowering.graph import ComputationGraph
 from nnet3.engine.runtime.profile import Profiler, ProfileReport
-from nnet3.errors import NetworkError
+from nnet3.errors import NetworkError, check_kind
 from nnet3.model.nnet import Nnet
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class Network(DifferentiatedNetwork):
         at once, each by itself, such as the beams of a search. Raises NetworkError, with the name of the node, for a
         value that depends on later frames, is computed of whole sequences, or has no samples.
         """
+        check_kind(nodes, (Node, str, Iterable), "what a stepper computes", "nodes or their names")
         wanted = [nodes] if isinstance(nodes, (Node, str)) else list(nodes) or list(self.outputs.values())
         if not wanted:
             raise NetworkError("the network has no outputs: say which nodes a stepper is to compute")

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.base.index.given_numbers import whole_numbers
 from nnet3.cn.frame_steps import FrameStep, FrameSteps, StepProgram
 from nnet3.cn.given import GivenInput
 from nnet3.cn.graph import NodeGraph
@@ -174,13 +175,14 @@ class Stepper:
 
         The next step has as many sequences as there are numbers. Raises ArgumentError for a number out of range.
         """
-        numbers = np.asarray(sequences)
-        if numbers.ndim != 1 or not numbers.size or numbers.dtype.kind not in "iu":
-            raise ArgumentError(f"keep takes at least one number of a sequence, got {shown(sequences)}")
+        refusal = "keep takes at least one number of a sequence"
+        numbers = whole_numbers(sequences, refusal)
+        if numbers.ndim != 1 or not numbers.size:
+            raise ArgumentError(f"{refusal}, got {shown(sequences)}")
         if numbers.min() < 0 or numbers.max() >= self._sequences:
             raise ArgumentError(f"keep takes numbers from 0 to {self._sequences - 1}, got {shown(sequences)}")
         with self._network._lock:
-            chosen = torch.from_numpy(numbers.astype(np.int64))
+            chosen = torch.from_numpy(numbers)
             self._state = {
                 node: rows.unflatten(0, (-1, self._sequences))[:, chosen.to(rows.device)].flatten(0, 1)
                 for node, rows in self._state.items()

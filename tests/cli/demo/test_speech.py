@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import wave
 import zipfile
@@ -90,11 +91,22 @@ def test_what_is_no_such_archive(tmp_path: Path, files: dict[str, bytes], messag
 
 
 def test_no_archive_at_all(tmp_path: Path) -> None:
-    with pytest.raises(Nnet3Error, match="no such file; give the ZIP"):
+    with pytest.raises(Nnet3Error, match="this is a folder; give the ZIP"):
         speech.read_utterances(str(tmp_path))
+    with pytest.raises(Nnet3Error, match="no such file; give the ZIP"):
+        speech.read_utterances(str(tmp_path / "x"))
     (tmp_path / "x").write_text("x")
     with pytest.raises(Nnet3Error, match="not a ZIP of WAV files"):
         speech.read_utterances(str(tmp_path / "x"))
+
+
+@pytest.mark.parametrize("place", range(0, 2000, 97))
+def test_a_damaged_archive_is_one_clear_error_or_none(archive: str, tmp_path: Path, place: int) -> None:
+    data = bytearray(Path(archive).read_bytes())
+    data[place % len(data)] ^= 0x55
+    (tmp_path / "bad.zip").write_bytes(data)
+    with contextlib.suppress(Nnet3Error):
+        speech.read_utterances(str(tmp_path / "bad.zip"))
 
 
 @pytest.mark.parametrize(

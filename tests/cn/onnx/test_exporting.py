@@ -145,7 +145,7 @@ def test_a_type_of_ones_own_is_refused_by_its_name(tmp_path: Path) -> None:
     ("nodes", "options", "message"),
     [
         ((), {"chunk": 3}, "there is no option 'chunk'; the options are frames, opset"),
-        ((), {"frames": -1}, "frames must be >= 0, got -1"),
+        ((), {"frames": -1}, r"frames must be within \[0, 100000\], got -1"),
         ((), {"opset": 9}, r"opset must be within \[18, 23\], got 9"),
         ("H", {}, "there is no node 'H' in the network; did you mean 'h'"),
         (3, {}, "what is exported must be a node, a name, or a list of these"),

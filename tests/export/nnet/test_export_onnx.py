@@ -135,7 +135,8 @@ def test_large_weights_lie_in_a_second_file(tmp_path: Path, monkeypatch: pytest.
     ("options", "message"),
     [
         ({"chunk": 3}, "there is no option 'chunk'; the options are frames_per_chunk, "),
-        ({"frames_per_chunk": -1}, "frames_per_chunk must be >= 0, got -1"),
+        ({"frames_per_chunk": -1}, r"frames_per_chunk must be within \[0, 100000\], got -1"),
+        ({"extra_left_context": 10**9}, r"extra_left_context must be within \[0, 100000\], got 1000000000"),
         ({"outputs": "output,output"}, "outputs must be some of output, each once, got output, output"),
         ({"outputs": ("xent",)}, "outputs must be some of output, each once, got xent"),
         ({"vector": True, "extra_left_context": 2}, "vector is of all frames as they are: leave out subsampling and"),

@@ -99,6 +99,8 @@ def test_a_level_leaves_out_disabled_passes() -> None:
 
 
 def test_an_unknown_pass_is_refused() -> None:
+    with pytest.raises(Nnet3Error, match="what is optimized must be a computation, got None"):
+        optimize(None)  # type: ignore[arg-type]
     with pytest.raises(Nnet3Error, match=r"no pass is called 'move_sizes': did you mean 'move_sizing'\?"):
         optimize(training_step(), disabled=["move_sizes"])
     with pytest.raises(Nnet3Error, match="no pass is called 'x': the passes are hoist_products, postpone_deriv"):

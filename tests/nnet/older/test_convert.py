@@ -159,9 +159,19 @@ def test_networks_of_nnet1_that_are_refused(parts: list[Part], words: str) -> No
         convert(reader(written(parts)))
 
 
-def test_a_model_that_nnet3_has_is_refused() -> None:
-    with pytest.raises(ModelFormatError, match="'<Nnet3>' is no component of nnet1"):
-        convert(reader(b"<Nnet3> \n"))
+@pytest.mark.parametrize("before", ["", TRANSITIONS_TEXT])
+def test_a_model_that_nnet3_has_is_refused(before: str) -> None:
+    with pytest.raises(ModelFormatError, match="a model of nnet3 already; `nnet3 copy`"):
+        convert(reader(f"{before}<Nnet3> \n".encode()))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("ContextDependency 1 ", "got 'ContextDependency': this is a tree"), ("utt1 [ 1 ]", "got 'utt1'"), ("", "got ''")],
+)
+def test_what_is_no_model_is_refused(text: str, words: str) -> None:
+    with pytest.raises(ModelFormatError, match=f"expected a model of nnet2 or a network of nnet1, {words}"):
+        convert(reader(text.encode()))
 
 
 @pytest.mark.parametrize("binary", [True, False])

@@ -46,7 +46,7 @@ from tests.train.torch_module.networks import IVECTOR, features
         ((torch.zeros(2, 4, 3, device="meta"),), "features are on meta, but the parameters on cpu"),
         ((torch.zeros(2, 4, 3), torch.zeros(2, 2)), "the network has no input 'ivector'"),
         ((torch.zeros(2, 4, 3), None, [4]), r"lengths must be 2 integers.*shape \(1,\)"),
-        ((torch.zeros(2, 4, 3), None, [4.0, 2.0]), "lengths must be 2 integers.*float64"),
+        ((torch.zeros(2, 4, 3), None, [4.0, 2.0]), "lengths must be 2 integers, one for each sequence, got"),
         ((torch.zeros(2, 4, 3), None, [4, 5]), "lengths must be from 1 to the 4 frames of the batch, got 4 to 5"),
         ((torch.zeros(2, 4, 3), None, [0, 4]), "lengths must be from 1 to the 4 frames of the batch, got 0 to 4"),
     ],

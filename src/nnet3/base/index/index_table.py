@@ -40,7 +40,7 @@ def as_index_table(indexes: Any, where: str = "indexes") -> IndexTable:
     """
     try:
         given = np.asarray(indexes)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:
         raise RequestError(f"{where}: expected rows (n, t) or rows (n, t, x), all of one length") from error
     if given.shape in ((0,), (0, 2), (0, 3)):
         return np.zeros((0, 3), dtype=np.int32)

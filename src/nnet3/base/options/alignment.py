@@ -16,8 +16,8 @@ _SCALE = Number(at_least(0))
 class TrainingGraphOptions(Options):
     """Options by which transcripts become graphs of transition-ids. Names and defaults are Kaldi's."""
 
-    transition_scale: float = option(0.0, _SCALE, "Of the costs of transitions that are no self-loops.")
-    self_loop_scale: float = option(0.0, _SCALE, "Of the costs of self-loops and of leaving them.")
+    transition_scale: float = option(0.0, _SCALE, "Scale of the costs of transitions that are no self-loops.")
+    self_loop_scale: float = option(0.0, _SCALE, "Scale of the costs of self-loops and of leaving them.")
     reorder: bool = option(True, Boolean(), "Self-loops come after the transition that leaves their state.")
     rm_eps: bool = option(False, Boolean(), "Accepted for Kaldi's sake: the graph is the same.", hidden=True)
 
@@ -45,9 +45,9 @@ class AlignmentOptions(Options, error=ExecutionError):
     beam: float = option(200.0, Number(above(0)), "Paths this much worse than the best one are dropped.")
     retry_beam: float = option(0.0, _SCALE, "The beam of a second try where no path has come to an end; 0: none.")
     careful: bool = option(False, Boolean(), "Give up where speech goes on behind the end of the transcript.")
-    transition_scale: float = option(1.0, _SCALE, "Of the costs of transitions that are no self-loops, added here.")
-    self_loop_scale: float = option(1.0, _SCALE, "Of the costs of self-loops and of leaving them, added here.")
-    acoustic_scale: float = option(0.1, Number(above(0)), "Of the network's scores; chain models: 1.")
+    transition_scale: float = option(1.0, _SCALE, "Scale of the costs of transitions to other states, added here.")
+    self_loop_scale: float = option(1.0, _SCALE, "Scale of the costs of self-loops and of leaving them, added here.")
+    acoustic_scale: float = option(0.1, Number(above(0)), "Scale of the network's scores; chain models: 1.")
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
         if 0 < self.retry_beam <= self.beam:
@@ -60,9 +60,9 @@ class WordTimesOptions(Options, error=ExecutionError):
 
     beam: float = again(AlignmentOptions, "beam", 10.0)
     retry_beam: float = again(AlignmentOptions, "retry_beam", 40.0)
-    acoustic_scale: float = option(0.0, _SCALE, "Of the network's scores; 0: 1 for chain models, else 0.1.")
+    acoustic_scale: float = option(0.0, _SCALE, "Scale of the network's scores; 0: 1 for chain models, else 0.1.")
     self_loop_scale: float = option(
-        -1.0, Number(at_least(-1)), "Of the costs of self-loops; -1: 1 for chain models, else 0.1."
+        -1.0, Number(at_least(-1)), "Scale of the costs of self-loops; -1: 1 for chain models, else 0.1."
     )
     frame_subsampling_factor: int = option(
         0,

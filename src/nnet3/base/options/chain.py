@@ -83,5 +83,5 @@ class SupervisingOptions(Options, error=TrainingError):
     """Making supervision of phones. `convert_to_pdfs`: labels are pdf + 1, else transition-ids."""
 
     tolerances: Tolerances = field(default_factory=Tolerances)
-    lm_scale: float = option(0.0, Number(bounds(minimum=0, below=1)), "Of the lattices' graph costs.")
+    lm_scale: float = option(0.0, Number(bounds(minimum=0, below=1)), "Scale of the lattices' graph costs.")
     convert_to_pdfs: bool = option(True, Boolean(), "Labels: pdfs, not ids.")

@@ -101,7 +101,7 @@ class Options:
             except (ValueError, Nnet3Error) as error:
                 raise self._about(item.name, f"{item.name} must be {error}, got {shown(value)}") from None
         for name, message in self.conflicts():
-            raise self._about(name, message)
+            raise self._about(name, message, *self.values())
 
     @classmethod
     def named(cls, **values: Any) -> Self:
@@ -112,9 +112,9 @@ class Options:
             raise cls.error(f"there is no option '{unknown}'; the options are {', '.join(names)}")
         return cls(**values)
 
-    def _about(self, name: str, message: str) -> Nnet3Error:
+    def _about(self, name: str, message: str, *others: str) -> Nnet3Error:
         error = self.error(message)
-        error.option = name
+        error.option, error.others = name, others
         return error
 
     def conflicts(self) -> Iterator[tuple[str, str]]:

@@ -24,7 +24,7 @@ class DiscriminativeOptions(Options, error=TrainingError):
     """
 
     criterion: str = option(SMBR, choice(MMI, SMBR, MPFE), "What is maximised.")
-    acoustic_scale: float = option(0.1, Number(at_least(0)), "Of log-likelihoods; chain models: 1.")
+    acoustic_scale: float = option(0.1, Number(at_least(0)), "Scale of log-likelihoods; chain models: 1.")
     silence_phones: tuple[int, ...] = option(
         (), Integers(separators=":", with_gaps=True), "Phones that are silence, such as 1:2:3, ascending."
     )
@@ -55,7 +55,7 @@ class DebuggingSums(Options):
 class DiscriminativeMakingOptions(InputOptions):
     """Making discriminative examples: cutting and determinizing denominator lattices."""
 
-    acoustic_scale: float = option(0.1, Number(above(0)), "Of the acoustic costs of lattices; chain models: 1.")
+    acoustic_scale: float = option(0.1, Number(above(0)), "Scale of acoustic costs of lattices; chain models: 1.")
     collapse_transition_ids: bool = option(
         True, Boolean(), "One transition-id for each pdf of a frame, for smaller lattices; mpfe: better false."
     )

@@ -14,7 +14,7 @@ _SCALE = Number(nonzero())
 class LatticePruningOptions(Options):
     """Paths that a lattice keeps, by the sum of graph costs and scaled acoustic costs."""
 
-    acoustic_scale: float = option(1.0, _SCALE, "Of acoustic costs, while paths are compared.")
+    acoustic_scale: float = option(1.0, _SCALE, "Scale of acoustic costs, while paths are compared.")
     beam: float = option(10.0, Number(above(0)), "Paths this much worse than the best go.")
 
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from nnet3.base.options.declaring import Options, again, option
 from nnet3.base.options.utterances import UtteranceOptions
-from nnet3.base.text.values import Boolean, Integer, Number, Text, Texts, at_least, choice, within
+from nnet3.base.text.values import Boolean, Integer, Number, Text, Texts, choice, within
 from nnet3.errors import ExportError
+
+_FRAMES = Integer(within(0, 100_000))  # the program of a chunk is written out
 
 
 @dataclass(frozen=True)
@@ -18,10 +20,10 @@ class OnnxOptions(Options, error=ExportError):
     Scores are as in `nnet3 compute`: acoustic_scale * (y - log priors) of outputs y, or of their log-softmax.
     """
 
-    frames_per_chunk: int = again(UtteranceOptions, "frames_per_chunk", 0)
+    frames_per_chunk: int = again(UtteranceOptions, "frames_per_chunk", 0, kind=_FRAMES)
     frame_subsampling_factor: int = again(UtteranceOptions, "frame_subsampling_factor", 1)
-    extra_left_context: int = again(UtteranceOptions, "extra_left_context", 0)
-    extra_right_context: int = again(UtteranceOptions, "extra_right_context", 0)
+    extra_left_context: int = again(UtteranceOptions, "extra_left_context", 0, kind=_FRAMES)
+    extra_right_context: int = again(UtteranceOptions, "extra_right_context", 0, kind=_FRAMES)
     outputs: tuple[str, ...] = option(("output",), Texts(), "The outputs of the network, separated by commas.")
     use_priors: bool = option(False, Boolean(), "Subtract the log-priors of an acoustic model from 'output'.")
     log_softmax: bool = option(False, Boolean(), "Take the log-softmax of 'output'.")
@@ -52,5 +54,5 @@ class OnnxOptions(Options, error=ExportError):
 class NetworkOnnxOptions(Options, error=ExportError):
     """The form of the ONNX file of a computational network. Raises ExportError for wrong values."""
 
-    frames: int = option(0, Integer(at_least(0)), "The frames of each sequence; 0: any number.")
+    frames: int = option(0, _FRAMES, "The frames of each sequence; 0: any number.")
     opset: int = again(OnnxOptions, "opset", 18)

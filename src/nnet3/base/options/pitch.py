@@ -77,10 +77,10 @@ class PitchOptions(Options):
 class PitchFeatureOptions(Options):
     """Features of pitches: up to four columns a frame, in the order of their `add_` options."""
 
-    pitch_scale: float = option(2.0, _SCALE, "Of the normalised logarithm of the pitch.")
-    pov_scale: float = option(2.0, _SCALE, "Of the feature of voicing.")
+    pitch_scale: float = option(2.0, _SCALE, "Scale of the normalised logarithm of the pitch.")
+    pov_scale: float = option(2.0, _SCALE, "Scale of the feature of voicing.")
     pov_offset: float = option(0.0, _SCALE, "Added to the feature of voicing.")
-    delta_pitch_scale: float = option(10.0, _SCALE, "Of the change of the logarithm of the pitch.")
+    delta_pitch_scale: float = option(10.0, _SCALE, "Scale of the change of the logarithm of the pitch.")
     delta_pitch_noise_stddev: float = option(0.005, Number(at_least(0)), "Noise on changes, before their scale.")
     normalization_left_context: int = option(75, _COUNT, "Frames before, for the mean.", unit="frames")
     normalization_right_context: int = option(75, _COUNT, "Frames behind, for the mean.", unit="frames")

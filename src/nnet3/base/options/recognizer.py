@@ -28,10 +28,10 @@ class FrameOptions(Options):
     frame_length: float = option(25.0, _MILLISECONDS, "Length of a frame.", unit="ms")
     frame_shift: float = option(10.0, _MILLISECONDS, "From frame to frame.", unit="ms")
     dither: float = option(0.0, Number(at_least(0)), "Standard deviation of noise on samples.")
-    preemphasis_coefficient: float = option(0.97, Number(within(0, 1)), "Of the sample before.")
+    preemphasis_coefficient: float = option(0.97, Number(within(0, 1)), "Share of the sample before to subtract.")
     remove_dc_offset: bool = option(True, _BOOLEAN, "Subtract the mean of each frame.")
     window_type: str = option("povey", choice(*_WINDOWS), "Window of a frame.")
-    blackman_coeff: float = option(0.42, Number(), "Of the blackman window.")
+    blackman_coeff: float = option(0.42, Number(), "Coefficient of the blackman window.")
     round_to_power_of_two: bool = option(True, _BOOLEAN, "Pad frames with zeros for the Fourier transform.")
     snip_edges: bool = option(True, _BOOLEAN, "No frame reaches beyond the samples.")
     allow_downsample: bool = option(True, _BOOLEAN, "Take audio of a higher rate.")
@@ -201,7 +201,7 @@ class IvectorOptions(Options):
 
     num_gselect: int = option(5, _PERIOD, "Gaussians per frame.")
     min_post: float = option(0.025, Number(bounds(minimum=0, below=0.5)), "Least posterior of a Gaussian.")
-    posterior_scale: float = option(0.1, Number(bounds(above=0, maximum=1)), "Of posteriors, as frames are alike.")
+    posterior_scale: float = option(0.1, Number(bounds(above=0, maximum=1)), "Scale of posteriors: frames are alike.")
     max_count: float = option(0.0, Number(at_least(0)), "Frames times posterior_scale that count in full (0: all).")
     ivector_period: int = option(10, _PERIOD, "Frames per ivector.", unit="frames")
     use_most_recent_ivector: bool = option(True, _BOOLEAN, "Estimate for the newest frame.")
@@ -244,7 +244,7 @@ class SearchOptions(Options):
 class DecodingOptions(SearchOptions):
     """The search for words, and the network's chunks (model.conf). Costs are negative logarithms."""
 
-    acoustic_scale: float = option(0.1, Number(above(0)), "Of the network's scores; chain models: 1.")
+    acoustic_scale: float = option(0.1, Number(above(0)), "Scale of the network's scores; chain models: 1.")
     frame_subsampling_factor: int = option(1, Integer(within(1, 1000)), "Frames per row.", unit="frames")
     frames_per_chunk: int = option(24, Integer(within(1, 100000)), "Frames per chunk.", unit="frames")
     extra_left_context_initial: int = option(
@@ -284,7 +284,7 @@ class SilenceWeightingOptions(Options):
         Integers(separators=":,", with_gaps=True),
         "Phones that are silence, such as 1:2:3 (none: all frames count).",
     )
-    silence_weight: float = option(1.0, Number(), "Of a frame of silence; Vosk: 0.001.")
+    silence_weight: float = option(1.0, Number(), "Weight of a frame of silence; Vosk: 0.001.")
     max_state_duration: float = option(
         -1.0, Number(), "Rows of one transition-id that count as silence, or more (<= 0: any is speech).", unit="rows"
     )

@@ -69,7 +69,7 @@ class EmbeddingOptions(Options, error=TrainingError):
     momentum: float = again(StepOptions, "momentum", 0.0)
     max_param_change: float = option(1.0, _NUMBER, "Most that the embedding may change in a minibatch (0: no limit).")
     l2_regularize: float = option(0.0, _NUMBER, "Weight of the embedding's square.")
-    learning_rate: float = option(0.01, Number(above(0)), "Of the embedding.")
+    learning_rate: float = option(0.01, Number(above(0)), "Learning rate of the embedding.")
     backstitch_training_scale: float = again(*(StepOptions, "backstitch_training_scale", 0.0))
     backstitch_training_interval: int = again(
         *(StepOptions, "backstitch_training_interval", 1),

@@ -56,7 +56,7 @@ class PldaAdaptationOptions(Options):
     """Adaptation of PLDA to vectors whose speakers are unknown."""
 
     mean_diff_scale: float = option(
-        1.0, Number(at_least(0)), "Of the squared difference of the means, in the variance of the new vectors."
+        1.0, Number(at_least(0)), "Scale of the squared difference of the means, in the variance of new vectors."
     )
     within_covar_scale: float = option(0.3, Number(at_least(0)), "Share of new variance that is within speakers.")
     between_covar_scale: float = option(0.7, Number(at_least(0)), "Share of new variance that is between speakers.")
@@ -81,7 +81,7 @@ class ClusteringOptions(Options):
 
     threshold: float = option(0.0, Number(), "Clusters less alike than this are not merged.")
     first_pass_max_utterances: int = option(
-        32767, Integer(at_least(1)), "Of more utterances, parts of at most so many are clustered first."
+        32767, Integer(at_least(1)), "More utterances are clustered in parts of at most so many first."
     )
     max_spk_fraction: float = option(
         1.0, Number(), "Largest share of the utterances in a cluster, where the number of speakers is given."

@@ -23,14 +23,16 @@ class TuningOptions(Options, error=TrainingError):
     final_learning_rate: float = option(0.0, Number(at_least(0)), "At the end; 0: a tenth of that at the beginning.")
     minibatch_size: int = option(16, _SIZE, "Chunks of up to 1.5 s in a minibatch.")
     held_out_share: float = option(
-        0.1, Number(bounds(minimum=0, below=1)), "Of the utterances, drawn at random; not trained on, but compared."
+        0.1,
+        Number(bounds(minimum=0, below=1)),
+        "Share of utterances, drawn at random, not trained on, but compared.",
     )
     extra_left_context: int = again(
         UtteranceOptions, "extra_left_context", 0, help="Frames before a chunk that a recurrent network sees."
     )
     beam: float = again(WordTimesOptions, "beam", 15.0)
     retry_beam: float = again(WordTimesOptions, "retry_beam", 60.0)
-    seed: int = option(0, Integer(at_least(0), bits=64), "Of all that is drawn at random.", flag="srand")
+    seed: int = option(0, Integer(at_least(0), bits=64), "Seed of all that is drawn at random.", flag="srand")
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
         if self.final_learning_rate > self.initial_learning_rate:

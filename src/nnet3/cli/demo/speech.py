@@ -10,6 +10,7 @@ import io
 import re
 import wave
 import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,17 @@ _NUM_TEST_RECORDINGS = 5
 _CONTEXT = 14  # frames at each side, as the network has it
 _TRAIN_FRAMES, _TRAIN_STEP, _TEST_FRAMES = 12, 4, 24  # output frames of a chunk
 _BATCH, _BATCHES_PER_EPOCH = 128, 40
+
+
+@dataclass(frozen=True, eq=False)
+class SpokenDigit:
+    """A recording of one digit. `samples` is (samples,) float32 with the values of 16-bit samples."""
+
+    digit: int
+    speaker: str
+    index: int
+    rate: int
+    samples: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -72,30 +84,39 @@ def speech_tasks(archive: str, seed: int) -> list[DemoTask]:
 
 
 def read_utterances(archive: str) -> list[Recording]:
-    """Returns all recordings of the ZIP, by name. Raises Nnet3Error if it is not such a ZIP."""
-    if not Path(archive).is_file():
-        raise Nnet3Error(f"{archive}: no such file; give the ZIP of the Free Spoken Digit Dataset's recordings")
-    try:
-        with zipfile.ZipFile(archive) as file:
-            names = [name for name in sorted(file.namelist()) if _FILE.fullmatch(name)]
-            utterances = [_utterance(name, file.read(name)) for name in names]
-    except (zipfile.BadZipFile, wave.Error, EOFError) as error:
-        raise Nnet3Error(f"{archive}: not a ZIP of WAV files: {error}") from None
-    if not utterances:
-        raise Nnet3Error(f"{archive}: no files named DIGIT_SPEAKER_INDEX.wav in it, such as 7_jackson_32.wav")
+    """Returns the features of all recordings of the ZIP, by name. Raises Nnet3Error if it is not such a ZIP."""
+    utterances = []
+    for spoken in read_spoken_digits(Path(archive)):
+        features = mfcc(spoken.samples, spoken.rate)
+        normalized = (features - features.mean(axis=0)) / (features.std(axis=0) + 1e-3)
+        utterances.append(Recording(spoken.digit, spoken.speaker, spoken.index, normalized.astype(np.float32)))
     return utterances
 
 
-def _utterance(name: str, data: bytes) -> Recording:
+def read_spoken_digits(archive: Path) -> list[SpokenDigit]:
+    """Returns all recordings of the ZIP, by name. Raises Nnet3Error if it is not such a ZIP."""
+    if not archive.is_file():
+        found = "this is a folder" if archive.is_dir() else "no such file"
+        raise Nnet3Error(f"{archive}: {found}; give the ZIP of the Free Spoken Digit Dataset's recordings")
+    try:
+        with zipfile.ZipFile(archive) as file:
+            names = [name for name in sorted(file.namelist()) if _FILE.fullmatch(name)]
+            spoken = [_spoken_digit(name, file.read(name)) for name in names]
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, wave.Error, EOFError) as error:
+        raise Nnet3Error(f"{archive}: not a ZIP of WAV files: {error}") from None
+    if not spoken:
+        raise Nnet3Error(f"{archive}: no files named DIGIT_SPEAKER_INDEX.wav in it, such as 7_jackson_32.wav")
+    return spoken
+
+
+def _spoken_digit(name: str, data: bytes) -> SpokenDigit:
     match = _FILE.fullmatch(name)
     assert match is not None
     with wave.open(io.BytesIO(data)) as file:
         if file.getsampwidth() != 2 or file.getnchannels() != 1:
             raise wave.Error(f"{name} is not 16-bit mono")
-        rate, samples = file.getframerate(), np.frombuffer(file.readframes(file.getnframes()), "<i2")
-    features = mfcc(samples.astype(np.float32), rate)
-    normalized = (features - features.mean(axis=0)) / (features.std(axis=0) + 1e-3)
-    return Recording(int(match[1]), match[2], int(match[3]), normalized.astype(np.float32))
+        samples = np.frombuffer(file.readframes(file.getnframes()), "<i2").astype(np.float32)
+        return SpokenDigit(int(match[1]), match[2], int(match[3]), file.getframerate(), samples)
 
 
 def mfcc(samples: np.ndarray, rate: int) -> np.ndarray:

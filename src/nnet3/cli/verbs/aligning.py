@@ -105,7 +105,7 @@ def ali_to_post(alignments: str, output: str) -> None:
     "--silence-probability",
     rule=bounds(minimum=0, below=1),
     default=0.5,
-    help="Of silence before the first word and behind each one.",
+    help="Probability of silence before the first word and behind each one.",
 )
 @text_option("--unknown", metavar="WORD", help="The word of LEXICON that stands for those it lacks.")
 @takes("options", WordTimesOptions)

@@ -43,7 +43,7 @@ def arpa_to_const_arpa(model: str, output: str, bos: int, eos: int, unk: int) ->
 
 
 @verb()
-@text_option("--disambig-symbol", "back_off", metavar="SYMBOL", help="Of arcs that back off, such as #0.")
+@text_option("--disambig-symbol", "back_off", metavar="SYMBOL", help="Symbol of arcs that back off, such as #0.")
 @text_option("--read-symbol-table", "read_table", metavar="FILE", help="Words and their labels.")
 @text_option("--write-symbol-table", "write_table", metavar="FILE", help="Write words and their labels.")
 @flag("--keep-symbols", help="Put the table into the FST, as is done without a table to read or write.")

@@ -55,8 +55,8 @@ def scale_post(**given: Any) -> int:
 
 
 @verb()
-@number("--scale1", default=1.0, help="Of the first table.")
-@number("--scale2", default=1.0, help="Of the second table.")
+@number("--scale1", default=1.0, help="Scale of the first table.")
+@number("--scale2", default=1.0, help="Scale of the second table.")
 @flag("--merge", default=True, show_default=True, help="Add weights of equal numbers of a frame.")
 @flag("--drop-frames", help="Empty the frames in which no number is in both.")
 @flag("--zero-if-disjoint", hidden=True)

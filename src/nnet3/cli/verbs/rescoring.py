@@ -72,7 +72,7 @@ def lattice_lmrescore_kaldi_rnnlm(**given: Any) -> int:
 
 
 @verb()
-@number("--lm-scale", default=0.5, help="Of the RNNLM's costs; those of the old model are taken away by as much.")
+@number("--lm-scale", default=0.5, help="Scale of the RNNLM's costs; as much is taken away of the old model's.")
 @number("--acoustic-scale", default=0.1, rule=nonzero(), help="Scale of acoustic costs where paths are compared.")
 @_ngram_order_option
 @flag("--use-const-arpa", help="The old model is a const-arpa file.")
@@ -96,7 +96,7 @@ def lattice_lmrescore_kaldi_rnnlm_pruned(**given: Any) -> int:
 
 
 @verb()
-@number("--lm-scale", default=1.0, help="Of the new model's costs; those of the old one are taken away by as much.")
+@number("--lm-scale", default=1.0, help="Scale of the new model's costs; as much is taken away of the old one's.")
 @number("--acoustic-scale", default=1.0, rule=nonzero(), help="Scale of acoustic costs where paths are compared.")
 @flag("--add-const-arpa", help="The new model is a const-arpa file.")
 @takes("limits", ComposeOptions)

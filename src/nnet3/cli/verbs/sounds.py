@@ -40,7 +40,7 @@ def compute_kaldi_pitch_feats(**given: Any) -> int:
 
 @verb()
 @takes("options", PitchFeatureOptions)
-@one(SubsetOptions, "seed", kind=Integer(ANY, 64), help="Of the noise on changes of the pitch.")
+@one(SubsetOptions, "seed", kind=Integer(ANY, 64), help="Seed of the noise on changes of the pitch.")
 @arguments(source="PITCH-RSPECIFIER", output="FEATURES-WSPECIFIER")
 def process_kaldi_pitch_feats(**given: Any) -> int:
     """Make features of what compute-kaldi-pitch-feats writes: voicing, the logarithm of the pitch less its mean, and

@@ -250,7 +250,7 @@ def ivector_normalize_length(source: str, output: str, normalize: bool, scaleup:
 @verb()
 @_scoring_options
 @text_option(
-    "--num-utts", "counts", metavar="RSPECIFIER", help="Of how many utterances each enrolled vector is the mean."
+    "--num-utts", "counts", metavar="RSPECIFIER", help="The number of utterances whose mean each enrolled vector is."
 )
 @arguments(plda="PLDA", enrolled="VECTORS-RSPECIFIER", tests="VECTORS-RSPECIFIER", trials="TRIALS", output="SCORES")
 def ivector_plda_scoring(

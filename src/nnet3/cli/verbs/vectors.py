@@ -96,8 +96,8 @@ def matrix_dim(source: str) -> int:
 
 @verb()
 @binary_option
-@number("--scale1", default=1.0, help="Of the first table.")
-@number("--scale2", default=1.0, help="Of the second table.")
+@number("--scale1", default=1.0, help="Scale of the first table.")
+@number("--scale2", default=1.0, help="Scale of the second table.")
 @flag("--average", help="Means instead of sums.")
 @arguments(names="IN... OUT")
 def matrix_sum(names: tuple[str, ...], binary: bool, scale1: float, scale2: float, average: bool) -> int:

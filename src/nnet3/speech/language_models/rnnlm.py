@@ -11,18 +11,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.base.kaldi_io.files import check_is_path
 from nnet3.base.kaldi_io.load import load_matrix
 from nnet3.base.options.rnnlm import RnnlmOptions
 from nnet3.base.options.utterances import StreamOptions
 from nnet3.engine.ir.matrices import Matrix, as_tensor
 from nnet3.engine.runtime.models import model_dtype
-from nnet3.errors import ArgumentError, ModelFormatError
+from nnet3.errors import ArgumentError, ModelFormatError, check_kind
 from nnet3.inference.stream_program import StreamProgram
 from nnet3.model.edits.modes import with_modes
 from nnet3.model.nnet import Nnet, device_of, load_nnet
 from nnet3.speech.arrays.aliases import Singles
 from nnet3.speech.features.conf_file import read_conf
-from nnet3.speech.language_models.word_histories import HistoryPrograms, WordHistories
+from nnet3.speech.language_models.word_histories import HistoryPrograms, WordHistories, checked_sentences
 from nnet3.training.rnnlm.word_features import read_word_features, word_embedding
 
 _NETWORK, _FEATURES, _EMBEDDING = "final.raw", "word_feats.txt", "feat_embedding.final.mat"
@@ -56,6 +57,8 @@ class Rnnlm:
         dropout_test_mode: bool = False,
     ) -> None:
         """`embedding`: (words, dim), row w of word w. Raises ModelFormatError if network and embedding do not fit."""
+        check_kind(nnet, Nnet, "the network of an RNNLM", "a network")
+        check_kind(options, (RnnlmOptions, type(None)), "the options of an RNNLM", "RnnlmOptions")
         self.options = options = options or RnnlmOptions()
         self.embedding = as_tensor(embedding, "the word embedding", device=device_of(nnet))
         check_rnnlm(nnet, self.embedding)
@@ -86,6 +89,7 @@ class Rnnlm:
         `word_features`. `modes`: see the constructor. Raises ModelFormatError for files that are missing, damaged or
         do not fit together.
         """
+        check_is_path(network, "an RNNLM")
         path = Path(network)
         if embedding is None:
             if not path.is_dir():
@@ -124,7 +128,7 @@ class Rnnlm:
     def sentence_log_probs(self, sentences: Sequence[Sequence[int]]) -> list[Singles]:
         """Returns for each sentence the log-probabilities (words + 1,) of the words in turn, and of the end."""
         found: list[Singles] = []
-        for first in range(0, len(sentences), _AT_ONCE):
+        for first in range(0, len(checked_sentences(sentences)), _AT_ONCE):
             some = sentences[first : first + _AT_ONCE]
             table = self.histories()
             before, _ = table.follow(some)

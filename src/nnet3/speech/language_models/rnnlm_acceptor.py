@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.errors import check_kind
 from nnet3.speech.arrays.aliases import Integers, Singles
 from nnet3.speech.language_models.rnnlm import Rnnlm
 from nnet3.speech.language_models.word_acceptor import NativeModel, StateNumbers, WordAcceptor, WordArcs
@@ -24,6 +25,8 @@ class RnnlmAcceptor(WordAcceptor):
     """
 
     def __init__(self, rnnlm: Rnnlm, max_ngram_order: int = 3) -> None:
+        check_kind(rnnlm, Rnnlm, "what an RnnlmAcceptor follows", "an Rnnlm")
+        check_kind(max_ngram_order, int, "max_ngram_order", "an integer")
         self._order, self._num_words, self._eos = max_ngram_order, rnnlm.num_words, rnnlm.options.eos_symbol
         self._histories = rnnlm.histories()
         self._numbers = StateNumbers()

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from nnet3.base.index import IndexTable
+from nnet3.base.index.given_numbers import whole_numbers
 from nnet3.base.options.rnnlm import RnnlmOptions
 from nnet3.engine.ir.objects import Recent
 from nnet3.engine.runtime import NnetComputer
-from nnet3.errors import ArgumentError, shown
+from nnet3.errors import ArgumentError, check_kind, shown
 from nnet3.inference.running import NetworkKernels
 from nnet3.inference.stream_program import StreamProgram, few_widths
 from nnet3.model.nnet import Nnet, device_of
@@ -135,7 +136,7 @@ class WordHistories:
 
         Raises ArgumentError for an unknown history, word 0, and words without an embedding.
         """
-        parents, more = self._numbers(histories), np.asarray(words, np.int64).reshape(-1)
+        parents, more = self._numbers(histories), whole_numbers(words, "words must be numbers").reshape(-1)
         if parents.shape != more.shape:
             raise ArgumentError(f"as many histories as words are needed, got {len(parents)} and {len(more)}")
         self._check_words(more)
@@ -152,7 +153,7 @@ class WordHistories:
         Histories before words are one list, sentence after sentence. Sentences that begin alike share histories.
         Raises ArgumentError for a sentence that is no list of word numbers.
         """
-        rows = [_word_numbers(sentence) for sentence in sentences]
+        rows = [_word_numbers(sentence) for sentence in checked_sentences(sentences)]
         lengths = np.array([len(row) for row in rows], np.int64)
         table = np.zeros((len(rows), int(lengths.max(initial=0))), np.int64)
         table[np.arange(table.shape[1]) < lengths[:, None]] = np.concatenate([np.zeros(0, np.int64), *rows])
@@ -171,7 +172,7 @@ class WordHistories:
         return np.arange(first, len(self))
 
     def _numbers(self, histories: npt.ArrayLike) -> Integers:
-        numbers = np.asarray(histories, np.int64).reshape(-1)
+        numbers = whole_numbers(histories, "histories must be numbers").reshape(-1)
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(self):
             raise ArgumentError(f"there are histories 0 to {len(self) - 1}, got {numbers.min()} to {numbers.max()}")
         return numbers
@@ -203,7 +204,7 @@ class WordHistories:
             scores = outputs @ self._embedding.t()
             scores[:, 0] = -torch.inf
             return torch.log_softmax(scores, 1) if self._options.normalize_probs else scores
-        wanted = np.asarray(words, np.int64).reshape(-1)
+        wanted = whole_numbers(words, "words must be numbers").reshape(-1)
         if wanted.shape != numbers.shape:
             raise ArgumentError(f"as many words as histories are needed, got {len(wanted)} and {len(numbers)}")
         self._check_words(wanted)
@@ -321,7 +322,14 @@ class WordHistories:
 
 
 def _word_numbers(sentence: Sequence[int]) -> Integers:
-    found = np.asarray(sentence)
-    if found.ndim != 1 or not (found.size == 0 or np.issubdtype(found.dtype, np.integer)):
-        raise ArgumentError(f"a sentence or history must be a list of numbers of words, got {shown(sentence)}")
-    return found.astype(np.int64)
+    refusal = "a sentence or history must be a list of numbers of words"
+    found = whole_numbers(sentence, refusal)
+    if found.ndim != 1:
+        raise ArgumentError(f"{refusal}, got {shown(sentence)}")
+    return found
+
+
+def checked_sentences(sentences: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
+    """Returns the sentences. Raises ArgumentError for something without an order."""
+    check_kind(sentences, (Sequence, np.ndarray, Tensor), "sentences or histories", "a list of lists of word numbers")
+    return sentences

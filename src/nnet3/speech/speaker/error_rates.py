@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from nnet3.errors import Nnet3Error
-from nnet3.speech.arrays.aliases import Flags
+from nnet3.base.index.given_numbers import real_numbers
+from nnet3.errors import ArgumentError, Nnet3Error, shown
+from nnet3.speech.arrays.aliases import Doubles, Flags
 
 Scores = npt.NDArray[np.floating]
 
@@ -18,6 +19,7 @@ def equal_error_rate(targets: Scores, others: Scores) -> tuple[float, float]:
     at most as large a share of others above as of targets below; the rate is the share of targets below. Raises
     Nnet3Error without targets or others.
     """
+    targets, others = _checked(targets), _checked(others)
     _check(targets, others)
     rising, falling = np.sort(targets), np.sort(others)[::-1]
     position = np.arange(len(rising))
@@ -37,6 +39,9 @@ def detection_cost(
     (1 - `target_share`) * share of others above; divided by the cost of a constant answer, the cheaper one. Raises
     Nnet3Error without targets or others.
     """
+    scores, is_target = _checked(scores), np.asarray(is_target)
+    if is_target.shape != scores.shape or is_target.dtype != bool:
+        raise ArgumentError(f"is_target must be {len(scores)} truth values, one for each score, got {shown(is_target)}")
     _check(scores[is_target], scores[~is_target])
     order = np.argsort(scores, kind="stable")
     misses = np.cumsum(is_target[order]) / is_target.sum()
@@ -45,6 +50,13 @@ def detection_cost(
     least = int(np.argmin(costs))
     same_answer = min(miss_cost * target_share, alarm_cost * (1 - target_share))
     return float(costs[least] / same_answer), float(scores[order[least]])
+
+
+def _checked(scores: Scores) -> Doubles:
+    found = real_numbers(scores, "scores must be numbers")
+    if found.ndim != 1:
+        raise ArgumentError(f"scores must be an array (n,), got {found.shape}")
+    return found
 
 
 def _check(targets: Scores, others: Scores) -> None:

@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.base.index.given_numbers import real_numbers
 from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.writer import Writer
 from nnet3.base.options.speaker import PldaScoringOptions
-from nnet3.errors import ModelFormatError, Nnet3Error
+from nnet3.errors import ModelFormatError, Nnet3Error, shown
+from nnet3.model.nnet.conversion import check_number
 from nnet3.speech.arrays.aliases import Doubles, Singles
+from nnet3.speech.speaker.given import vectors_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -91,7 +94,11 @@ class Plda:
         return back @ back.T, (back * self.psi) @ back.T
 
     def smoothed(self, factor: float) -> Plda:
-        """Returns the model with `factor` times the covariance between speakers added to the one within speakers."""
+        """Returns the model with `factor` times the covariance between speakers added to the one within speakers.
+
+        Raises ArgumentError for a factor below 0.
+        """
+        check_number("the factor of smoothing", factor, 0.0)
         within = 1.0 + factor * self.psi
         return Plda(self.mean, self.transform / np.sqrt(within)[:, np.newaxis], self.psi / within)
 
@@ -110,15 +117,11 @@ class Plda:
         for vectors of another dimension, and for vectors that are not finite.
         """
         options = options or PldaScoringOptions()
-        rows = np.asarray(vectors, np.float64)
-        if rows.ndim != 2 or rows.shape[1] != self.dim:
-            raise Nnet3Error(f"the PLDA model is of vectors of {self.dim} numbers, got an array {rows.shape}")
-        if not np.isfinite(rows).all():
-            raise Nnet3Error("a vector has a NaN or an infinity")
+        rows = self.vectors(vectors)
         own = rows @ self.transform.T - self.transform @ self.mean
         variance = np.ones(1)
         if not options.simple_length_normalization:
-            variance = self.psi + 1.0 / np.asarray(counts, np.float64)[:, np.newaxis]
+            variance = self.psi + 1.0 / _checked(counts, len(rows))
         squares = (own**2 / variance).sum(axis=1)
         factors = np.sqrt(self.dim / np.where(squares > 0, squares, self.dim))
         if options.normalize_length:
@@ -129,10 +132,10 @@ class Plda:
         """Returns log-likelihood ratios (n, m): a test is of the speaker of an enrolled vector, or of another speaker.
 
         `enrolled` (n, dim) and `tests` (m, dim) are in the model's own space, `counts` (n,) or (1,) says of how many
-        vectors each enrolled one is the mean.
+        vectors each enrolled one is the mean. Raises Nnet3Error for arrays of other shapes or without numbers.
         """
         square, linear, constant = self._coefficients(enrolled, counts)
-        points = np.asarray(tests, np.float64)
+        points = self.vectors(tests)
         return square @ (points**2).T + linear @ points.T + constant[:, np.newaxis]
 
     def ratios_of_pairs(
@@ -140,8 +143,12 @@ class Plda:
     ) -> Doubles:
         """Returns log-likelihood ratios (n,), as `ratios` does, of enrolled vectors and the tests in the same rows."""
         square, linear, constant = self._coefficients(enrolled, counts)
-        points = np.asarray(tests, np.float64)
+        points = self.vectors(tests)
         return np.asarray(((square * points + linear) * points).sum(axis=1) + constant)
+
+    def vectors(self, vectors: npt.NDArray[np.floating]) -> Doubles:
+        """Returns vectors (n, dim) that may be of this model. Raises Nnet3Error for others."""
+        return vectors_of(vectors, f"the PLDA model is of vectors of {self.dim} numbers", self.dim)
 
     def _coefficients(self, enrolled: npt.NDArray[np.floating], counts: Counts) -> tuple[Doubles, Doubles, Doubles]:
         """Returns a (n, dim), b (n, dim) and c (n,) of the ratio, which is a t^2 + b t + c in a test t.
@@ -149,10 +156,19 @@ class Plda:
         Given n vectors with mean u a test is N(m, v), m = n psi u / (n psi + 1), v = 1 + psi / (n psi + 1); given
         none it is N(0, 1 + psi) (Ioffe, "Probabilistic linear discriminant analysis", 2006).
         """
-        count = np.asarray(counts, np.float64)[:, np.newaxis]
+        rows = self.vectors(enrolled)
+        count = _checked(counts, len(rows))
         known = count * self.psi + 1.0
-        mean = count * self.psi / known * np.asarray(enrolled, np.float64)
+        mean = count * self.psi / known * rows
         variance = np.broadcast_to(1.0 + self.psi / known, mean.shape)
         prior = 1.0 + self.psi
         constant = -0.5 * (mean**2 / variance + np.log(variance / prior)).sum(axis=1)
         return 0.5 * (1.0 / prior - 1.0 / variance), mean / variance, constant
+
+
+def _checked(counts: Counts, most: int) -> Doubles:
+    """Returns counts (n, 1) or (1, 1) of vectors. Raises Nnet3Error for other shapes, and unless all are above 0."""
+    found = real_numbers(counts, "counts of vectors must be numbers")
+    if found.shape not in ((most,), (1,)) or not (found > 0).all():
+        raise Nnet3Error(f"counts must be {most} numbers above 0, or one, got {shown(counts)}")
+    return found[:, np.newaxis]

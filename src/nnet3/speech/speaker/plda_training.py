@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.base.options.speaker import PldaAdaptationOptions
-from nnet3.errors import Nnet3Error
+from nnet3.errors import Nnet3Error, check_kind
 from nnet3.speech.arrays.aliases import Doubles
 from nnet3.speech.speaker.plda import Plda, diagonalised
 from nnet3.speech.speaker.speaker_stats import SpeakerStats, covariance_of, principal_axes
@@ -22,6 +22,10 @@ from nnet3.speech.speaker.speaker_stats import SpeakerStats, covariance_of, prin
 
 def estimate_plda(stats: SpeakerStats, iterations: int = 10) -> Plda:
     """Returns the model after `iterations` iterations of EM. Raises Nnet3Error unless vectors outnumber dimensions."""
+    check_kind(stats, SpeakerStats, "what a PLDA model is estimated of", "SpeakerStats")
+    check_kind(iterations, int, "iterations", "an integer")
+    if iterations < 0:
+        raise Nnet3Error(f"iterations must be at least 0, got {iterations}")
     if stats.total <= stats.dim:
         raise Nnet3Error(f"{stats.total} vectors are too few for a PLDA model of {stats.dim} dimensions")
     if stats.total == len(stats.counts):
@@ -72,11 +76,10 @@ def adapted_plda(model: Plda, vectors: npt.NDArray[np.floating], options: PldaAd
     the covariances within and between speakers by the options' shares. Raises Nnet3Error for vectors that do not fit.
     """
     options = options or PldaAdaptationOptions()
-    if vectors.ndim != 2 or vectors.shape[1] != model.dim:
-        raise Nnet3Error(f"the PLDA model is of vectors of {model.dim} numbers, got an array {vectors.shape}")
-    if not len(vectors) or not np.isfinite(vectors).all():
-        raise Nnet3Error("a vector has a NaN or an infinity" if len(vectors) else "there are no vectors")
-    mean, variance = covariance_of(vectors)
+    rows = model.vectors(vectors)
+    if not len(rows):
+        raise Nnet3Error("there are no vectors")
+    mean, variance = covariance_of(rows)
     moved = mean - model.mean
     variance += options.mean_diff_scale * np.outer(moved, moved)
     unit = model.transform / np.sqrt(1.0 + model.psi)[:, np.newaxis]  # total covariance of the model becomes 1

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.base.options.speaker import SpeakerLdaOptions
-from nnet3.errors import Nnet3Error
+from nnet3.errors import Nnet3Error, check_kind
 from nnet3.speech.arrays.aliases import Doubles, Singles
+from nnet3.speech.speaker.given import vectors_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -35,12 +36,12 @@ class SpeakerStats:
         Raises Nnet3Error without speakers, and for other arrays, unequal dimensions, and numbers that are not finite.
         """
         means, counts, scatter = list[Doubles](), list[int](), np.zeros((0, 0))
+        check_kind(speakers, Iterable, "vectors of speakers", "a list of arrays (vectors, dim)")
         for rows in speakers:
-            vectors = np.asarray(rows, np.float64)
-            if vectors.ndim != 2 or not len(vectors):
-                raise Nnet3Error(f"the vectors of a speaker must be an array (vectors, dim), got {vectors.shape}")
-            if not np.isfinite(vectors).all():
-                raise Nnet3Error("a vector has a NaN or an infinity")
+            refusal = "the vectors of a speaker must be an array (vectors, dim)"
+            vectors = vectors_of(rows, refusal)
+            if not len(vectors):
+                raise Nnet3Error(f"{refusal}, got an array {vectors.shape}")
             scatter = scatter if means else np.zeros((vectors.shape[1], vectors.shape[1]))
             if len(scatter) != vectors.shape[1]:
                 raise Nnet3Error(f"there are vectors of {len(scatter)} and of {vectors.shape[1]} numbers")
@@ -73,6 +74,8 @@ def discriminant_transform(stats: SpeakerStats, options: SpeakerLdaOptions) -> S
     The covariance within speakers, or its mixture with the total one, becomes unit; the covariance between speakers
     diagonal, largest elements first. The signs of rows are arbitrary. Raises Nnet3Error for too few vectors.
     """
+    check_kind(stats, SpeakerStats, "what a transform is estimated of", "SpeakerStats")
+    check_kind(options, SpeakerLdaOptions, "the options of a transform", "SpeakerLdaOptions")
     if options.dim > stats.dim:
         raise Nnet3Error(f"--dim={options.dim} is more than the {stats.dim} numbers of a vector")
     if stats.total < stats.dim:

@@ -128,10 +128,10 @@ class Tuner:
         self.say(
             f"{len(training.alignments)} utterances to train on, {training.seconds / 60:.1f} minutes; "
             f"{len(held_out.alignments)} held out, {held_out.seconds / 60:.1f} minutes; "
-            f"{training.left_out + held_out.left_out} left out"
+            f"{training.left_out + held_out.left_out} not aligned and left out"
         )
         if not training.alignments:
-            raise TrainingError("there is no utterance to train on: none could be aligned with its transcript")
+            raise TrainingError("there is no utterance to train on: none could be read and aligned with its transcript")
         supervision.prepare([*training.alignments.values(), *held_out.alignments.values()])
         counts = [part.write_examples(supervision, with_ivectors) for part in parts]
         if not counts[0]:

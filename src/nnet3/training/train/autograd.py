@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.base.index.given_numbers import whole_numbers
 from nnet3.errors import ArgumentError, GradientError
 
 Gradients = tuple["Tensor | None", ...]
@@ -102,13 +103,12 @@ def checked_lengths(lengths: Any, batch: int, frames: int) -> np.ndarray:
     """Returns the frames of each sequence of a padded batch, (batch,) int64, from 1 to `frames`. Raises ArgumentError
     for anything else.
     """
-    given = lengths.detach().cpu().numpy() if isinstance(lengths, Tensor) else np.asarray(lengths)
-    if given.shape != (batch,) or given.dtype.kind not in "iu":
-        raise ArgumentError(
-            f"lengths must be {batch} integers, one for each sequence, got {given.dtype} of shape {given.shape}"
-        )
+    refusal = f"lengths must be {batch} integers, one for each sequence"
+    given = whole_numbers(lengths, refusal)
+    if given.shape != (batch,):
+        raise ArgumentError(f"{refusal}, got an array of shape {given.shape}")
     if given.min() < 1 or given.max() > frames:
         raise ArgumentError(
             f"lengths must be from 1 to the {frames} frames of the batch, got {given.min()} to {given.max()}"
         )
-    return given.astype(np.int64)
+    return given

@@ -36,7 +36,7 @@ from nnet3.engine.ir.passes.work_in_place import work_in_place
 from nnet3.engine.ir.passes.write_where_copied import write_where_copied
 from nnet3.engine.ir.proof.equal import PassResult, prove_equal
 from nnet3.engine.ir.repeats import unrolled
-from nnet3.errors import ComputationCheckError, Nnet3Error, ProofError
+from nnet3.errors import ComputationCheckError, Nnet3Error, ProofError, check_kind
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,7 @@ def optimize(
     something else than the argument. `dump` is called with ("", computation) before the first pass and with the pass's
     name and its result after each. Raises Nnet3Error for an unknown name in `disabled`.
     """
+    check_kind(computation, NnetComputation, "what is optimized", "a computation")
     names = [p.name for p in PIPELINE]
     for name in disabled:
         if name not in names:

@@ -15,6 +15,7 @@ from nnet3.model.nnet.network import Nnet
 from nnet3.model.nnet.older import nnet1_file, nnet2_file
 from nnet3.model.nnet.older.layer import OlderLayer
 from nnet3.model.nnet.older.layers import LAYERS, LAYERS_OF_NNET1
+from nnet3.model.nnet.other_models import other_model
 from nnet3.model.nnet.stack import Stack
 
 _MOST_COLUMNS = 1_000_000
@@ -31,8 +32,17 @@ def convert(reader: Reader, transform: Reader | None = None, *, log_softmax: boo
     """
     start = reader.position
     transitions = TransitionModel.read(reader) if reader.peek_token() == "<TransitionModel>" else None
+    if _begins(reader, "<Nnet3>"):
+        raise reader.error_at(
+            start,
+            "a model of nnet3 already; `nnet3 copy` or `nnet3 am-copy` changes its form, `nnet3 export-onnx` makes an "
+            "ONNX file of it",
+        )
+    if transitions is None and not reader.peek_token().startswith("<"):
+        token = reader.peek_token()[:60]
+        raise reader.error(f"expected a model of nnet2 or a network of nnet1, got '{token}'{other_model(reader)}")
     before = [] if transform is None else transform.whole(nnet1_file.read_layers)
-    if transitions is not None or _is_nnet2(reader):
+    if transitions is not None or _begins(reader, "<Nnet>", "<NumComponents>"):
         layers = nnet2_file.read_layers(reader, LAYERS)
     else:
         layers = nnet1_file.read_layers(reader)
@@ -45,9 +55,10 @@ def convert(reader: Reader, transform: Reader | None = None, *, log_softmax: boo
         raise reader.error_at(start, str(error)) from None
 
 
-def _is_nnet2(reader: Reader) -> bool:
+def _begins(reader: Reader, *tokens: str) -> bool:
+    """Returns whether the next tokens are these, without reading on."""
     start = reader.position
-    found = reader.accept("<Nnet>") and reader.peek_token() == "<NumComponents>"
+    found = all(reader.accept(token) for token in tokens)
     reader.position = start
     return found
 
