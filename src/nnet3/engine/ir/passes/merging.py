@@ -184,7 +184,7 @@ def _possible(analysis: Analysis, pairs: Iterable[Pair]) -> list[Pair]:
     for pair in pairs:
         source, dest = pair.source, pair.dest
         one, other = computation.matrices[source], computation.matrices[dest]
-        if source == dest or one.dtype != other.dtype or source in fixed or dest in fixed:
+        if source == dest or source in fixed or dest in fixed:
             continue
         if is_step_buffer(source) != is_step_buffer(dest):
             continue
