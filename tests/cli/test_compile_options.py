@@ -29,7 +29,6 @@ def taken(**internals: Any) -> tuple[CompileOptions, dict[str, Any]]:
         ({"propagate_in_place": False}, {"work_in_place"}),
         ({"backprop_in_place": False, "remove_assignments": True}, {"work_in_place"}),
         ({"remove_assignments": False, "move_sizing_commands": False}, {"share_copies", "move_sizing"}),
-        ({"initialize_undefined": False}, {"remove_unneeded_zeroing"}),
         ({"allow_left_merge": False}, set()),
         ({"allow_left_merge": False, "allow_right_merge": False}, {"share_copies", "work_in_place"}),
         ({"memory_compression_level": 0}, {"compress_signs"}),
@@ -43,7 +42,8 @@ def test_switches_leave_out_passes(internals: dict[str, Any], disabled: set[str]
 
 def test_levels_and_what_has_no_pass_here() -> None:
     assert taken(level=1, optimize=False)[0] == CompileOptions(optimize=False, level=1)
-    assert taken(snip_row_ops=False) == (CompileOptions(), {"optimization.snip-row-ops": False})
+    for switch in ("snip_row_ops", "initialize_undefined"):
+        assert taken(**{switch: False}) == (CompileOptions(), {f"optimization.{switch.replace('_', '-')}": False})
 
 
 def test_switches_and_passes_are_there() -> None:

@@ -8,11 +8,11 @@ from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import Life
 from nnet3.engine.ir.passes import pipeline
 
-_BYTES = {"": 4, "bfloat16": 2, "float16": 2, "float64": 8}
+_CHANGES = {Life.BEGINS: 4, Life.ENDS: -4, Life.COMPRESSES: -3, Life.DECOMPRESSES: 3}  # of the bytes of an element
 
 
 def peak_bytes(computation: NnetComputation, sizes: NnetComputation | None = None) -> int:
-    """With matrices in float32 unless they say otherwise; what is compressed takes one byte a number.
+    """With matrices in float32; what is compressed takes one byte a number.
 
     Matrices are as large as those in which `sizes` has the same sub-matrices, by default their own size.
     """
@@ -20,9 +20,7 @@ def peak_bytes(computation: NnetComputation, sizes: NnetComputation | None = Non
     for command in computation.commands:
         for name, life in command.schema.lives:
             matrix = sizes.matrices[sizes.submatrices[getattr(command, name)].matrix]
-            size, width = matrix.num_rows * matrix.num_cols, _BYTES.get(matrix.dtype, 4)
-            factor = {Life.BEGINS: width, Life.ENDS: -width, Life.COMPRESSES: 1 - width, Life.DECOMPRESSES: width - 1}
-            now += size * factor[life]
+            now += matrix.num_rows * matrix.num_cols * _CHANGES[life]
         peak = max(peak, now)
     return peak
 

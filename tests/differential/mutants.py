@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from unittest import mock
 
-from nnet3.engine.ir.commands import AllocMatrix, Command, DeallocMatrix, MatrixAdd, MatrixCopy, Propagate, with_values
+from nnet3.engine.ir.commands import Command, DeallocMatrix, MatrixAdd, MatrixCopy, Propagate, with_values
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import Role
 from nnet3.engine.ir.passes.merging import MergeConflicts
@@ -82,14 +82,6 @@ def _takes_all_for_signs(function: Function) -> Function:
     return broken
 
 
-def _zeroes_nothing(function: Function) -> Function:
-    def broken(computation: NnetComputation) -> NnetComputation:
-        commands = [with_values(c, zeroed=False) if isinstance(c, AllocMatrix) else c for c in computation.commands]
-        return _with_commands(computation, commands)
-
-    return broken
-
-
 def _ends_lives_early(function: Function) -> Function:
     """Matrices end before their last use."""
 
@@ -124,6 +116,5 @@ _MUTANTS: dict[str, Callable[[Function], Function]] = {
     "share_copies": _sees_no_conflicts,
     "work_in_place": _sees_no_conflicts,
     "compress_signs": _takes_all_for_signs,
-    "remove_unneeded_zeroing": _zeroes_nothing,
     "move_sizing": _ends_lives_early,
 }

@@ -54,7 +54,7 @@ def test_names_of_all_kinds() -> None:
     c.commands += [cmd.Propagate(len(c.kernels) - back, name, (1,), 2) for back, name in enumerate((odd, "x[1]"), 1)]
     c.commands += [cmd.Propagate(len(c.kernels) - 3, odd, (1,), 2), cmd.AcceptInput(1, odd)]
     c.matrix_info[1] = MatrixInfo(odd, True, np.array([[0, NO_TIME, 0], [1, NO_TIME, 0], [1, -3, 2]] * 2, np.int32))
-    c.new_outside(odd, 5, 40, False, MatrixInfo("W", False, None), dtype="bfloat16")
+    c.new_outside(odd, 5, 40, False, MatrixInfo("W", False, None))
     c.fingerprint = {"structure": odd}
     read_again(c)
 

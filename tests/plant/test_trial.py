@@ -28,7 +28,6 @@ MEMORY = "src/nnet3/engine/runtime/plan_memory.py"
 OUTLINE = "src/nnet3/engine/runtime/unplaced_plan.py"
 OPERATIONS = "src/nnet3/base/native/operations.py"
 SIZING = "src/nnet3/engine/ir/passes/move_sizing.py"
-ZEROING = "src/nnet3/engine/ir/passes/remove_unneeded_zeroing.py"
 
 
 def bug(path: str, before: str, after: str) -> Mutant:
@@ -62,7 +61,7 @@ def states(kind: type[NnetCase], *bugs: Mutant) -> dict[str, str]:
         return {each.replacement: verdict.state for each, verdict in trial.all(2)}
 
 
-ZEROES_NOTHING = bug(ZEROING, "and not needs_zeros[matrix]", "")
+ENDS_EARLY = bug(SIZING, "analysis.last_access[matrix], _AFTER", "analysis.first_access[matrix], _AFTER")
 MOVES_NO_ALLOCATION = bug(
     SIZING, "position[number], iteration[number] = analysis.first_access[matrix], _BEFORE", "pass"
 )
@@ -70,8 +69,8 @@ MOVES_NO_ALLOCATION = bug(
 
 def check_noticed(adds: Mutant, undefined: Mutant) -> None:
     """Check that bugs of a pass and of the proof are noticed: sums that overwrite; undefined memory that is zero."""
-    found = states(NnetCase, ZEROES_NOTHING, MOVES_NO_ALLOCATION, adds, undefined)
-    assert found == {each.replacement: PROOF for each in (ZEROES_NOTHING, adds, undefined)} | {"pass": EQUAL}
+    found = states(NnetCase, ENDS_EARLY, MOVES_NO_ALLOCATION, adds, undefined)
+    assert found == {each.replacement: PROOF for each in (ENDS_EARLY, adds, undefined)} | {"pass": EQUAL}
 
 
 def test_bugs_of_a_pass_and_of_the_proof_are_noticed() -> None:
@@ -94,10 +93,10 @@ def test_bugs_of_the_proof_by_native_code_are_noticed() -> None:
 
 @nightly
 def test_what_nothing_notices_is_said() -> None:
-    same = bug(ZEROING, "if not analysis.begins_as_zeros.any():", "if False:")
-    unreached = bug(ZEROING, "zeroed=False", "zeroed=1")
-    assert states(NnetCase, same, unreached) == {"if False:": SAME, "zeroed=1": NOT_RUN}
-    assert states(Unproved, ZEROES_NOTHING) == {"": CHECKER}
+    same = bug(SIZING, "if len(order) == analysis.num_commands and", "if False and")
+    unreached = bug(SIZING, "return computation\n", "return None\n")
+    assert states(NnetCase, same, unreached) == {"if False and": SAME, "return None\n": NOT_RUN}
+    assert states(Unproved, ENDS_EARLY) == {ENDS_EARLY.replacement: CHECKER}
 
 
 #: All matrices lie in one place.

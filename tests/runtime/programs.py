@@ -24,12 +24,10 @@ class Program:
         self.computation.commands += commands
         return self
 
-    def matrix(
-        self, rows: int, cols: int, node: str = "", *, zeroed: bool = False, is_deriv: bool = False, dtype: str = ""
-    ) -> int:
+    def matrix(self, rows: int, cols: int, node: str = "", *, zeroed: bool = False, is_deriv: bool = False) -> int:
         """A matrix allocated now; with a node's name, rows are t = 0, 1, 2... of sequence 0."""
         indexes = np.array([(0, t, 0) for t in range(rows)], dtype=np.int32)
-        number = self.computation.new_matrix(rows, cols, MatrixInfo(node, is_deriv, indexes) if node else None, dtype)
+        number = self.computation.new_matrix(rows, cols, MatrixInfo(node, is_deriv, indexes) if node else None)
         self.add(cmd.AllocMatrix(number, zeroed=zeroed))
         return number
 

@@ -90,19 +90,6 @@ def test_undefined_matrices_can_be_filled_with_nan() -> None:
         assert bool(linked.view(program.computation, matrix, 0).isnan().all()) == fill_undefined
 
 
-def test_a_view_has_the_type_of_its_matrix() -> None:
-    program = Program()
-    narrow, wide = program.matrix(2, 3, dtype="bfloat16"), program.matrix(2, 3)
-    program.add(cmd.SetConst(wide, 2.0), cmd.SetConst(narrow, 1.5), cmd.MatrixCopy(wide, narrow))
-    made = plan(program.computation)
-    linked = link(made, Kernels({}), Arena(made.num_bytes, torch.device("cpu")))
-    run_calls(linked)
-    for matrix, dtype in ((narrow, torch.bfloat16), (wide, torch.float32)):
-        view = linked.view(program.computation, matrix, 4)
-        assert view.dtype == dtype
-        assert (view == 1.5).all()
-
-
 def test_linking_is_a_few_calls_a_command() -> None:
     """No array work when linking: what a command costs does not depend on its tables."""
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from nnet3.engine.runtime import packing
-from nnet3.engine.runtime.packing import ALIGNMENT, lowest_gap, most_alive, stacked
+from nnet3.engine.runtime.packing import ALIGNMENT, lowest_gap, stacked
 from tests.effort import EFFORT
 
 KIB = 1024
@@ -130,27 +130,11 @@ def test_few_blocks_lie_more_tightly_still() -> None:
     assert np.mean([pack(blocks)[1] / most_live(blocks) for blocks in programs]) < 1.01
 
 
-def test_blocks_of_equal_lives_are_placed_as_one() -> None:
-    """Each block alone would find no gap; together they are one large block in the place of another."""
+def test_blocks_of_equal_lives_lie_side_by_side() -> None:
     big, small = Block(8 * KIB, 0, 1), [Block(KIB, 2, 3) for _ in range(8)]
     offsets, total = pack([big, *small])
     assert total == 8 * KIB
     assert sorted(offsets[1:]) == [KIB * i for i in range(8)]
-
-
-@pytest.mark.parametrize(
-    ("blocks", "most"),
-    [
-        ([(3, 0, 2), (4, 2, 4)], 7),  # both live at command 2
-        ([(3, 0, 1), (4, 2, 4)], 4),
-        ([(3, 0, 5), (4, 1, 1), (5, 2, 2), (1, 2, 3)], 9),
-        ([(3, 4, 4)], 3),
-        ([(2, 0, 0), (2, 0, 0), (3, 1, 1)], 4),
-    ],
-)
-def test_what_is_alive_at_once(blocks: list[tuple[int, int, int]], most: int) -> None:
-    sizes, first, last = np.array(blocks).T
-    assert most_alive(sizes, first, last) == most
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_random_plans_there_and_back(computation: NnetComputation) -> None:
 
 def test_everything_there_and_back() -> None:
     computation = scale_program(store_stats=True, memo=0)
-    computation.new_outside("W", 3, 4, True, dtype="bfloat16")
+    computation.new_outside("W", 3, 4, True)
     computation.precomputed += [{"rows": np.arange(3), "weights": np.ones((2, 2), np.float32)}, {}]
     made = plan(computation)
     read = there_and_back(made)

@@ -91,8 +91,8 @@ def test_scratch_memory_has_all_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> 
     """Rows are as wide as what memory is aligned to, so that nothing is left behind the last one."""
     computation, scratch = moving_program(), Planner.scratch
 
-    def too_small(self: Planner, rows: int, cols: int, lane: int) -> int:
-        view = scratch(self, rows, cols, lane)
+    def too_small(self: Planner, rows: int, cols: int) -> int:
+        view = scratch(self, rows, cols)
         *place, elements, itemsize, iteration = self.blocks[-1]
         self.blocks[-1] = (*place, elements - cols, itemsize, iteration)
         return view

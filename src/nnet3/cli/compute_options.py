@@ -45,7 +45,6 @@ PASSES_OF_SWITCHES: Mapping[str, tuple[str, ...]] = {
     "propagate-in-place": ("work_in_place",),
     "backprop-in-place": ("work_in_place",),
     "remove-assignments": ("share_copies",),
-    "initialize-undefined": ("remove_unneeded_zeroing",),
     "move-sizing-commands": ("move_sizing",),
 }
 _MERGES = ("share_copies", "work_in_place")

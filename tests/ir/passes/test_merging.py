@@ -7,8 +7,7 @@ import pytest
 from nnet3.engine.ir.analysis import analyse
 from nnet3.engine.ir.checker import check_computation
 from nnet3.engine.ir.parser import parse_computation
-from nnet3.engine.ir.passes.merge_candidates import Candidates, CoalescedMatrix, Pair
-from nnet3.engine.ir.passes.merging import MergeConflicts
+from nnet3.engine.ir.passes.merging import Candidates, CoalescedMatrix, MergeConflicts, Pair
 from tests.ir.programs import lines
 
 M1, M2 = 1, 2

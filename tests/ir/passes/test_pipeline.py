@@ -56,7 +56,6 @@ def test_passes_have_their_order() -> None:
     assert [p.name for p in PIPELINE] == [
         "hoist_products",
         "postpone_derivatives",
-        "copy_derivatives",
         "write_where_copied",
         "dead_code",
         "keep_inputs",
@@ -64,7 +63,6 @@ def test_passes_have_their_order() -> None:
         "work_in_place",
         "compress_signs",
         "pack_weights",
-        "remove_unneeded_zeroing",
         "rematerialize",
         "move_sizing",
     ]
@@ -85,7 +83,7 @@ def test_levels_are_nested() -> None:
         run(result).check_equals(run(computation))
         ran.append(names[1:])
     assert ran[0] == []
-    assert ran[1] == ["dead_code", "remove_unneeded_zeroing", "move_sizing"]
+    assert ran[1] == ["dead_code", "move_sizing"]
     assert [name for name in ran[3] if name in ran[2]] == ran[2]
     assert [name for name in ran[4] if name in ran[3]] == ran[3]
     assert ran[4] == [p.name for p in PIPELINE]
@@ -95,7 +93,7 @@ def test_levels_are_nested() -> None:
 def test_a_level_leaves_out_disabled_passes() -> None:
     names: list[str] = []
     optimize(recurrence(3), {"dead_code"}, dump=lambda name, _: names.append(name), level=1)
-    assert names == ["", "remove_unneeded_zeroing", "move_sizing"]
+    assert names == ["", "move_sizing"]
 
 
 def test_an_unknown_pass_is_refused() -> None:
@@ -115,7 +113,6 @@ def test_dump_sees_the_computation_after_each_pass() -> None:
         ("", 0),
         ("hoist_products", 0),
         ("postpone_derivatives", 0),
-        ("copy_derivatives", 0),
         ("write_where_copied", 0),
         ("dead_code", 0),
         ("keep_inputs", 0),
@@ -123,7 +120,6 @@ def test_dump_sees_the_computation_after_each_pass() -> None:
         ("work_in_place", 0),
         ("compress_signs", 0),
         ("pack_weights", 0),
-        ("remove_unneeded_zeroing", 0),
         ("rematerialize", 0),
     ]
 

@@ -70,4 +70,4 @@ def _new_copy(computation: NnetComputation, operand: int) -> int:
     indexes = present(info.indexes)[block.row_offset : block.row_offset + block.num_rows].copy()
     indexes[:, T] = NO_TIME
     info = MatrixInfo(info.node, info.is_deriv, indexes)
-    return computation.new_matrix(block.num_rows, block.num_cols, info, computation.matrices[block.matrix].dtype)
+    return computation.new_matrix(block.num_rows, block.num_cols, info)

@@ -233,7 +233,7 @@ class Restriction:
         full = self.ragged.full
         base, columns = int(self.ragged.regions.matrix[region]), int(self.ragged.regions.columns[region])
         is_deriv = base in full.matrix_info and full.matrix_info[base].is_deriv
-        matrix = Matrix(len(order.indexes), columns, full.matrices[base].dtype)
+        matrix = Matrix(len(order.indexes), columns)
         self._ordered.append((len(self._chosen), matrix, MatrixInfo(node, is_deriv, order.indexes)))
         self._chosen.append(0)
         return len(self._chosen) - 1

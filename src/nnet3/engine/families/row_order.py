@@ -87,7 +87,7 @@ def _with_tables(
         block = program.submatrices[number]
         indexes = wanted[io[0]]
         info = MatrixInfo(program.matrix_info[block.matrix].node, io[1], indexes)
-        new[io] = program.new_matrix(len(indexes), block.num_cols, info, program.matrices[block.matrix].dtype)
+        new[io] = program.new_matrix(len(indexes), block.num_cols, info)
         replaced[block.matrix] = None
         return new[io]
 
@@ -129,7 +129,7 @@ def _with_tables(
     ended = {program.submatrices[each.matrix].matrix for each in commands if isinstance(each, cmd.DeallocMatrix)}
     wholes = tuple([matrix for matrix in replaced if matrix not in ended])
     for matrix in wholes:
-        rows, columns, _ = program.matrices[matrix]
+        rows, columns = program.matrices[matrix]
         program.submatrices.append(SubMatrix(matrix, 0, rows, 0, columns))
         commands.append(cmd.DeallocMatrix(len(program.submatrices) - 1))
     program.commands = commands

@@ -205,7 +205,7 @@ class NnetComputation(ProgramTables):
         for matrix, size in enumerate(self.matrices):
             if matrix not in used:
                 continue
-            line = f"m{matrix}({size.num_rows}, {size.num_cols}{', ' + size.dtype if size.dtype else ''})"
+            line = f"m{matrix}({size.num_rows}, {size.num_cols})"
             info = self.matrix_info.get(matrix)
             if info is not None:
                 rows = "without samples" if info.indexes is None else index_table(info.indexes, full)

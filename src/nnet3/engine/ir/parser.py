@@ -71,7 +71,7 @@ class _Reader:
         self.submatrices: dict[tuple[SubMatrix, bytes], int] = {}
         self.entry: dict[str, np.ndarray] | None = None  # the last precomputed entry, for arrays to come
         self._headers: dict[str, Callable[[Cursor], None]] = {
-            r"m\d+\(\d+, \d+(, \w+)?\)( ==| in |$)": self._matrix,
+            r"m\d+\(\d+, \d+\)( ==| in |$)": self._matrix,
             "kernel ": self._kernel,
             "(input|output) ['\"]": self._io,
             "with |memos |made ": self._whole,
@@ -104,7 +104,6 @@ class _Reader:
         rows = cursor.count()
         cursor.literal(", ")
         cols = cursor.count()
-        dtype = cursor.name(r"\)") if cursor.skip(", ") else ""
         cursor.literal(")")
         info = self._info(cursor)
         name = cursor.name(quoted=True) if cursor.skip(" in outside memory ") else ""
@@ -115,7 +114,7 @@ class _Reader:
         if number < len(c.matrices) and c.matrices[number].num_rows:
             raise cursor.refuse(f"no second line for m{number}", 0)
         c.matrices += [Matrix(0, 0)] * (number + 1 - len(c.matrices))
-        c.matrices[number] = Matrix(rows, cols, dtype)
+        c.matrices[number] = Matrix(rows, cols)
         whole = cursor.submatrix_of(SubMatrix(number, 0, rows, 0, cols))
         if info is not None:
             c.matrix_info[number] = info

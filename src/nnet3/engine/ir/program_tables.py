@@ -14,11 +14,10 @@ from nnet3.engine.ir.kernel import KernelInfo
 
 
 class Matrix(NamedTuple):
-    """The size and dtype of a matrix. Number 0 of a computation is the empty one."""
+    """The size of a matrix, whose dtype is that of the run. Number 0 of a computation is the empty one."""
 
     num_rows: int
     num_cols: int
-    dtype: str = ""  # "" is that in which the computation is run, else the name of a torch dtype such as "bfloat16"
 
 
 class SubMatrix(NamedTuple):
@@ -136,9 +135,9 @@ class ProgramTables:
 
     # ---- declaring ----
 
-    def new_matrix(self, num_rows: int, num_cols: int, info: MatrixInfo | None = None, dtype: str = "") -> int:
+    def new_matrix(self, num_rows: int, num_cols: int, info: MatrixInfo | None = None) -> int:
         """Declare a matrix; returns the sub-matrix that is the whole matrix."""
-        self.matrices.append(Matrix(num_rows, num_cols, dtype))
+        self.matrices.append(Matrix(num_rows, num_cols))
         matrix = len(self.matrices) - 1
         if info is not None:
             self.matrix_info[matrix] = info
@@ -146,16 +145,10 @@ class ProgramTables:
         return len(self.submatrices) - 1
 
     def new_outside(
-        self,
-        name: str,
-        num_rows: int,
-        num_cols: int,
-        writable: bool,
-        info: MatrixInfo | None = None,
-        dtype: str = "",
+        self, name: str, num_rows: int, num_cols: int, writable: bool, info: MatrixInfo | None = None
     ) -> int:
         """Declare a matrix in memory bound under `name`; returns the sub-matrix that is the whole matrix."""
-        submatrix = self.new_matrix(num_rows, num_cols, info, dtype)
+        submatrix = self.new_matrix(num_rows, num_cols, info)
         self.outside.append(OutsideMatrix(name, submatrix, writable))
         return submatrix
 

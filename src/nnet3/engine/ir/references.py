@@ -9,7 +9,7 @@ import numpy as np
 
 from nnet3.engine.ir.declarations import Command, Declaration, OperandField, Reference, Table
 from nnet3.engine.ir.formatting import format_submatrix
-from nnet3.engine.ir.variables import submatrix_table
+from nnet3.engine.ir.variables import matrix_sizes, submatrix_table
 
 if TYPE_CHECKING:
     from nnet3.engine.ir.computation import NnetComputation
@@ -101,7 +101,7 @@ def _submatrix_problems(computation: NnetComputation) -> Iterator[str]:
     matrix, row, row_end, column, column_end = blocks.T
     for i in np.flatnonzero((matrix <= 0) | (matrix >= len(computation.matrices)))[:1]:
         yield f"sub-matrix {i + 1} is in matrix {matrix[i]}, which does not exist"
-    sizes = np.array([m[:2] for m in computation.matrices], dtype=np.int64)[matrix]
+    sizes = matrix_sizes(computation)[matrix]
     inside = (row >= 0) & (row < row_end) & (row_end <= sizes[:, 0])
     inside &= (column >= 0) & (column < column_end) & (column_end <= sizes[:, 1])
     for i in np.flatnonzero(~inside)[:1]:

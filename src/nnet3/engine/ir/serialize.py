@@ -22,10 +22,10 @@ from nnet3.engine.ir.kernel import InputPromises, KernelInfo
 from nnet3.engine.ir.objects import Distinct
 from nnet3.engine.ir.program_tables import IoInfo, KernelRows, Matrix, MatrixInfo, OutsideMatrix, SubMatrix
 from nnet3.engine.ir.references import limits, table_problems
-from nnet3.engine.ir.variables import block_table
+from nnet3.engine.ir.variables import block_table, matrix_sizes
 from nnet3.errors import ModelFormatError
 
-VERSION = 12  # a new one wherever fields change: caches find files by it
+VERSION = 13  # a new one wherever fields change: caches find files by it
 
 Arrays = dict[str, np.ndarray]
 
@@ -33,7 +33,7 @@ Arrays = dict[str, np.ndarray]
 def to_data(computation: NnetComputation) -> tuple[dict[str, Any], Arrays]:
     """Returns the header (lists, dicts, strings, numbers) and the arrays of a computation."""
     arrays: Arrays = {
-        "matrices": np.array([m[:2] for m in computation.matrices], dtype=np.int64),
+        "matrices": matrix_sizes(computation),
         "submatrices": block_table(computation),
     }
     for name in ("index_tables", "multi_tables", "range_tables"):
@@ -42,7 +42,6 @@ def to_data(computation: NnetComputation) -> tuple[dict[str, Any], Arrays]:
     header: dict[str, Any] = {
         "format": "nnet3 computation",
         "version": VERSION,
-        "dtypes": {str(number): m.dtype for number, m in enumerate(computation.matrices) if m.dtype},
         "info": _info_to_data(computation, arrays),
         "outside": [list(bound) for bound in computation.outside],
         "iterations": list(computation.iterations),
@@ -123,11 +122,9 @@ def _precomputed_to_data(computation: NnetComputation, arrays: Arrays) -> list[l
 
 
 def _read(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> NnetComputation:
-    dtypes = {int(number): _typed(name, str) for number, name in header["dtypes"].items()}
-    sizes = _integers(arrays["matrices"], 2).tolist()
     indexes = _split(arrays, "indexes", 3)
     computation = NnetComputation(
-        matrices=[Matrix(rows, cols, dtypes.get(number, "")) for number, (rows, cols) in enumerate(sizes)],
+        matrices=list(map(Matrix._make, _integers(arrays["matrices"], 2).tolist())),
         submatrices=list(map(SubMatrix._make, _integers(arrays["submatrices"], 6).tolist())),
         matrix_info={
             _typed(matrix, int): MatrixInfo(_typed(node, str), _typed(is_deriv, bool), indexes[i] if i >= 0 else None)

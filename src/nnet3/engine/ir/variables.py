@@ -38,7 +38,7 @@ def block_table(computation: NnetComputation) -> Integers:
 
 def matrix_sizes(computation: NnetComputation) -> Integers:
     """Returns the rows and columns of all matrices, (matrices, 2)."""
-    return np.array([matrix[:2] for matrix in computation.matrices], dtype=np.int64)
+    return np.array(computation.matrices, dtype=np.int64)
 
 
 class Variables:

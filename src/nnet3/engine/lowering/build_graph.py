@@ -156,9 +156,7 @@ class _Numbering:
         if num_slots == 0 or len(rows) == 0:
             return np.empty((len(rows), num_slots), np.int32)
         table, used = self.ground.table(node), self.used[node]
-        result = self._by_distance(node, table, rows)
-        if result is None:
-            result = self._by_position(node, table, rows)
+        result = self._all_slots(node, table, rows)
         if used is not None:
             uses = self._by_representative(node, used).reshape(-1, num_slots).take(rows - self.offset[node], axis=0)
             result = np.where(uses, result, np.int32(-1))
@@ -166,25 +164,8 @@ class _Numbering:
             result[self.is_given[rows]] = -1
         return result
 
-    def _by_distance(self, node: int, table: SlotTable, rows: npt.NDArray[np.intp]) -> Ids | None:
-        """Returns the cindexes of all slots, used or not, if each slot lies at one distance from its row; else None."""
-        if len(table.blocks) < table.num_slots:
-            return None
-        slots, distances = [], []
-        num_xs = table.grid.shape[1]
-        for block in table.blocks:
-            if self.ground.domain.grid(block.source).shape[1] != num_xs or block.own[1].start != block.other[1].start:
-                return None
-            later = block.other[0].start - block.own[0].start
-            distances.append(later * num_xs * self.copies(node) + self.offset[block.source] - self.offset[node])
-            slots.append(block.slot)
-        if len(slots) == 1:
-            return self.ids.take(rows + distances[0], mode="clip")[:, np.newaxis]
-        in_order = np.array(distances)[np.argsort(slots)]
-        return self.ids.take(rows[:, np.newaxis] + in_order, mode="clip")
-
-    def _by_position(self, node: int, table: SlotTable, rows: npt.NDArray[np.intp]) -> Ids:
-        """Returns the cindexes of all slots, used or not, of any kind; -1 for none."""
+    def _all_slots(self, node: int, table: SlotTable, rows: npt.NDArray[np.intp]) -> Ids:
+        """Returns the cindexes of all slots, used or not; -1 for none."""
         result = np.full((len(rows), table.num_slots), -1, np.int32)
         row, copy = np.divmod(rows - self.offset[node], self.copies(node))
         time, x = np.divmod(row, table.grid.shape[1])

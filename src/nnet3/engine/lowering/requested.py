@@ -53,23 +53,5 @@ def _rows(schedule: Schedule, io: RequestedRows) -> np.ndarray:
     representative, member = np.divmod(position, graph.multiplicity)
     table = io.indexes.copy()
     table[:, N] = graph.members[representative, 0]
-    first_member = member == 0
-    if first_member.sum() * graph.multiplicity == len(table):
-        ids = _spread(schedule, table, first_member, io.node)
-    else:
-        ids = graph.cindex_ids(io.node, table).astype(np.int64)
-    return schedule.row_of_item[ids] * graph.multiplicity + member
-
-
-def _spread(schedule: Schedule, table: np.ndarray, first: np.ndarray, node: int) -> np.ndarray:
-    """Returns the cindex id of each index of a table, (rows,) int64. `first`: a mask of the first members of classes.
-
-    If all members follow the order of the first members, only the first members are looked up.
-    """
-    m = schedule.graph.multiplicity
-    found = schedule.graph.cindex_ids(node, table[first])
-    if (np.repeat(table[first], m, axis=0) == table).all():
-        return np.repeat(found, m).astype(np.int64)  # members side by side
-    if len(schedule.graph.members) == 1 and (np.tile(table[first], (m, 1)) == table).all():
-        return np.tile(found, m).astype(np.int64)  # sequence by sequence
-    return schedule.graph.cindex_ids(node, table).astype(np.int64)
+    rows = schedule.row_of_item[graph.cindex_ids(io.node, table)]
+    return rows.astype(np.int64) * graph.multiplicity + member

@@ -100,7 +100,7 @@ class LinkedComputation:
         if bound is not None:
             whole = self.outside[bound.name]
         else:
-            dtype = DTYPES[matrix.dtype or self.plan.dtype]
+            dtype = DTYPES[self.plan.dtype]
             begin, shape = self.plan.byte_offset(block.matrix, command), (matrix.num_rows, matrix.num_cols)
             whole = self.storage[begin : begin + shape[0] * shape[1] * dtype.itemsize].view(dtype).view(shape)
         rows = whole[block.row_offset : block.row_offset + block.num_rows]

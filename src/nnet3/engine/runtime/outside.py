@@ -51,8 +51,8 @@ def check_outside(plan: Plan, outside: Mapping[str, Any], device: torch.device) 
             raise ExecutionError(
                 f"outside memory '{name}': expected (rows, columns) {shape}, got {tuple(tensor.shape)}"
             )
-        if name in needed and tensor.dtype != DTYPES[expected.dtype]:
-            raise ExecutionError(f"outside memory '{name}': expected {expected.dtype}, got {tensor.dtype}")
+        if name in needed and tensor.dtype != DTYPES[plan.dtype]:
+            raise ExecutionError(f"outside memory '{name}': expected {plan.dtype}, got {tensor.dtype}")
         if tensor.device != device:
             raise ExecutionError(f"outside memory '{name}' is on {tensor.device}, but the computation runs on {device}")
         is_written = name in results or (name in needed and needed[name].writable)
@@ -63,14 +63,9 @@ def check_outside(plan: Plan, outside: Mapping[str, Any], device: torch.device) 
 
 
 def outside_dtype(computation: NnetComputation, outside: Mapping[str, Any]) -> torch.dtype | None:
-    """Returns the dtype of the first bound matrix that has the dtype of the run; None if there is none."""
-    for memory in computation.outside:
-        tensor = outside.get(memory.name)
-        if not computation.matrices[computation.submatrices[memory.submatrix].matrix].dtype and isinstance(
-            tensor, Tensor
-        ):
-            return tensor.dtype
-    return None
+    """Returns the dtype of the first bound matrix; None if there is none."""
+    tensors = (outside.get(memory.name) for memory in computation.outside)
+    return next((tensor.dtype for tensor in tensors if isinstance(tensor, Tensor)), None)
 
 
 def accepted_matrix(matrix: Any, shape: tuple[int, int], what: str, device: torch.device) -> Tensor:

@@ -11,7 +11,7 @@ import numpy as np
 
 from nnet3.errors import ExecutionError
 
-PLAN_VERSION = 8
+PLAN_VERSION = 9
 
 
 class Port(NamedTuple):
@@ -21,7 +21,6 @@ class Port(NamedTuple):
     num_rows: int
     num_cols: int
     submatrix: int
-    dtype: str
     is_deriv: bool
 
     @property
@@ -40,7 +39,6 @@ class OutsidePlan(NamedTuple):
     name: str
     num_rows: int
     num_cols: int
-    dtype: str
     writable: bool
 
 
@@ -80,7 +78,7 @@ class SegmentPlan(NamedTuple):
 class Plan:
     """Everything that linking needs of a computation, for one dtype.
 
-    * The arena has `num_bytes`; `lanes` are the dtypes of its views.
+    * The arena has `num_bytes`; `lanes` are the dtypes of its views: `dtype`, and that of compressed matrices.
     * `views` (views, 10): lane, start, column, outer, inner, columns, outer stride, inner stride, iteration stride,
       unevenness.
       Row i * inner + j of a view begins at start + i * outer stride + j * inner stride; outer 0 is a plain matrix of

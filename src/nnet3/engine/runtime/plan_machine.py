@@ -143,7 +143,7 @@ class PlannedProgram:
 
     def _size(self, key: int) -> int:
         matrix = self.computation.matrices[abs(key)]
-        size = 1 if key < 0 else DTYPES[matrix.dtype or self.plan.dtype].itemsize
+        size = 1 if key < 0 else DTYPES[self.plan.dtype].itemsize
         return matrix.num_rows * matrix.num_cols * size
 
 

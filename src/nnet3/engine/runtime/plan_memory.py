@@ -58,7 +58,7 @@ class PlanMemory:
         self._bases, end = list[int](), plan.num_bytes
         for memory in plan.outside:
             self._bases.append(end)
-            end += memory.num_rows * memory.num_cols * DTYPES[memory.dtype].itemsize
+            end += memory.num_rows * memory.num_cols * self._sizes[0]
         self._end = end
         self._edges = {view: self._edges_of(view, span, columns) for view, span in spans.items()}
         is_cut = np.zeros(end + 1, bool)
@@ -115,7 +115,7 @@ class PlanMemory:
         if lane >= 0:
             return 0, self._plan.num_bytes, self._sizes[lane]
         memory, begin = self._plan.outside[-1 - lane], self._bases[-1 - lane]
-        size = DTYPES[memory.dtype].itemsize
+        size = self._sizes[0]
         return begin, begin + memory.num_rows * memory.num_cols * size, size
 
     def _rows(self, view: int, iteration: int) -> np.ndarray:

@@ -12,7 +12,7 @@ from nnet3.engine.ir.commands import Command
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.objects import Distinct
 from nnet3.engine.ir.program_tables import SubMatrix
-from nnet3.engine.runtime.dtypes import DTYPES, dtype_name
+from nnet3.engine.runtime.dtypes import DTYPES
 from nnet3.engine.runtime.packing import Span, matrix_spans
 from nnet3.engine.runtime.plan import PlannedKernel
 from nnet3.engine.runtime.row_blocks import STEP, RowBlocks, RowPattern, find_blocks, range_runs, row_pattern
@@ -51,8 +51,7 @@ class Planner:
             PlannedKernel(kernel.name, kernel.updatable, kernel.is_frozen) for kernel in computation.kernels
         ]
         self.last_memo_users = _last_memo_users(computation)
-        self.lanes: list[str] = [dtype]
-        self.lane_of_matrix = [self._lane(matrix.dtype or dtype) for matrix in computation.matrices]
+        self.lanes = [dtype]  # and that of compressed matrices, if there are some
         self._outside = {computation.submatrices[o.submatrix].matrix: k for k, o in enumerate(computation.outside)}
         self.blocks = list[tuple[int, ...]]()
         self._blocks: dict[int, list[tuple[Span, int]]] = defaultdict(list)
@@ -138,14 +137,9 @@ class Planner:
         block = self.block(submatrix)
         if block.matrix in self._outside:
             return (-1 - self._outside[block.matrix], block.col_offset, -1, block.row_step), block.row_offset, 1
-        lane, stride = self.lane_of_matrix[block.matrix], self.computation.matrices[block.matrix].num_cols
+        stride = self.computation.matrices[block.matrix].num_cols
         memory = -1 if block.matrix == 0 else self._block_now(block.matrix)[1]
-        space = lane, 0, memory, block.row_step * stride
-        return space, block.row_offset * stride + block.col_offset, stride
-
-    def lane(self, submatrix: int) -> int:
-        """Returns the lane of a sub-matrix."""
-        return self.lane_of_matrix[self.computation.submatrices[submatrix].matrix]
+        return (0, 0, memory, block.row_step * stride), block.row_offset * stride + block.col_offset, stride
 
     def rows_view(
         self, space: Space, start: int, rows: int, stride: int, cols: int, outer: int = 0, outer_stride: int = 0
@@ -176,30 +170,21 @@ class Planner:
     def compressed(self, submatrix: int) -> int:
         """Returns the view of the compressed contents of a whole matrix."""
         block = self.computation.submatrices[submatrix]
-        space = self._lane(_COMPRESSED), 0, self._block_now(-block.matrix)[1], 0
+        self.lanes[1:] = [_COMPRESSED]
+        space = 1, 0, self._block_now(-block.matrix)[1], 0
         return self.rows_view(space, 0, block.num_rows, block.num_cols, block.num_cols)
 
     # ---- memory within a command ----
 
-    def scratch(self, rows: int, cols: int, lane: int) -> int:
+    def scratch(self, rows: int, cols: int) -> int:
         """Returns a matrix for this command, valid up to `release_scratch`."""
-        space = lane, 0, len(self.blocks), 0
-        itemsize = DTYPES[self.lanes[lane]].itemsize
+        space, itemsize = (0, 0, len(self.blocks), 0), DTYPES[self.dtype].itemsize
         self.blocks.append((0, self.command, self.command, rows * cols, itemsize, self._scratch_iteration))
         return self.rows_view(space, 0, rows, cols, cols)
 
     def release_scratch(self) -> None:
         """Give back the scratch memory taken so far by the present command."""
         self._scratch_iteration += 1
-
-    def converted(self, view: int, lane: int) -> int:
-        """Returns a copy of a plain view of the arena in another lane, or the view itself if it is in that lane."""
-        _, old, _, _, _, rows, cols, *_ = self.views[view]
-        if old == lane:
-            return view
-        result = self.scratch(rows, cols, lane)
-        self.call("copy", result, view)
-        return result
 
     def stacked(self, view: int, outer: int) -> int:
         """Returns a plain view with its rows in `outer` groups, (outer, rows / outer, columns)."""
@@ -209,16 +194,10 @@ class Planner:
 
     # ---- memory ----
 
-    def _lane(self, name: str) -> int:
-        if name not in self.lanes:
-            self.lanes.append(name if name == "bool" else dtype_name(name))
-        return self.lanes.index(name)
-
     def _size(self, key: int) -> tuple[int, int]:
         """Returns the elements of a matrix or its compressed contents, and the bytes of an element."""
         matrix = self.computation.matrices[abs(key)]
-        name = self.lanes[self.lane_of_matrix[key]] if key > 0 else _COMPRESSED
-        return matrix.num_rows * matrix.num_cols, DTYPES[name].itemsize
+        return matrix.num_rows * matrix.num_cols, DTYPES[self.dtype if key > 0 else _COMPRESSED].itemsize
 
     def _block_now(self, key: int) -> tuple[Span, int]:
         """Returns the span of a matrix that holds the present command, and its block."""

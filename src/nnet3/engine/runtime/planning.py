@@ -5,9 +5,7 @@ The calls come first, in an `UnplacedPlan`: views begin relative to a block of m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +13,7 @@ import torch
 from nnet3.engine.ir.commands import AcceptInput, ProvideOutput, SegmentMarker
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.objects import many_objects
+from nnet3.engine.ir.program_tables import OutsideMatrix
 from nnet3.engine.runtime.dtypes import DTYPES, dtype_name
 from nnet3.engine.runtime.plan import OutsidePlan, Plan, Port, SegmentPlan
 from nnet3.engine.runtime.planner import Planner
@@ -25,8 +24,8 @@ from nnet3.engine.runtime.unplaced_plan import UnplacedPlan
 def plan(computation: NnetComputation, dtype: str | torch.dtype = "float32") -> Plan:
     """Lay out the memory of all matrices and decide by which calls each command runs.
 
-    Matrices without a dtype of their own have `dtype`. Raises ExecutionError for a command class without a rule,
-    for a command that uses a matrix missing from memory, and for unknown dtypes.
+    Raises ExecutionError for a command class without a rule, for a command that uses a matrix missing from memory, and
+    for unknown dtypes.
     """
     made = unplaced_plan(computation, dtype)
     return made.placed(*made.packed())
@@ -52,7 +51,6 @@ def unplaced_plan_by(planner: Planner) -> UnplacedPlan:
         if end > first:
             loops.append((first, end, repeat.iterations, repeat.memo_step, repeat.precomputed_step))
     opcodes, args, factors = zip(*planner.calls, strict=True) if planner.calls else ((), (), ())
-    dtypes = [planner.lanes[lane] for lane in planner.lane_of_matrix]
     starts = np.zeros(len(args) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, args), np.int64, len(args)), out=starts[1:])
     views = np.array(planner.views, dtype=planner.numbers).reshape(-1, 11)
@@ -62,7 +60,7 @@ def unplaced_plan_by(planner: Planner) -> UnplacedPlan:
         dtype=planner.dtype,
         num_bytes=0,
         lanes=tuple(planner.lanes),
-        outside=tuple([_outside_plan(computation, outside, planner) for outside in computation.outside]),
+        outside=tuple([_outside_plan(computation, outside) for outside in computation.outside]),
         views=views[:, 1:],
         opcodes=tuple(planner.opcodes),
         texts=tuple(planner.texts),
@@ -78,7 +76,7 @@ def unplaced_plan_by(planner: Planner) -> UnplacedPlan:
         kernels=tuple(planner.kernels),
         num_memos=computation.num_memos,
         need_model_derivative=computation.need_model_derivative,
-        segments=_segments(computation, dtypes, np.array(owners, dtype=np.int64)),
+        segments=_segments(computation, np.array(owners, dtype=np.int64)),
         spans=np.pad(spans[spans[:, 0] != 0], ((0, 0), (0, 1))),
     )
     sizes = np.array([*(DTYPES[name].itemsize for name in planner.lanes), 1], dtype=np.int64)
@@ -86,18 +84,13 @@ def unplaced_plan_by(planner: Planner) -> UnplacedPlan:
     return UnplacedPlan(made, blocks, views[:, 0].astype(np.int64), sizes[lanes])
 
 
-def _outside_plan(computation: NnetComputation, outside: Any, planner: Planner) -> OutsidePlan:
+def _outside_plan(computation: NnetComputation, outside: OutsideMatrix) -> OutsidePlan:
     matrix = computation.matrices[computation.submatrices[outside.submatrix].matrix]
-    return OutsidePlan(
-        outside.name, matrix.num_rows, matrix.num_cols, planner.lanes[planner.lane(outside.submatrix)], outside.writable
-    )
+    return OutsidePlan(outside.name, matrix.num_rows, matrix.num_cols, outside.writable)
 
 
-def _segments(computation: NnetComputation, dtypes: Sequence[str], owners: np.ndarray) -> tuple[SegmentPlan, ...]:
-    """Returns the segments, without idle segments (except the first).
-
-    `dtypes`: the dtypes of the matrices, `owners`: the commands of all calls.
-    """
+def _segments(computation: NnetComputation, owners: np.ndarray) -> tuple[SegmentPlan, ...]:
+    """Returns the segments, without idle segments (except the first). `owners`: the commands of all calls."""
     outputs, inputs = ({io.name for io in side} for side in (computation.outputs, computation.inputs))
     derivs = outputs - inputs, inputs - outputs  # a stream gives its state under the name under which it takes it
     segments = []
@@ -105,7 +98,7 @@ def _segments(computation: NnetComputation, dtypes: Sequence[str], owners: np.nd
 
     def port(name: str, submatrix: int, is_deriv: bool) -> Port:
         block = computation.submatrices[submatrix]
-        return Port(name, block.num_rows, block.num_cols, submatrix, dtypes[block.matrix], is_deriv)
+        return Port(name, block.num_rows, block.num_cols, submatrix, is_deriv)
 
     def add(first: int, end: int) -> None:
         first_call, end_call = (int((owners < command).sum()) for command in (first, end))

@@ -255,9 +255,8 @@ class Profiler:
         total = 0
         for access in command.accesses(self.computation):
             block = self.computation.submatrices[access.submatrix]
-            dtype = DTYPES[self.computation.matrices[block.matrix].dtype or self._dtype]
-            total += block.num_rows * block.num_cols * dtype.itemsize
-        return total
+            total += block.num_rows * block.num_cols
+        return total * DTYPES[self._dtype].itemsize
 
 
 def node_of_command(computation: NnetComputation, command: Command) -> str:

@@ -193,44 +193,42 @@ def _equal(columns: np.ndarray) -> Iterator[np.ndarray]:
 
 def _indexed_copy(planner: Planner, dest: int, source: int, pattern: RowPattern, scale: float) -> None:
     by_dest, by_source = np.argsort(pattern.dest_row), np.argsort(pattern.source_row, kind="stable")
-    same_type = planner.lane(dest) == planner.lane(source)
-    if same_type and goes_up_by_one(pattern.dest_row[by_dest]):
+    if goes_up_by_one(pattern.dest_row[by_dest]):
         target = _slice(planner, dest, pattern.dest_row[by_dest])
         planner.call("select rows", target, planner.view(source), planner.index(pattern.source_row[by_dest]))
         if scale != 1:
             planner.call("scale", target, number=scale)
-    elif same_type and scale == 1 and goes_up_by_one(pattern.source_row[by_source]):
+    elif scale == 1 and goes_up_by_one(pattern.source_row[by_source]):
         origin, rows = _slice(planner, source, pattern.source_row[by_source]), pattern.dest_row[by_source]
         planner.call("copy to rows", planner.view(dest), planner.index(rows), origin)
     else:
-        selected = _selected(planner, source, pattern.source_row, scale, planner.lane(dest))
+        selected = _selected(planner, source, pattern.source_row, scale)
         planner.call("copy to rows", planner.view(dest), planner.index(pattern.dest_row), selected)
 
 
 def _indexed_add(planner: Planner, dest: int, source: int, pattern: RowPattern, scale: float) -> None:
     by_dest, by_source = np.argsort(pattern.dest_row), np.argsort(pattern.source_row, kind="stable")
-    same_type = planner.lane(dest) == planner.lane(source)
-    if same_type and goes_up_by_one(pattern.source_row[by_source]) and _is_contiguous(planner, dest):
+    if goes_up_by_one(pattern.source_row[by_source]) and _is_contiguous(planner, dest):
         # adding by index is slow where rows are apart
         origin, rows = _slice(planner, source, pattern.source_row[by_source]), pattern.dest_row[by_source]
         planner.call("add to rows", planner.view(dest), planner.index(rows), origin, number=scale)
     elif goes_up_by_one(pattern.dest_row[by_dest]):
         target = _slice(planner, dest, pattern.dest_row[by_dest])
-        selected = _selected(planner, source, pattern.source_row[by_dest], 1.0, planner.lane(source))
+        selected = _selected(planner, source, pattern.source_row[by_dest])
         planner.call("add" if scale == 1 else "scaled add", target, selected, number=scale)
     else:
-        selected = _selected(planner, source, pattern.source_row, 1.0, planner.lane(dest))
+        selected = _selected(planner, source, pattern.source_row)
         planner.call("add to rows", planner.view(dest), planner.index(pattern.dest_row), selected, number=scale)
 
 
-def _selected(planner: Planner, source: int, rows: np.ndarray, scale: float, lane: int) -> int:
-    """Returns scale * source[rows] in scratch memory of type `lane`."""
+def _selected(planner: Planner, source: int, rows: np.ndarray, scale: float = 1.0) -> int:
+    """Returns scale * source[rows] in scratch memory."""
     planner.release_scratch()
-    selected = planner.scratch(planner.count(rows), planner.block(source).num_cols, planner.lane(source))
+    selected = planner.scratch(planner.count(rows), planner.block(source).num_cols)
     planner.call("select rows", selected, planner.view(source), planner.index(rows))
     if scale != 1:
         planner.call("scale", selected, number=scale)
-    return planner.converted(selected, lane)
+    return selected
 
 
 def _is_contiguous(planner: Planner, submatrix: int) -> bool:
@@ -246,7 +244,7 @@ def plan_add_ranges(planner: Planner, dest: int, source: int, table: int, scale:
     if len(runs) > VIEWS_PER_GROUP + len(rows) // ROWS_PER_VIEW:
         _by_length(planner, dest, source, rows, first, length, scale)
         return
-    num_cols, lane = planner.block(dest).num_cols, planner.lane(source)
+    num_cols = planner.block(dest).num_cols
     begins = np.array([start, source_start]) + runs.start * np.array([stride, source_stride])
     strides = runs.inner_stride * np.array([stride, source_stride])
     summed = length[np.searchsorted(rows, runs.start[:, 0])]
@@ -255,7 +253,7 @@ def plan_add_ranges(planner: Planner, dest: int, source: int, table: int, scale:
         target = planner.rows_view(space, begin, count, by, num_cols)
         terms = planner.rows_view(source_space, source_begin, terms_each, source_stride, num_cols, count, source_by)
         planner.release_scratch()
-        sums = planner.scratch(count, num_cols, lane)
+        sums = planner.scratch(count, num_cols)
         planner.call("sum", sums, terms)
         planner.call("scaled add", target, sums, number=scale)
 
@@ -270,14 +268,12 @@ def _by_length(
     scale: float,
 ) -> None:
     """Plan all ranges of one length together: gather their rows, sum, add."""
-    num_cols, lane = planner.block(dest).num_cols, planner.lane(source)
+    num_cols = planner.block(dest).num_cols
     for size in distinct(length).tolist():
         chosen = np.flatnonzero(length == size)
         planner.release_scratch()
-        terms = planner.scratch(len(chosen) * size, num_cols, lane)
-        sums = planner.scratch(len(chosen), num_cols, lane)
+        terms, sums = planner.scratch(len(chosen) * size, num_cols), planner.scratch(len(chosen), num_cols)
         gathered = planner.index((first[chosen, np.newaxis] + np.arange(size)).reshape(-1))
         planner.call("select rows", terms, planner.view(source), gathered)
         planner.call("sum", sums, planner.stacked(terms, len(chosen)))
-        sums = planner.converted(sums, planner.lane(dest))
         planner.call("add to rows", planner.view(dest), planner.index(rows[chosen]), sums, number=scale)

@@ -67,9 +67,7 @@ def _by_table(command: cmd.CopyRows | cmd.AddRows, planner: Planner) -> None:
     """Plans a copy or an addition of rows for all tables that lack rows if the program's does."""
     assert isinstance(planner, RowPlanner)
     adds, scale, table = isinstance(command, cmd.AddRows), command.scale, command.indexes
-    dest, source, source_lane = planner.view(command.dest), planner.view(command.source), planner.lane(command.source)
-    if source_lane != planner.lane(command.dest):
-        raise NotAffineError("rows of two types")
+    dest, source = planner.view(command.dest), planner.view(command.source)
     has_all = bool((planner.computation.index_tables[table] >= 0).all())
     if has_all and not adds:
         planner.call("select rows", dest, source, planner.index_of(table, TableSelection.ALL))
@@ -78,7 +76,7 @@ def _by_table(command: cmd.CopyRows | cmd.AddRows, planner: Planner) -> None:
         return
     planner.release_scratch()
     num_rows = planner.block(command.dest).num_rows if has_all else planner.rows_of(table)
-    selected = planner.scratch(num_rows, planner.block(command.source).num_cols, source_lane)
+    selected = planner.scratch(num_rows, planner.block(command.source).num_cols)
     selection = TableSelection.ALL if has_all else TableSelection.SOURCE
     planner.call("select rows", selected, source, planner.index_of(table, selection))
     if has_all:
@@ -89,7 +87,7 @@ def _by_table(command: cmd.CopyRows | cmd.AddRows, planner: Planner) -> None:
         planner.call("add to rows", dest, rows, selected, number=scale)
         return
     if adds:  # adding by index is slow where rows are apart
-        sums = planner.scratch(num_rows, planner.block(command.dest).num_cols, source_lane)
+        sums = planner.scratch(num_rows, planner.block(command.dest).num_cols)
         planner.call("select rows", sums, dest, rows)
         planner.call("add" if scale == 1 else "scaled add", sums, selected, number=scale)
         planner.call("copy to rows", dest, rows, sums)

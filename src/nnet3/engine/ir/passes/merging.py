@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,13 +25,40 @@ from nnet3.engine.ir.analysis import READ, UPDATE, WRITE, Analysis, analyse
 from nnet3.engine.ir.commands import AllocMatrix, Command, DeallocMatrix, ProvideOutput
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import Life
-from nnet3.engine.ir.passes.merge_candidates import Candidates, CoalescedMatrix, Pair
 from nnet3.engine.ir.program_tables import SubMatrix
 from nnet3.engine.ir.variables import Integers, Variables, matrix_sizes
 
 COPY = 0  # beside READ, WRITE and UPDATE: a copy within the group, which has nothing to do any more
 _TURN = np.zeros(4, dtype=np.int64)  # within a command
 _TURN[[READ, COPY, UPDATE, WRITE]] = 0, 1, 2, 3
+
+
+class Pair(NamedTuple):
+    """Two matrices that may be one: some commands read the first and write the second.
+
+    Row r and column c of `dest` are row r + row_shift and column c + col_shift of `source`.
+    """
+
+    source: int
+    dest: int
+    row_shift: int
+    col_shift: int
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The commands of each pair; `are_copies`: the commands are superfluous once source and destination are one."""
+
+    commands: dict[Pair, list[int]]
+    are_copies: bool
+
+
+class CoalescedMatrix(NamedTuple):
+    """The position of one matrix in another."""
+
+    matrix: int
+    row: int
+    col: int
 
 
 class MergeConflicts:
@@ -184,7 +213,7 @@ def _possible(analysis: Analysis, pairs: Iterable[Pair]) -> list[Pair]:
     for pair in pairs:
         source, dest = pair.source, pair.dest
         one, other = computation.matrices[source], computation.matrices[dest]
-        if source == dest or one.dtype != other.dtype or source in fixed or dest in fixed:
+        if source == dest or source in fixed or dest in fixed:
             continue
         if is_step_buffer(source) != is_step_buffer(dest):
             continue

@@ -22,7 +22,6 @@ from nnet3.engine.ir.checker import check_computation
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.objects import many_objects
 from nnet3.engine.ir.passes.compress_signs import compress_signs
-from nnet3.engine.ir.passes.copy_derivatives import copy_derivatives
 from nnet3.engine.ir.passes.dead_code import dead_code
 from nnet3.engine.ir.passes.hoist_products import hoist_products
 from nnet3.engine.ir.passes.keep_inputs import keep_inputs
@@ -30,7 +29,6 @@ from nnet3.engine.ir.passes.move_sizing import move_sizing
 from nnet3.engine.ir.passes.pack_weights import pack_weights
 from nnet3.engine.ir.passes.postpone_derivatives import postpone_derivatives
 from nnet3.engine.ir.passes.rematerialize import rematerialize
-from nnet3.engine.ir.passes.remove_unneeded_zeroing import remove_unneeded_zeroing
 from nnet3.engine.ir.passes.share_copies import share_copies
 from nnet3.engine.ir.passes.work_in_place import work_in_place
 from nnet3.engine.ir.passes.write_where_copied import write_where_copied
@@ -58,7 +56,6 @@ class Pass:
 PIPELINE = (
     Pass("hoist_products", hoist_products, 3, adds_matrices=True),  # while copies still say where columns come from
     Pass("postpone_derivatives", postpone_derivatives, 3, adds_matrices=True),  # likewise, of what they send back
-    Pass("copy_derivatives", copy_derivatives, 2),  # before copies are shared
     Pass("write_where_copied", write_where_copied, 2),  # before what it leaves behind is dropped
     Pass("dead_code", dead_code),  # before the rest, so that nobody reads what the others could else not touch
     Pass("keep_inputs", keep_inputs, 2),  # so that what reads an output can work where it lies
@@ -66,7 +63,6 @@ PIPELINE = (
     Pass("work_in_place", work_in_place, 2, joins_matrices=True),  # after copies are gone that keep a value alive
     Pass("compress_signs", compress_signs, 2),  # when it is settled what lies where
     Pass("pack_weights", pack_weights, 3, adds_matrices=True),  # new matrices would change what may share storage
-    Pass("remove_unneeded_zeroing", remove_unneeded_zeroing),
     Pass("rematerialize", rematerialize, 4),  # when it is settled what is accessed when
     Pass("move_sizing", move_sizing),
 )

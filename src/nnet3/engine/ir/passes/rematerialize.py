@@ -26,6 +26,7 @@ from nnet3.engine.ir.commands import Command, Propagate, PropagateAgain, Role, S
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import Life
 from nnet3.engine.ir.passes.recurrent_steps import Rewriting
+from nnet3.engine.ir.variables import matrix_sizes
 
 _MOST_MOVED = 24  # times as many bytes may be moved again as the peak is lower; a chain of three moves 9
 _PARTS = 12  # rates of frames are multiples of 1 / _PARTS
@@ -125,7 +126,7 @@ class _Choice:
         self._outside = analysis.computation.outside_by_matrix()
         self._rewritten = self._writes_after_reading()
         self._in_order = sorted(values.values(), key=lambda value: value.writers[-1])
-        rows, columns = np.array([each[:2] for each in analysis.computation.matrices], dtype=np.int64).T
+        rows, columns = matrix_sizes(analysis.computation).T
         self._rates = _rows_per_frame(analysis.computation)
         self._weights, self._sizes = self._rates * columns, rows * columns
         moved = np.zeros(analysis.num_commands, dtype=np.int64)
@@ -227,8 +228,7 @@ def _rewritten(
     computation, result = analysis.computation, analysis.computation.copy()
     again: dict[int, int] = {}  # the matrix that takes the place of each in the backward pass
     for matrix in sorted(positions):
-        old = computation.matrices[matrix]
-        new = result.new_matrix(old.num_rows, old.num_cols, computation.matrix_info.get(matrix), old.dtype)
+        new = result.new_matrix(*computation.matrices[matrix], computation.matrix_info.get(matrix))
         again[matrix] = result.submatrices[new].matrix
     others = [
         result.find_or_add(block._replace(matrix=again[block.matrix])) if block.matrix in again else number

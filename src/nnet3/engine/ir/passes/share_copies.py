@@ -26,8 +26,7 @@ import numpy as np
 from nnet3.base.index import NO_TIME, T
 from nnet3.engine.ir.commands import MatrixCopy
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.ir.passes.merge_candidates import Candidates, Pair
-from nnet3.engine.ir.passes.merging import merge_matrices
+from nnet3.engine.ir.passes.merging import Candidates, Pair, merge_matrices
 
 _SEVERAL = 6  # frames: matrices that have them are compared by what they have for each frame
 

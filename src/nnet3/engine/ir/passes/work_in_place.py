@@ -10,8 +10,7 @@ from collections import defaultdict
 
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import Command
-from nnet3.engine.ir.passes.merge_candidates import Candidates, Pair
-from nnet3.engine.ir.passes.merging import merge_matrices
+from nnet3.engine.ir.passes.merging import Candidates, Pair, merge_matrices
 from nnet3.engine.ir.program_tables import SubMatrix
 
 

@@ -84,9 +84,8 @@ class _Accesses:
         one, other = computation.commands[maker], computation.commands[copy]
         if not isinstance(one, Propagate) or not isinstance(other, MatrixCopy) or other.scale != 1.0:
             return False
-        dest, source = (computation.submatrices[number].matrix for number in (other.dest, other.source))
+        dest = computation.submatrices[other.dest].matrix
         users = self._users(dest)
         is_used = bisect_left(users, maker) < bisect_left(users, copy)
         begins_before = self.analysis.alloc_command[dest] < maker
-        alike = computation.matrices[source].dtype == computation.matrices[dest].dtype
-        return bool(begins_before) and alike and not is_used and dest not in self._fixed
+        return bool(begins_before) and not is_used and dest not in self._fixed
