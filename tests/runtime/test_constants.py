@@ -41,3 +41,16 @@ def test_tables_that_are_other_objects_are_loaded_again() -> None:
     assert kept.index(after, 1).tolist() == [0, 1, 2, 3, 4]
     assert kept.load(after, kernels, 0, 2) == [{}]
     assert constants.index(before, 1) is first[1]
+
+
+def test_small_entries_stay_loaded_for_plans_that_have_them_elsewhere() -> None:
+    small, large = {"rows": np.arange(5)}, {"rows": np.arange(5000)}
+    first = plan(Program().computation).changed(
+        precomputed=(None, small, large), kernels=(PlannedKernel("loader", False),)
+    )
+    second, constants = first.changed(precomputed=(None, large, small)), Constants(torch.device("cpu"))
+    kernels = Kernels({"loader": Loader()})  # type: ignore[dict-item]
+    before = [constants.load(first, kernels, 0, number) for number in (1, 2)]
+    moved = constants.of_plan(first, second)
+    assert moved.load(second, kernels, 0, 2) is before[0]
+    assert moved.load(second, kernels, 0, 1) is not before[1]

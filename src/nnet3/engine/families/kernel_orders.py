@@ -21,16 +21,26 @@ from nnet3.engine.lowering.source import PADDING
 
 
 class WantedRows(NamedTuple):
-    """The rows wanted by a kernel: indexes, and positions among the rows of all sequences, -1 for padding."""
+    """The rows wanted by a kernel: positions among the rows of all sequences, -1 for padding.
 
-    indexes: IndexTable
+    `full`: the indexes; those of padding may be the indexes of the rows in whose place the padding is.
+    """
+
+    full: IndexTable
     rows: np.ndarray
+
+    @property
+    def indexes(self) -> IndexTable:
+        """The indexes, with padding."""
+        result = self.full.copy()
+        result[self.rows < 0, T] = NO_TIME
+        return result
 
 
 class RowOrder(NamedTuple):
     """The rows that a kernel wants, and the index tables from existing rows to wanted rows and back."""
 
-    indexes: IndexTable
+    wanted: WantedRows
     to_wanted: int
     to_existing: int
 
@@ -67,6 +77,7 @@ class KernelOrders:
         self.wanted: dict[int, tuple[WantedRows, WantedRows]] = {}  # by entry, as inputs and outputs
         self.tables: list[np.ndarray] = []
         self._orders: dict[tuple[int, int, bytes], tuple[int, int, bool] | None] = {}
+        self._equal: dict[tuple[int, int], np.ndarray] = {}  # positions of rows, see `_of_equal`
         key = self.fewest, len(self.numbers)
         self._full_orders: dict[int, FullOrder | None] = self.ragged.full_orders.get_or_make(key, dict)
 
@@ -89,20 +100,20 @@ class KernelOrders:
                 sides_of = {name: each for name, each in zip(PADDING, wanted, strict=True) if name in made}
                 return {**made, **{name: np.flatnonzero(each.rows < 0) for name, each in sides_of.items()}}
         wanted = [self._existing(rows) for rows in sides]
-        if not len(wanted[1].indexes):
+        if not len(wanted[1].rows):
             return None
         if entry.orders_rows:
-            arranged = self.rules.arrange(entry.node, wanted[0].indexes, wanted[1].indexes)
+            arranged = self.rules.arrange(entry.node, wanted[0].full, wanted[1].full)
             wanted = list(map(_arranged, wanted, arranged))
             self.wanted[number] = wanted[0], wanted[1]
-        inputs, outputs = (self.renumbered(each.indexes) for each in wanted)
+        inputs, outputs = (self.renumbered(each.full) for each in wanted)
         return self.rules.precompute(KernelRows(entry.node, entry.runs_backward, inputs, outputs))
 
     def _full_order(self, entry: RaggedEntry) -> FullOrder | None:
         """Returns the rows of a kernel that wants rows of equal sequences in the order that they have; else None."""
         assert self.rules is not None
         sides = [self._of_equal(rows) for rows in (entry.inputs, entry.outputs)]
-        full = [side.indexes for side in sides]
+        full = [side.full for side in sides]
         arranged = self.rules.arrange(entry.node, full[0], full[1])
         # A kernel that gives back what it is given has no order of its own, and takes no padding.
         if not len(full[1]) or arranged[1] is full[1] or not all(map(np.array_equal, full, arranged)):
@@ -129,16 +140,15 @@ class KernelOrders:
 
     def _of_equal(self, rows: SideRows) -> WantedRows:
         """Returns the rows of the remaining sequences, if all were as long as the longest."""
-        own = slice(rows.start, rows.start + len(rows.indexes))
-        is_left = self.ragged.rows.n[own] < len(self.numbers)
-        chosen = np.flatnonzero(is_left & (self.ragged.rows.before_end[own] >= self.fewest))
-        return WantedRows(rows.indexes[chosen], chosen)
+        key = rows.start, rows.start + len(rows.indexes)
+        if key not in self._equal:
+            is_left = self.ragged.rows.n[slice(*key)] < len(self.numbers)
+            self._equal[key] = np.flatnonzero(is_left & (self.ragged.rows.before_end[slice(*key)] >= self.fewest))
+        return WantedRows(rows.indexes[self._equal[key]], self._equal[key])
 
     def _padded(self, side: WantedRows, start: int) -> WantedRows:
         """Returns the rows with padding for missing rows."""
-        exists, indexes = self.exists[start + side.rows], side.indexes.copy()
-        indexes[~exists, T] = NO_TIME
-        return WantedRows(indexes, np.where(exists, side.rows, -1))
+        return side._replace(rows=np.where(self.exists[start + side.rows], side.rows, -1))
 
     def order(self, region: int, wanted: WantedRows, *, is_read: bool) -> RowOrder | None:
         """Returns the order that brings the rows of a region into a kernel's order; None for rows already in order."""
@@ -162,7 +172,7 @@ class KernelOrders:
         order = self._orders[key]
         if is_read and order is not None and order[2]:
             raise NotRaggedError("a kernel has rows whose operands have no position")
-        return None if order is None else RowOrder(wanted.indexes, *order[:2])
+        return None if order is None else RowOrder(wanted, *order[:2])
 
     def renumbered(self, indexes: IndexTable) -> IndexTable:
         """Returns indexes (rows, 3) with `numbers[n]` in the place of n."""
@@ -184,7 +194,7 @@ class KernelOrders:
 
 def _arranged(existing: WantedRows, indexes: IndexTable) -> WantedRows:
     """Returns rows in the order of `indexes`, which may have padding."""
-    found = find_rows(existing.indexes, indexes)
+    found = find_rows(existing.full, indexes)
     return WantedRows(indexes, np.where(found >= 0, existing.rows[found], -1))
 
 

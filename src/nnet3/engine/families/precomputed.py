@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from functools import partial
+from functools import cached_property
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ Precompute = Callable[[KernelRows], Entry]
 #: The names of the tables.
 PRECOMPUTED = _ROWS, _LISTS, _NUMBERS = "precomputed rows", "precomputed lists", "precomputed numbers"
 MOST_ENTRIES = 1000  # of which is known whether others are equal
-_LONG = 256  # numbers of an entry that is made anew for each program
+_LONG = 3072  # bytes of the labels and numbers of an entry that is made anew for each program
 _COLUMNS = {_ROWS: 3, _LISTS: 1, _NUMBERS: 1}
 
 
@@ -121,17 +122,19 @@ def entries_that_go_on(
     Equal entries are one object, as long as it is known, unless they are long.
     """
     lists, numbers = map(_Blocks, tables)
-    for layout in layouts:
+    for layout, alike in groupby(layouts):
         arrays = layout.arrays or ()
         num_lists = sum(shape == () for _, _, shape in arrays)
-        ends = lists.at + num_lists, numbers.at + len(arrays) - num_lists
-        make, blocks = partial(_entry, arrays, lists, numbers), (lists.up_to(ends[0]), numbers.up_to(ends[1]))
-        if sum(len(labels) for labels, _ in blocks) > _LONG:
-            entry = make()
-        else:
-            entry = known.get_or_make(tuple([array.tobytes() for block in blocks for array in block]), make)
-        lists.at, numbers.at = ends
-        yield entry
+        for _ in alike:
+            key = lists.key(num_lists), numbers.key(len(arrays) - num_lists)
+            entry = known.get(key)
+            if entry is None:
+                entry = _entry(arrays, lists, numbers)
+                if sum(map(len, key)) <= _LONG:
+                    known.use(key, entry)
+            else:
+                lists.at, numbers.at = lists.at + num_lists, numbers.at + len(arrays) - num_lists
+            yield entry
 
 
 def _entry(arrays: Iterable[ArrayLayout], lists: _Blocks, numbers: _Blocks) -> Entry:
@@ -150,10 +153,15 @@ class _Blocks:
         self._starts = [*np.flatnonzero(table.labels & 1).tolist(), len(table.labels)]
         self._table, self.at = table, 0
 
-    def up_to(self, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the labels and the values of the blocks up to `end`."""
-        rows = slice(self._starts[self.at], self._starts[end])
-        return self._table.labels[rows], self._table.values[rows]
+    def key(self, count: int) -> bytes:
+        """Returns the labels and the values of the next `count` blocks."""
+        begin, end = self._starts[self.at], self._starts[self.at + count]
+        return b"".join([data[begin * size : end * size] for data, size in self._bytes])
+
+    @cached_property
+    def _bytes(self) -> list[tuple[bytes, int]]:
+        """The labels and the values, each with the bytes of a row."""
+        return [(each.tobytes(), each[:1].nbytes) for each in (self._table.labels, self._table.values)]
 
     def next(self) -> np.ndarray:
         """Returns the next block, without the row where it begins."""

@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from nnet3.engine.families.kernel_orders import KernelOrders, RowOrder
+from nnet3.engine.families.kernel_orders import KernelOrders, RowOrder, WantedRows
 from nnet3.engine.families.precomputed import Entry, KernelRules
 from nnet3.engine.families.ragged_program import RaggedProgram
 from nnet3.engine.families.ragged_regions import RaggedLoop, SideTable, names_of_operands
 from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.computation import NnetComputation, RowNumbers, lazy_like
 from nnet3.engine.ir.declarations import Command, with_operands, with_values
-from nnet3.engine.ir.objects import present
 from nnet3.engine.ir.program_tables import Matrix, MatrixInfo, SubMatrix
 from nnet3.engine.ir.repeats import with_references_moved
 
@@ -51,7 +50,8 @@ class Restriction:
         self.exists, self.count, self.matrix_rows = counts.exists, counts.count, counts.matrix_rows
         self.start, self.rows = counts.start, counts.rows
         self.orders = KernelOrders(ragged, counts.exists, counts.count, numbers, missing[0], rules)
-        self._ordered: list[tuple[int, Matrix, MatrixInfo]] = []  # matrices in the order of kernels, by sub-matrix
+        #: The matrices in the order of kernels, by sub-matrix, and the rows in them.
+        self._ordered: list[tuple[int, Matrix, MatrixInfo, WantedRows]] = []
         self._chosen = [*ragged.used, *(region for loop in ragged.loops for region in loop.regions[0].tolist())]
         self._more: dict[int, int] = {}
         self._iterations: dict[int, np.ndarray] = {}
@@ -85,7 +85,7 @@ class Restriction:
         self, tables: Sequence[np.ndarray], precomputed: Sequence[Entry], kept: dict[str, Any]
     ) -> RowNumbers:
         num_iterations = [end - first for first, end in self._cuts.values() if end]
-        rows = np.append(self.matrix_rows, [matrix.num_rows for _, matrix, _ in self._ordered])
+        rows = np.append(self.matrix_rows, [matrix.num_rows for _, matrix, *_ in self._ordered])
         return RowNumbers(self._blocks()[:, 1:3], rows, self._iterations, num_iterations, tables, precomputed, kept)
 
     def _precomputed(self) -> list[Entry]:
@@ -100,10 +100,10 @@ class Restriction:
         blocks, counts, first = self._blocks(), self.matrix_rows.tolist(), len(full.matrices)
         matrices = [Matrix(rows, *matrix[1:]) for rows, matrix in zip(counts, full.matrices, strict=True)]
         infos = {matrix: self._info(matrix, info) for matrix, info in full.matrix_info.items()}
-        for number, (submatrix, matrix, info) in enumerate(self._ordered, first):
+        for number, (submatrix, matrix, info, wanted) in enumerate(self._ordered, first):
             blocks[submatrix, 0] = number
             matrices.append(matrix)
-            infos[number] = replace(info, indexes=self.orders.renumbered(present(info.indexes)))
+            infos[number] = replace(info, indexes=self.orders.renumbered(wanted.indexes))
         return replace(
             full,
             matrices=matrices,
@@ -122,7 +122,7 @@ class Restriction:
         columns = regions.matrix, self.start, self.rows, regions.column, regions.columns
         blocks = np.stack([column[chosen] for column in columns], axis=1)
         blocks[(blocks[:, 2] == 0) & (blocks[:, 0] > 0), 1:3] = 0, 1  # nobody uses them
-        for submatrix, matrix, _ in self._ordered:
+        for submatrix, matrix, *_ in self._ordered:
             blocks[submatrix] = 0, 0, matrix.num_rows, 0, matrix.num_cols
         return blocks
 
@@ -233,8 +233,8 @@ class Restriction:
         full = self.ragged.full
         base, columns = int(self.ragged.regions.matrix[region]), int(self.ragged.regions.columns[region])
         is_deriv = base in full.matrix_info and full.matrix_info[base].is_deriv
-        matrix = Matrix(len(order.indexes), columns)
-        self._ordered.append((len(self._chosen), matrix, MatrixInfo(node, is_deriv, order.indexes)))
+        matrix = Matrix(len(order.wanted.rows), columns)
+        self._ordered.append((len(self._chosen), matrix, MatrixInfo(node, is_deriv, None), order.wanted))
         self._chosen.append(0)
         return len(self._chosen) - 1
 

@@ -127,11 +127,15 @@ def _repeats(rules: GraphRules, period: int) -> bool:
 
 def _zones(short: _History, long: _History, period: int) -> list[_Zone]:
     found, aligned = list[_Zone](), dict[tuple[int, int], list[_Pairs]]()
+    known = dict[tuple[tuple[int, int], bytes, bytes], _Zone]()
     for one, other in zip(short.lines, long.lines, strict=True):
-        key = id(one.times), id(other.times)  # nodes of a grid share its times
+        key = id(one.times), id(other.times)  # nodes of a grid share its times, and mostly their states
         if key not in aligned:
             aligned[key] = _align(one.times, other.times, period)
-        found.append(_zone(one, other, aligned[key]))
+        both = key, one.states.tobytes(), other.states.tobytes()
+        if both not in known:
+            known[both] = _zone(one, other, aligned[key])
+        found.append(known[both])
     return found
 
 
@@ -155,7 +159,7 @@ class _Line:
 
     last: int
     times: npt.NDArray[np.int64]
-    states: npt.NDArray[np.int64]  # (times, numbers)
+    states: npt.NDArray[np.bool_ | np.int64]  # (times, numbers)
     looks: list[tuple[int, int, int]]
     fixed: list[tuple[int, int]]
 
@@ -200,7 +204,7 @@ class _History:
         need = sweeps.need[node]
         needed = times[:0] if need is None else times[need.any(axis=(1, 2))]
         last = int(needed[-1]) if len(needed) else -_NEVER
-        return _Line(last, times, np.concatenate(rows, axis=1).astype(np.int64), looks, fixed)
+        return _Line(last, times, np.concatenate(rows, axis=1), looks, fixed)
 
 
 class _Pairs(NamedTuple):

@@ -25,7 +25,7 @@ class Constants:
     device: torch.device
     #: By kernel and precomputed entry; of a table of row numbers by -1 and its number.
     loaded: dict[tuple[int, int], Any] = field(default_factory=dict)
-    #: Small entries and what kernels made of them, last used last, by kernel and identity: those of the iterations of
+    #: Small entries and what kernels made of them, last made last, by kernel and identity: those of the iterations of
     #: loops are shared by the plans of a family.
     entries: Recent[tuple[Any, Any]] = field(default_factory=partial(Recent, MOST_ENTRIES))
 
@@ -52,10 +52,10 @@ class Constants:
         key = kernel, precomputed
         if key not in self.loaded:
             arrays = plan.precomputed[precomputed] or {}
-            load = kernels.find(plan.kernels[kernel]).load_indexes
-            if sum(array.nbytes for array in arrays.values()) > _SMALL:
-                self.loaded[key] = load(arrays, self.device)
-            else:
-                own = kernel, id(arrays)
-                self.loaded[key] = self.entries.get_or_make(own, lambda: (arrays, load(arrays, self.device)))[1]
+            known = self.entries.get((kernel, id(arrays)))
+            if known is None:
+                known = arrays, kernels.find(plan.kernels[kernel]).load_indexes(arrays, self.device)
+                if sum(array.nbytes for array in arrays.values()) <= _SMALL:
+                    self.entries.use((kernel, id(arrays)), known)
+            self.loaded[key] = known[1]
         return self.loaded[key]

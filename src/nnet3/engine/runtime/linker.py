@@ -166,7 +166,7 @@ class Linker:
         self.used.update(numbers)
         fixed = [None if number < 0 else self.tensors.fixed[number] for number in numbers]
         if all(number < 0 or tensor is not None for number, tensor in zip(numbers, fixed, strict=True)):
-            return (fixed.copy() for _ in self.iterations)
+            return map(list, self.always(fixed))
         return map(list, zip(*[self.always(None) if n < 0 else self.view(n) for n in numbers], strict=True))
 
     def memo(self, number: int) -> Iterable[int]:

@@ -179,7 +179,12 @@ class ViewTensors:
             return (flat.as_strided(shape, strides, start),)
         # All iterations are one tensor of one more dimension, whose slices are cheap; strides cannot be negative.
         start += min(0, iteration_stride) * (len(iterations) - 1)
-        tensors = flat.as_strided((len(iterations), *shape), (abs(iteration_stride), *strides), start).unbind()
+        tensors: Sequence[Tensor]
+        if abs(iteration_stride) == shape[0] * strides[0]:  # one behind the other: splitting is cheaper still
+            sizes = [shape[0]] * len(iterations)
+            tensors = flat.as_strided((sum(sizes), *shape[1:]), strides, start).unsafe_split_with_sizes(sizes)
+        else:
+            tensors = flat.as_strided((len(iterations), *shape), (abs(iteration_stride), *strides), start).unbind()
         return tensors[::-1] if iteration_stride < 0 else tensors
 
 
