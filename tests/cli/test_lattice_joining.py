@@ -120,7 +120,6 @@ def test_words_and_numbers_alone(lattices: Cli) -> None:
 
 
 def test_fsts_of_words(lattices: Cli) -> None:
-    pytest.importorskip("kaldifst")
     costs = lattices.good(
         "lattice-to-fst", "--rm-eps=false", "--lm-scale=1", "--acoustic-scale=2", "ark:lat", "ark,t:-"
     )
