@@ -130,20 +130,29 @@ def test_scales_exclude_each_other(cli: Cli) -> None:
 
 def test_empty_lattices_stay_where_kaldi_keeps_them(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "lat").write_text("none \n\none \n0 1 3 2 0.5,1.5\n1\n\n")
+    (tmp_path / "more").write_text((tmp_path / "lat").read_text() + "endless \n0 1 3 2 0.5,1.5\n\n")
     for name, *options in (
         ["lattice-determinize-pruned"],
         ["lattice-determinize-pruned", "--write-compact=false"],
         ["lattice-prune"],
     ):
-        cli.good(name, *options, f"ark:{tmp_path}/lat", f"ark:{tmp_path}/out")
+        cli.good(name, *options, f"ark:{tmp_path}/more", f"ark:{tmp_path}/out")
         found = dict(open_lattice_table(f"ark:{tmp_path}/out"))
-        assert [lattice.fst.num_states for lattice in found.values()] == [0, 2]
-        assert [lattice.is_plain for lattice in found.values()] == [bool(options)] * 2
+        assert [lattice.fst.num_states for lattice in found.values()] == [0, 2, 0]
+        assert [lattice.is_plain for lattice in found.values()] == [bool(options)] * 3
     outcome = cli.good("lattice-determinize", f"ark:{tmp_path}/lat", f"ark:{tmp_path}/out")
     assert "lattice 'none' left out" in outcome.err
     outcome = cli.good("lattice-arc-post", f"ark:{tmp_path}/lat", f"{tmp_path}/post")
     assert (tmp_path / "post").read_text() == "one\t0\t1\t1\t2\n"
     assert "lattice 'none': no arc" in outcome.err
+
+
+@pytest.mark.parametrize("verb", ["prune", "push", "minimize"])
+def test_paths_may_have_different_numbers_of_ids(cli: Cli, tmp_path: Path, verb: str) -> None:
+    """As lattice-to-phone-lattice --replace-words=false leaves them; these are what Kaldi writes."""
+    (tmp_path / "lat").write_text("u \n0 1 1 1,2,6\n0 1 2 2,0,6_5\n1 0,0,\n\n")
+    cli.good(f"lattice-{verb}", f"ark:{tmp_path}/lat", f"ark,t:{tmp_path}/out")
+    assert (tmp_path / "out").read_text().replace("\t", " ") == "u \n0 1 1 1,2,6\n0 1 2 2,0,6_5\n1\n\n"
 
 
 _APART = "1 3 3 0.5,0,{0}\n2 3 3 0,1,{0}\n3 0,1,\n"

@@ -119,8 +119,17 @@ def test_words_and_numbers_alone(lattices: Cli) -> None:
     assert again.endswith("v \n0\t2\t0\t0\n1\n2\t3\t6\t5\t1,1\n3\t1\t0\t0\n\n")
 
 
+def test_arcs_without_words_of_lattice_and_fst_take_one_order(lattices: Cli) -> None:
+    """Kaldi's arcs, states apart: 11, of which none leads twice from a pair of states to another."""
+    Path("one").write_text("u \n0 1 3 1,1,1\n1 2 0 0.5,2,2\n1 2 4 2,1,2\n2 3 0 0.25,1,3\n2 3 3 0.75,1,3\n3 0.5,0,\n\n")
+    Path("fst").write_text("u \n0 1 3 3 0.5\n0 0 4 4 0.75\n1 0 0 0 1\n1 1 3 3 0.25\n0 0.5\n1 0.25\n\n")
+    made = lattices.good("lattice-compose", "--compose-with-fst=true", "ark:one", "ark:fst", "ark,t:-").out
+    arcs = [line.split("\t", 2)[2] for line in made.splitlines() if line.count("\t") == 3]
+    expected = "3 1.5,1,1|0 1,0,|0 1,0,|0 1,0,|0 0.5,2,2|0 0.25,1,3|0 0.25,1,3|3 1,1,3|3 1.25,1,3|3 1.25,1,3|4 2.75,1,2"
+    assert sorted(arcs) == sorted(each.replace(" ", "\t") for each in expected.split("|"))
+
+
 def test_fsts_of_words(lattices: Cli) -> None:
-    pytest.importorskip("kaldifst")
     costs = lattices.good(
         "lattice-to-fst", "--rm-eps=false", "--lm-scale=1", "--acoustic-scale=2", "ark:lat", "ark,t:-"
     )

@@ -109,6 +109,13 @@ def test_phones_in_the_place_of_words(lattices: Cli) -> None:
         expected = [begins[int(each)] for each in ids.split()[1:] if int(each) in begins]
         assert line.split()[1:] == list(map(str, expected))
     out = lattices.good("lattice-to-phone-lattice", "--replace-words=false", MDL, "ark:lat", "ark,t:-").out
+    lattices.good("lattice-copy", "--write-compact=false", "ark:lat", "ark:plain")
+    lattices.good("lattice-copy", "ark:plain", "ark:compact")
+    plain, compact = (
+        lattices.good("lattice-to-phone-lattice", "--replace-words=false", MDL, f"ark:{name}", "ark,t:-").out
+        for name in ("plain", "compact")
+    )
+    assert plain == compact
     for begin, ids in (("0\t1\t7\t0.5,1", (1, 2)), ("1\t0.5,0.5", (4,))):
         final = [str(model.phone(each)) for each in ids if model.is_final(np.array([each]))[0]]
         assert f"{begin},{'_'.join(final)}\n" in out

@@ -82,7 +82,7 @@ def test_show_progress_says_differences_and_changes(cli: Cli) -> None:
         assert [entry.split(":")[0] for entry in found.split()] == names
     assert "objf" not in log
     log = cli.good("show-progress", "--num-segments=2", TDNN / "start.raw", TDNN / "plain.raw", EGS).err
-    assert "At position 0.25, objf per frame for 'output' is -2.2" in log
+    assert "At position 0.25, objf per frame is -2.2" in log
     assert "Total objf change per component is [ " in log
     assert log.count("Overall accuracy for 'output' is 0.") == 2
     options = ("--compute-accuracy=false", "--compute-per-dim-accuracy=false")
@@ -106,7 +106,7 @@ def test_as_kaldis_program_show_progress_has_its_numbers(capsys: pytest.CaptureF
     for line, numbers in expected.items():
         (found,) = re.findall(rf"^nnet3: {line} \[ (.*) \]$", log, re.MULTILINE)
         assert [float(each.split(":")[1]) for each in found.split()] == pytest.approx(numbers, rel=1e-3)
-    at = [float(each) for each in re.findall(r"objf per frame for 'output' is (\S+)", log)]
+    at = [float(each) for each in re.findall(r"objf per frame is (\S+)", log)]
     assert at == pytest.approx([-2.28911, -2.27216], abs=1e-4)
 
 

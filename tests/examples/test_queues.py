@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnet3.training.examples.queues import ExampleStructure, Queues, number_of_ios, number_of_rows
+from nnet3.training.examples.queues import (
+    ExampleStructure,
+    Queues,
+    in_order_of_hash,
+    number_of_ios,
+    number_of_rows,
+)
 
 
 def _row_sums(indexes: np.ndarray) -> int:
@@ -49,3 +55,10 @@ def test_order_of_queues() -> None:
     assert len(before) == 13
     queues.of(ExampleStructure(200, 200)).append(200)  # 29 buckets, in which no two of these meet
     assert [each[0] for each in queues] == [200, *reversed(before)]
+
+
+def test_order_of_names() -> None:
+    """Lines about outputs have this order in logs of Kaldi's programs; `output` and `aux` share a bucket."""
+    assert in_order_of_hash(["output", "output-xent"]) == ["output-xent", "output"]
+    assert in_order_of_hash(["zz", "output"]) == ["output", "zz"]
+    assert in_order_of_hash(["output", "aux", "output-xent"]) == ["output-xent", "aux", "output"]

@@ -64,8 +64,9 @@ def test_changes_of_the_objective_add_up(seed: int) -> None:
     changes = objective_changes(old, new, data(), num_segments=20, say=lines.append)
     first, last = (evaluate(net, data())["output"].average for net in (old, new))
     assert sum(changes.values()) == pytest.approx(last - first, abs=1e-3 + 0.01 * abs(last - first))
-    assert lines[0].startswith("At position 0.025, objf per frame for 'output' is -")
-    assert len(lines) == 20
+    assert lines[0].startswith("Overall objective for 'output' is -")
+    assert lines[1].startswith("At position 0.025, objf per frame is -")
+    assert len(lines) == 40
     assert new.components["a"].updatable.is_gradient is False  # type: ignore[union-attr]
 
 
@@ -79,8 +80,9 @@ def test_changes_are_per_unit_of_the_weight_of_all_outputs_and_minibatches() -> 
     assert expected["b"] != 0
     lines: list[str] = []
     assert objective_changes(old, new, [both, both], say=lines.append) == pytest.approx(expected)
-    assert len(lines) == 2
-    assert lines[1].startswith("At position 0.5, objf per frame for 'again' is -")
+    starts = [line.partition(" is -")[0] for line in lines]
+    position = "At position 0.5, objf per frame"  # of 'output' alone, as in Kaldi
+    assert starts == ["Overall objective for 'again'", "Overall objective for 'output'", position]
 
 
 def test_objective_and_modes_are_as_asked() -> None:

@@ -101,8 +101,10 @@ def _write(
             for notice in notices:
                 say(f"warning: lattice '{key}': {notice}")
             writer.write(key, found)
-            crossing = arcs_by_frame(found)
-            states, arcs, frames = states + lattice.fst.num_states, arcs + int(crossing.sum()), frames + len(crossing)
+            if depths:
+                crossing = arcs_by_frame(found)
+                states, arcs = states + lattice.fst.num_states, arcs + int(crossing.sum())
+                frames += len(crossing)
         if depths and frames:
             say(
                 f"Average input-lattice depth (measured at state level) is {states / frames:g}, output depth is "

@@ -33,7 +33,7 @@ from nnet3.speech.lattices import lattice_joining as work
 from nnet3.speech.lattices.lattice_composition import WordFst, composed_with_fst
 from nnet3.speech.lattices.lattice_oracle import best_of_path, closest_path
 from nnet3.speech.lattices.rescoring import best_of_words
-from nnet3.training.chain.graphs.openfst import OpenFst
+from nnet3.training.chain.graphs.local_epsilons import without_local_epsilons
 
 T = TypeVar("T")
 
@@ -136,11 +136,14 @@ def compose(lattices: str, fsts: str, output: str, write_compact: bool, of_fsts:
 
 
 def to_fsts(lattices: str, output: str, acoustic_scale: float, lm_scale: float, rm_eps: bool) -> int:
-    """Writes FSTs of words, with scaled costs, without arcs of no word if `rm_eps`. Returns 1 without any."""
+    """Writes FSTs of words, with scaled costs; with `rm_eps` arcs of no word join their neighbours.
+
+    Returns 1, an exit status, without any.
+    """
     with fst_writer(output) as writer:
         for key, lattice in read_lattices(lattices):
             fst = work.word_acceptor_of(lattice.with_costs((lm_scale, 0.0), (0.0, acoustic_scale)))
-            writer.write(key, OpenFst.of(fst).without_epsilons().fst() if rm_eps else fst)
+            writer.write(key, without_local_epsilons(fst) if rm_eps else fst)
         say(f"Converted {writer.count} lattices to FSTs of words.")
         return int(writer.count == 0)
 

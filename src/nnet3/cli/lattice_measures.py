@@ -131,6 +131,7 @@ def write_phones(model: str, lattices: str, output: str, replace_words: bool) ->
     def changed(lattice: Lattice) -> Lattice:
         if replace_words:
             return factored(_with_phones(lattice.plain(), transitions))
+        lattice = factored(lattice) if lattice.is_plain else lattice
         strings = lattice.transition_ids, lattice.final_transition_ids
         phones, final_phones = (_phones(ids, transitions) for ids in strings)
         return replace(lattice, transition_ids=phones, final_transition_ids=final_phones)

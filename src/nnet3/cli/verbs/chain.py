@@ -140,7 +140,7 @@ def chain_compute_prob(
     files = later.egs_training.ChainFiles(den_fst, denominator, options)
     objective, minibatches = files.objective(nnet), files.minibatches(examples, nnet)
     evaluator = later.compute_prob.evaluated(nnet, minibatches, objective, collapse=False, accuracy=False, **settings)
-    for name, own in evaluator.stats.items():
+    for name, own in later.compute_prob.as_logged(evaluator.stats):
         say(later.compute_prob.report_line(f"log-probability for '{name}'", own))
     later.outputs_of_egs.report_gradient(evaluator.gradient, output)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nnet3.base.kaldi_io.fst import Fst
+from nnet3.base.kaldi_io.fst import NO_STATE, Fst
 from nnet3.base.kaldi_io.fst_reach import accessible
 from nnet3.base.kaldi_io.lattice import Lattice, Strings, no_strings
 from nnet3.base.kaldi_io.lattice_states import with_states
@@ -147,7 +147,8 @@ class LabelLattice(Levels):
 
     def lattice(self) -> Lattice:
         """Returns the lattice as an acceptor, in the form of tables."""
-        fst = Fst.from_arcs(0, self.final_graph, self.src, self.dst, self.label, self.graph_cost)
+        start = 0 if self.num_states else NO_STATE
+        fst = Fst.from_arcs(start, self.final_graph, self.src, self.dst, self.label, self.graph_cost)
         ends = np.where(np.isfinite(self.final_graph), self.final_acoustic, np.inf)
         return Lattice(fst, self.acoustic_cost.astype(np.float32), ends.astype(np.float32), self.ids, self.final_ids)
 

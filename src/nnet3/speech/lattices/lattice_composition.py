@@ -156,34 +156,42 @@ class WordFst:
 def composed_with_fst(lattice: Lattice, words: WordFst) -> Lattice:
     """Returns the lattice with the costs of an FST of words added to its graph costs, its arcs without words included.
 
-    A path of the lattice becomes as many paths as the FST has for its words (facts: rescoring.md, 2.3). The result may
-    be empty.
+    A path of the lattice becomes as many paths as the FST has for its words (facts: rescoring.md, 2.3). Where both have
+    arcs without words, those of the lattice come first, as in OpenFst's sequence filter, so no path is there twice. The
+    result may be empty.
     """
     own, fst, pairs, parts, first = lattice.fst, words.fst, _Pairs(), list[_Arcs](), 0
     if own.start == NO_STATE or fst.start == NO_STATE:
         return with_states(lattice, np.zeros(0, np.int64))
     check_acyclic(lattice)
-    pairs.of(np.array([own.start]), np.array([fst.start]))
+    silent_arcs = np.bincount(own.src[own.ilabel == _NO_WORD], minlength=own.num_states)
+    waits = (silent_arcs == np.diff(own.offsets)) & (own.final == np.inf)  # the FST can move behind the silent arcs
+    # a pair's state is 2 * state, or 2 * state + 1 where the FST has moved before a silent arc, which may not follow
+    pairs.of(np.array([2 * own.start]), np.array([fst.start]))
     while first < len(pairs.states):
         new = np.arange(first, len(pairs.states))
         first = len(pairs.states)
-        state, history = pairs.states[new], pairs.histories[new]
+        (state, moved), history = np.divmod(pairs.states[new], 2), pairs.histories[new]
         arc, position = arcs_leaving(own.offsets, state)
         word = own.ilabel[arc].astype(np.int64)
-        silent, spoken = np.flatnonzero(word == _NO_WORD), np.flatnonzero(word != _NO_WORD)
+        silent, spoken = np.flatnonzero((word == _NO_WORD) & (moved[position] == 0)), np.flatnonzero(word != _NO_WORD)
         found, of = words.arcs(history[position[spoken]], word[spoken])
-        step, at = words.arcs(history, np.zeros(len(new), np.int64))
+        moving = np.flatnonzero(~waits[state])
+        step, at = words.arcs(history[moving], np.zeros(len(moving), np.int64))
+        at = moving[at]
         src = np.concatenate([new[position[silent]], new[position[spoken[of]]], new[at]])
         dst = pairs.of(
-            np.concatenate([own.dst[arc[silent]], own.dst[arc[spoken[of]]], state[at]]),
+            np.concatenate(
+                [2 * own.dst[arc[silent]], 2 * own.dst[arc[spoken[of]]], 2 * state[at] + (silent_arcs[state[at]] > 0)]
+            ),
             np.concatenate([history[position[silent]], fst.dst[found], fst.dst[step]]),
         )
         used = np.concatenate([arc[silent], arc[spoken[of]], np.full(len(step), _STEP)])
         cost = np.concatenate([np.zeros(len(silent), np.float32), fst.cost[found], fst.cost[step]])
         label = np.concatenate([0 * silent, fst.olabel[found], fst.olabel[step]])
         parts.append(_Arcs(src, dst, label, used, cost))
-    final = own.final[pairs.states] + fst.final[pairs.histories]
-    return _lattice(lattice, pairs.states, joined(parts), final)
+    states = pairs.states // 2
+    return _lattice(lattice, states, joined(parts), own.final[states] + fst.final[pairs.histories])
 
 
 def _lattice(lattice: Lattice, states: Integers, arcs: _Arcs, final: Singles) -> Lattice:

@@ -21,11 +21,17 @@ class ExampleStructure(NamedTuple):
     value: Hashable
 
 
-def number_of_rows(name: str, indexes: np.ndarray) -> int:
-    """Returns the hash number of the name and the indexes, (rows, 3), of an input or output."""
+def number_of_name(name: str) -> int:
+    """Returns the hash number of a name."""
     number = 0
     for code in np.frombuffer(name.encode(), np.int8).tolist():
         number = number * 7853 + code
+    return number & _WORD
+
+
+def number_of_rows(name: str, indexes: np.ndarray) -> int:
+    """Returns the hash number of the name and the indexes, (rows, 3), of an input or output."""
+    number = number_of_name(name)
     hashed = np.concatenate([indexes[:_ALL_UP_TO], indexes[_ALL_UP_TO::_BETWEEN]]).astype(np.int64)
     return (number + 1433 + 34949 * len(indexes) + int((hashed @ [1619, 15649, 89809]).sum())) & _WORD
 
@@ -82,3 +88,11 @@ class Queues(Generic[T]):
         self._buckets = {}
         for structure in structures:
             self._insert(structure)
+
+
+def in_order_of_hash(names: Iterable[str]) -> list[str]:
+    """Returns names as a hash table of Kaldi's has them that they were put into in the given order."""
+    queues = Queues[str]()
+    for name in names:
+        queues.of(ExampleStructure(number_of_name(name), name)).append(name)
+    return [name for (name,) in queues]

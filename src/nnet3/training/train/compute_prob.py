@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from nnet3.errors import TrainingError
 from nnet3.model.edits.collapse import collapse_model
 from nnet3.model.edits.modes import with_modes
 from nnet3.model.nnet import Nnet
+from nnet3.training.examples.queues import in_order_of_hash
 from nnet3.training.train.evaluation import Evaluator
 from nnet3.training.train.minibatch import Minibatch
 from nnet3.training.train.objectives import Objective, ObjectiveStats, objective_name
+
+T = TypeVar("T")
 
 
 def evaluated(
@@ -39,6 +43,11 @@ def evaluated(
     return evaluator
 
 
+def as_logged(values: Mapping[str, T]) -> list[tuple[str, T]]:
+    """Returns what output nodes have, in the order in which Kaldi's programs log it: that of a hash table."""
+    return [(name, values[name]) for name in in_order_of_hash(values)]
+
+
 def report_line(what: str, stats: ObjectiveStats) -> str:
     """Returns an objective in the words of Kaldi's log, with the auxiliary term of an objective that has one."""
     return f"Overall {what} is {stats.terms} per frame, over {stats.weight:g} frames."
@@ -47,7 +56,7 @@ def report_line(what: str, stats: ObjectiveStats) -> str:
 def report_lines(nnet: Nnet, stats: dict[str, ObjectiveStats]) -> list[str]:
     """Returns the lines that Kaldi's program logs."""
     lines = []
-    for name, own in stats.items():
+    for name, own in as_logged(stats):
         what = "log-likelihood" if objective_name(nnet, name) == "linear" else "objective"
         lines.append(report_line(f"{what} for '{name}'", own))
     return lines + accuracy_lines(stats)
@@ -57,7 +66,7 @@ def accuracy_lines(stats: dict[str, ObjectiveStats]) -> list[str]:
     """Returns the lines about how often the largest outputs are right, for nodes where that was counted."""
     return [
         f"Overall accuracy for '{name}' is {own.accuracy:g} per frame, over {own.counted:g} frames."
-        for name, own in stats.items()
+        for name, own in as_logged(stats)
         if own.counted
     ]
 
@@ -68,7 +77,7 @@ def column_lines(evaluator: Evaluator) -> list[str]:
     A column that is the largest of no target has -1.
     """
     lines = []
-    for name, (correct, counted) in evaluator.correct_by_column.items():
+    for name, (correct, counted) in as_logged(evaluator.correct_by_column):
         values = (correct / counted).masked_fill(counted == 0, -1.0)
         shown = " ".join(f"{value:g}" for value in values.tolist())
         lines.append(

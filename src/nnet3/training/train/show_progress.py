@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from nnet3.errors import TrainingError
 from nnet3.model.edits.modes import with_modes
 from nnet3.model.nnet import Nnet
-from nnet3.training.train.compute_prob import accuracy_lines, column_lines
+from nnet3.training.train.compute_prob import column_lines, report_lines
 from nnet3.training.train.evaluation import Evaluator
 from nnet3.training.train.minibatch import Minibatch
-from nnet3.training.train.objectives import Objective
+from nnet3.training.train.objectives import Objective, total_stats
 
 
 def parameter_differences(old: Nnet, new: Nnet) -> tuple[dict[str, float], dict[str, float]]:
@@ -60,16 +60,14 @@ def objective_changes(
         gradient = tested.gradient_copy()
         evaluator = Evaluator(tested, objective(tested) if objective else None, accuracy=accuracy, gradient=gradient)
         evaluator.add_all(minibatches)
-        weight = 0.0
-        for name, stats in evaluator.stats.items():
-            say(f"At position {middle:g}, objf per frame for '{name}' is {stats.average:g}")
-            weight += stats.weight
-        for line in [*accuracy_lines(evaluator.stats), *(column_lines(evaluator) if accuracy_by_column else ())]:
+        for line in [*report_lines(old, evaluator.stats), *(column_lines(evaluator) if accuracy_by_column else ())]:
             say(line)
+        total = total_stats(evaluator.stats.values())
+        say(f"At position {middle:g}, objf per frame is {evaluator.stats.get('output', total).average:g}")
         for name in changes:
             updatable = gradient.components[name].updatable
             assert updatable is not None
-            changes[name] += updatable.dot(difference.components[name]) / (weight * num_segments)
+            changes[name] += updatable.dot(difference.components[name]) / (total.weight * num_segments)
     return changes
 
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,30 +14,25 @@ from nnet3.base.kaldi_io.fst import NOT_FINAL, Fst
 from nnet3.errors import TrainingError
 from nnet3.training.chain.graphs.expansion import windows_of_phones
 from nnet3.training.chain.graphs.fst_changes import numbered_breadth_first, trimmed, with_labels
+from nnet3.training.chain.graphs.local_epsilons import AcceptorArc, arcs_of_states, fst_of, without_local_epsilons
 from nnet3.training.chain.graphs.openfst import OpenFst, without_epsilons
 from nnet3.training.chain.graphs.phone_hmms import PhoneHmms, TransitionTables
 
 _LOOP = -1  # in the place of an HMM: between phones
 
 
-class _Arc(NamedTuple):
-    label: int
-    cost: np.float32
-    dst: int
-
-
 @dataclass(frozen=True)
 class _Hmm:
     """The arcs and the cost of ending of each state; `begins_with_arc`: the only arc of the first state begins it."""
 
-    arcs: list[list[_Arc]]
+    arcs: list[list[AcceptorArc]]
     final: list[np.float32]
 
     @classmethod
     def of(cls, fst: Fst) -> _Hmm:
         """Returns an HMM without the epsilons that states without emissions leave by."""
-        fst = _LocalEpsilons(fst).removed() if fst.has_epsilons else fst
-        return cls(_arcs_of_states(fst), list(fst.final))
+        fst = without_local_epsilons(fst)
+        return cls(arcs_of_states(fst), list(fst.final))
 
     @property
     def begins_with_arc(self) -> bool:
@@ -59,7 +52,7 @@ def pdfs_of_phones(phones: Fst, hmms: PhoneHmms) -> Fst:
     if ids.num_states == 0:
         return ids
     ids = _with_self_loops(ids, tables)
-    pdfs = _LocalEpsilons(with_labels(ids, tables.pdf_of_id[ids.ilabel] + 1)).removed()
+    pdfs = without_local_epsilons(with_labels(ids, tables.pdf_of_id[ids.ilabel] + 1))
     return OpenFst.of(pdfs).without_epsilons().fst()
 
 
@@ -100,39 +93,30 @@ def _composed(windows: Fst, hmms: list[tuple[int, _Hmm]]) -> Fst:
             states.append(key)  # type: ignore[arg-type]
         return found
 
-    def leaving(model: int, at: int, place: int) -> Iterator[_Arc]:
+    def leaving(model: int, at: int, place: int) -> Iterator[AcceptorArc]:
         if model != _LOOP:
-            yield from (_Arc(arc.label, arc.cost, state(model, arc.dst, place)) for arc in models[model].arcs[at])
+            yield from (
+                AcceptorArc(arc.label, arc.cost, state(model, arc.dst, place)) for arc in models[model].arcs[at]
+            )
             if models[model].final[at] < np.inf:
-                yield _Arc(0, models[model].final[at], state(_LOOP, 0, place))
+                yield AcceptorArc(0, models[model].final[at], state(_LOOP, 0, place))
             return
         for arc in range(windows.offsets[place], windows.offsets[place + 1]):
             label, cost, dst = int(windows.ilabel[arc]), windows.cost[arc], int(windows.dst[arc])
             if label == 0:
-                yield _Arc(0, cost, state(_LOOP, 0, dst))
+                yield AcceptorArc(0, cost, state(_LOOP, 0, dst))
                 continue
             entered, hmm = hmms[label - 1]
             if hmm.begins_with_arc:
                 (first,) = hmm.arcs[0]
-                yield _Arc(first.label, first.cost + cost, state(entered, first.dst, dst))
+                yield AcceptorArc(first.label, first.cost + cost, state(entered, first.dst, dst))
             else:
-                yield _Arc(0, cost, state(entered, 0, dst))
+                yield AcceptorArc(0, cost, state(entered, 0, dst))
 
     state(_LOOP, 0, windows.start)
     arcs = [list(leaving(*key)) for key in states]  # which grows
     final = [windows.final[place] if model == _LOOP else NOT_FINAL for model, _, place in states]
-    return _fst_of(0, final, arcs)
-
-
-def _fst_of(start: int, final: list[np.float32], arcs: list[list[_Arc]]) -> Fst:
-    src = np.repeat(np.arange(len(arcs)), [len(each) for each in arcs])
-    label, cost, dst = zip(*(arc for each in arcs for arc in each), strict=True) if len(src) else ((), (), ())
-    return Fst.from_arcs(start, np.array(final, np.float32), src, dst, label, np.array(cost, np.float32))
-
-
-def _arcs_of_states(fst: Fst) -> list[list[_Arc]]:
-    arcs = [_Arc(*column) for column in zip(fst.ilabel.tolist(), fst.cost, fst.dst.tolist(), strict=True)]
-    return [arcs[first:last] for first, last in pairwise(fst.offsets.tolist())]
+    return fst_of(0, final, arcs)
 
 
 def _with_self_loops(fst: Fst, tables: TransitionTables) -> Fst:
@@ -167,103 +151,3 @@ def _with_self_loops(fst: Fst, tables: TransitionTables) -> Fst:
         np.concatenate([fst.ilabel, np.zeros(len(behind), np.int64), tables.self_loop[state[looping]]]),
         np.concatenate([costs + leaving[src], tables.loop_cost[state[looping]].astype(np.float32)]),
     )
-
-
-class _LocalEpsilons:
-    """Joins arcs with the arcs behind them where one of the two is an epsilon and there is one way in or out.
-
-    Totals are minima, as in the tropical semiring; removed arcs lead to the state `_nowhere`.
-    """
-
-    def __init__(self, fst: Fst):
-        self._start, self._final = fst.start, list(fst.final)
-        self._arcs = _arcs_of_states(fst)
-        self._nowhere = fst.num_states
-        self._into = np.bincount(np.append(fst.dst, fst.start), minlength=fst.num_states + 1).tolist()
-        self._out = (np.diff(fst.offsets) + np.isfinite(fst.final)).tolist()
-
-    def removed(self) -> Fst:
-        """Returns the FST with fewer epsilons, trimmed."""
-        for state, arcs in enumerate(self._arcs):
-            for place, arc in enumerate(arcs):  # which may grow
-                if arc.dst in (self._nowhere, state):
-                    continue
-                if self._into[arc.dst] == 1 and self._out[arc.dst] > 1:
-                    self._join_all(state, place, arc)
-                elif self._out[arc.dst] == 1:
-                    self._join_one(state, place, arc)
-        kept = [[arc for arc in arcs if arc.dst != self._nowhere] for arcs in self._arcs]
-        return trimmed(_fst_of(self._start, self._final, kept))
-
-    def _join_all(self, state: int, place: int, arc: _Arc) -> None:
-        """Joins an arc, the only one into a state, with what leaves the state."""
-        behind = self._arcs[arc.dst]
-        removed = kept = np.float32(np.inf)
-        new = []
-        for number, follower in enumerate(behind):
-            if follower.dst == self._nowhere:
-                continue
-            if arc.label and follower.label:
-                kept = min(kept, follower.cost)
-                continue
-            removed = min(removed, follower.cost)
-            self._take(arc.dst, number)
-            new.append(self._joined(arc, follower))
-        ending = self._final[arc.dst]
-        if ending < np.inf and arc.label == 0:
-            removed = min(removed, ending)
-            self._end(state, arc.cost + ending)
-            self._end_no_more(arc.dst)
-        elif ending < np.inf:
-            kept = min(kept, ending)
-        if removed < np.inf and kept == np.inf:
-            self._take(state, place)
-        elif removed < np.inf:
-            change = kept - min(removed, kept)
-            self._arcs[state][place] = arc._replace(cost=arc.cost + change)
-            behind[:] = [each._replace(cost=each.cost - change) for each in behind]
-            self._final[arc.dst] -= change
-        for each in new:
-            self._add(state, each)
-
-    def _join_one(self, state: int, place: int, arc: _Arc) -> None:
-        """Joins an arc with the only arc, or the end, that leaves the state behind it."""
-        alone, ending = self._into[arc.dst] == 1, self._final[arc.dst]
-        if ending < np.inf:
-            if arc.label:
-                return
-            self._end(state, arc.cost + ending)
-            if alone:
-                self._end_no_more(arc.dst)
-        else:
-            number, follower = next(
-                (number, each) for number, each in enumerate(self._arcs[arc.dst]) if each.dst != self._nowhere
-            )
-            if arc.label and follower.label:
-                return
-            if alone:
-                self._take(arc.dst, number)
-            self._add(state, self._joined(arc, follower))
-        self._take(state, place)
-
-    def _joined(self, arc: _Arc, follower: _Arc) -> _Arc:
-        return _Arc(arc.label or follower.label, arc.cost + follower.cost, follower.dst)
-
-    def _take(self, state: int, place: int) -> None:
-        arc = self._arcs[state][place]
-        self._arcs[state][place] = arc._replace(dst=self._nowhere)
-        self._out[state] -= 1
-        self._into[arc.dst] -= 1
-
-    def _add(self, state: int, arc: _Arc) -> None:
-        self._arcs[state].append(arc)
-        self._out[state] += 1
-        self._into[arc.dst] += 1
-
-    def _end(self, state: int, cost: np.float32) -> None:
-        self._out[state] += int(self._final[state] == np.inf)
-        self._final[state] = min(self._final[state], cost)
-
-    def _end_no_more(self, state: int) -> None:
-        self._final[state] = NOT_FINAL
-        self._out[state] -= 1

@@ -61,16 +61,17 @@ def phones_of_lattice(lattice: Lattice, lm_scale: float = 0.0) -> TimedPhones:
     ends = np.flatnonzero(final < np.inf)
     structure = Fst.from_arcs(fst.start, final, src, dst, phone, fst.cost[kept])
     time = _state_times(structure, length)
-    end_time = time[ends] + lattice.final_transition_ids.lengths[ends]
-    if (end_time != end_time.max()).any():
-        raise TrainingError(f"the lattice has paths of {end_time.min()} and of {end_time.max()} frames")
+    frames = int((time[ends] + lattice.final_transition_ids.lengths[ends]).max())
+    if (time[ends] != frames).any():
+        shown = f"the lattice has {frames} frames, and an end behind the phones of {time[ends].min()}"
+        raise TrainingError(f"{shown}: it must be aligned with phones")
     final_cost = np.full(fst.num_states, np.inf)
     final_cost[ends] = lm_scale * final[ends]
     cost = lm_scale * structure.cost.astype(np.float64)
     if lm_scale:
         cost, final_cost = _pushed_to_the_start(structure, cost, final_cost)
     weighted = Fst.from_arcs(fst.start, final_cost, src, dst, phone, cost)
-    return TimedPhones(weighted, phone, time[src], time[src] + length, int(end_time.max()))
+    return TimedPhones(weighted, phone, time[src], time[src] + length, frames)
 
 
 def _state_times(fst: Fst, length: Integers) -> Integers:
