@@ -24,7 +24,7 @@ def add_product(y: Tensor, left: Tensor, right: Tensor, addend: Tensor | None = 
     Native code multiplies large matrices of float32 on processors where native code is faster.
     """
     if _is_by_native_code(y, left, right):
-        panels.product(y, left, right, addend, alpha)
+        panels.product(y, left, right, addend, alpha, by_amx=fastest().changing == "amx")
     elif addend is None and alpha == 1.0:
         torch.mm(left, right, out=y)
     else:
@@ -37,7 +37,7 @@ def _is_by_native_code(y: Tensor, left: Tensor, right: Tensor) -> bool:
         return False
     if not left.dtype == right.dtype == y.dtype == torch.float32 or not y.is_cpu or y.stride(1) != 1:
         return False
-    return fastest().changing
+    return fastest().changing != ""
 
 
 def packed(weights: Tensor) -> Panels | OneDnnWeights:
