@@ -23,6 +23,9 @@
 #define INNER_AT_ONCE 4   /* blocks, whose parts stay in the first cache */
 #define LINE 64           /* bytes of the cache */
 
+/* Compilers do not know that loads of tiles read memory. */
+#define BARRIER(pointer) __asm__ volatile("" : : "r"(pointer) : "memory")
+
 /* SIDE rows of x or W and SIDE inner numbers, by parts and halves, each of which is a tile. Two numbers that lie 16 inner
    numbers apart are a pair. Of x a row of a tile has the pairs of one row, of W the pairs number i of all rows. */
 typedef struct { __m512i pairs[PARTS][2][HALF]; } Block;
@@ -150,6 +153,7 @@ INLINED void add_up(const int halves, const Block *x, const Block *w, int64_t co
         _tile_dpbf16ps(0, 4, 6); _tile_dpbf16ps(1, 4, 7); \
         if (halves > 1) { _tile_dpbf16ps(2, 5, 6); _tile_dpbf16ps(3, 5, 7); } \
     } while (0)
+    BARRIER(x);
     _tile_zero(0); _tile_zero(1); _tile_zero(2); _tile_zero(3);
     for (; count > 0; count--, x++, w++) {
         COLUMNS_OF(0); ROWS_OF(2); ADD_PRODUCTS; ROWS_OF(1); ADD_PRODUCTS;
@@ -210,6 +214,7 @@ static void multiply(const Product *p, const Block *of_w, int adds_to_y) {
 static void set_tiles(void) {
     struct { uint8_t palette, first; uint8_t reserved[14]; uint16_t bytes[16]; uint8_t rows[16]; } tiles = {.palette = 1};
     for (int tile = 0; tile < 8; tile++) tiles.bytes[tile] = LINE, tiles.rows[tile] = HALF;
+    BARRIER(&tiles);
     _tile_loadconfig(&tiles);
 }
 
