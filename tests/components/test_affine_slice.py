@@ -51,7 +51,7 @@ def test_a_slice_sees_changes_of_the_parameters() -> None:
 def test_a_slice_without_inputs_gives_the_weights_that_it_takes(
     packed_by: str, outputs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fixed, "fastest", lambda: Fastest(packed_by, changing=False))
+    monkeypatch.setattr(fixed, "fastest", lambda: Fastest(packed_by, changing=""))
     component = COMPONENT_TYPES["AffineComponent"](torch.randn(outputs, 7), torch.randn(outputs))
     columns, x, y = component.slice(2, 7, adds=True, goes_backward=False), torch.randn(3, 5), torch.randn(3, outputs)
     packed, other = torch.empty(5, outputs), torch.empty(3, outputs)

@@ -23,26 +23,30 @@ def matrix(rows: int, columns: int) -> torch.Tensor:
     return torch.from_numpy(RANDOM.normal(size=(rows, columns)).astype(np.float32))
 
 
-@pytest.fixture
-def by_native_code(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+@pytest.fixture(params=["panels", "amx"])
+def by_native_code(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    return multiplied_by(request.param, monkeypatch)
+
+
+def multiplied_by(changing: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     """Native code multiplies whatever the size and the processor; returns the shapes of the products."""
     shapes: list[tuple[int, ...]] = []
 
-    def counted(y: torch.Tensor, *given: Any) -> None:
+    def counted(y: torch.Tensor, *given: Any, by_amx: bool) -> None:
         shapes.append(tuple(y.shape))
-        product(y, *given)
+        product(y, *given, by_amx=by_amx)
 
     monkeypatch.setattr(large_products.panels, "product", counted)
-    monkeypatch.setattr(large_products, "fastest", lambda: Fastest("panels", True))
+    monkeypatch.setattr(large_products, "fastest", lambda: Fastest("panels", changing))
     for bound in ("_MANY_ROWS", "_LONG", "_LARGE"):
         monkeypatch.setattr(large_products, bound, 1)
     return shapes
 
 
-@pytest.mark.parametrize("is_native", [False, pytest.param(True, marks=needs_native_code)])
+@pytest.mark.parametrize("changing", ["", *(pytest.param(by, marks=needs_native_code) for by in ("panels", "amx"))])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_products_of_matrices(is_native: bool, dtype: torch.dtype, request: pytest.FixtureRequest) -> None:
-    made = request.getfixturevalue("by_native_code") if is_native else []
+def test_products_of_matrices(changing: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = multiplied_by(changing, monkeypatch) if changing else []
     left, right, bias = (matrix(*shape).to(dtype) for shape in ((9, 5), (5, 40), (1, 40)))
     exact = left.double() @ right.double()
     y = torch.full((9, 40), torch.nan, dtype=dtype)
@@ -55,7 +59,7 @@ def test_products_of_matrices(is_native: bool, dtype: torch.dtype, request: pyte
         before = y.double().clone()
         add_product(y, one, other, y, 2.0)
         torch.testing.assert_close(y.double(), before + 2 * exact, rtol=1e-5, atol=1e-5)
-    assert made == (18 * [(9, 40)] if is_native and dtype == torch.float32 else [])
+    assert made == (18 * [(9, 40)] if changing and dtype == torch.float32 else [])
 
 
 @needs_native_code
@@ -78,7 +82,7 @@ def test_only_large_ones_and_only_where_native_code_is_faster(
 
     for sizes in ((8, 8, 8), (8, 8, 7), (6, 8, 16), (8, 5, 16)):
         multiply(*sizes)
-    monkeypatch.setattr(large_products, "fastest", lambda: Fastest("panels", False))
+    monkeypatch.setattr(large_products, "fastest", lambda: Fastest("panels", ""))
     multiply(8, 8, 8)
     assert by_native_code == [(8, 8)]
 

@@ -43,7 +43,7 @@ def measured(times: dict[object, float], monkeypatch: pytest.MonkeyPatch) -> Fas
         return [times[product.func.__qualname__.split(".")[0]], 1.0]  # type: ignore[attr-defined]
 
     monkeypatch.setattr(room, "_seconds", seconds)
-    return room._measured({"panels": exact, "onednn": other}, exact)
+    return room._measured({"panels": exact, "onednn": other}, {"panels": exact, "amx": other})
 
 
 def other(weights: Tensor) -> Callable[[Tensor, Tensor, Tensor], object]:
@@ -52,7 +52,7 @@ def other(weights: Tensor) -> Callable[[Tensor, Tensor, Tensor], object]:
 
 @pytest.mark.parametrize(
     ("panels", "onednn", "chosen"),
-    [(0.5, 0.7, Fastest("panels", True)), (0.9, 0.7, Fastest("onednn", True)), (0.99, 0.99, Fastest("", False))],
+    [(0.5, 0.7, Fastest("panels", "panels")), (0.9, 0.7, Fastest("onednn", "amx")), (0.99, 0.99, Fastest("", ""))],
 )
 def test_the_fastest_is_chosen_where_it_is_clearly_faster(
     panels: float, onednn: float, chosen: Fastest, monkeypatch: pytest.MonkeyPatch
@@ -62,8 +62,10 @@ def test_the_fastest_is_chosen_where_it_is_clearly_faster(
 
 def test_wrong_numbers_and_missing_functions_are_never_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "_CLEARLY", 1e9)
-    assert room._measured({"panels": wrong, "onednn": missing}, wrong) == Fastest("", False)
-    assert room._measured({"panels": wrong, "onednn": exact}, exact) == Fastest("onednn", True)
+    assert room._measured({"panels": wrong, "onednn": missing}, {"panels": wrong}) == Fastest("", "")
+    assert room._measured({"panels": wrong, "onednn": exact}, {"amx": missing, "panels": exact}) == Fastest(
+        "onednn", "panels"
+    )
 
 
 @needs_native_code

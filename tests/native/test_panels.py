@@ -208,9 +208,18 @@ SIZES = st.sampled_from([1, 2, 11, 12, 13, 16, 17, 25, 31, 32, 33, 64, 95, 200])
     added=st.sampled_from(["nothing", "y", "matrix", "row", "vector"]),
     alpha=st.sampled_from([1.0, -1.0, 0.25]),
     threads=st.sampled_from([1, 2, 3]),
+    by_amx=st.booleans(),
 )
 def test_products_of_any_matrices(
-    rows: int, columns: int, inner: int, of_left: str, of_right: str, added: str, alpha: float, threads: int
+    rows: int,
+    columns: int,
+    inner: int,
+    of_left: str,
+    of_right: str,
+    added: str,
+    alpha: float,
+    threads: int,
+    by_amx: bool,
 ) -> None:
     left, right = laid(numbers(rows, inner), of_left), laid(numbers(inner, columns), of_right)
     around = torch.full((rows + 2, columns + 3), torch.nan)
@@ -224,16 +233,17 @@ def test_products_of_any_matrices(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(room, "_FEWEST_FOR_THREADS", 1)
         patch.setattr(torch, "get_num_threads", lambda: threads)
-        product(y, left, right, addend, alpha)
+        product(y, left, right, addend, alpha, by_amx=by_amx)
     torch.testing.assert_close(y, expected.float(), rtol=1e-5, atol=1e-5 * inner**0.5)
     assert around.isnan().sum() == around.numel() - y.numel(), "what is beside the result must stay"
 
 
-def test_numbers_depend_on_their_row_and_column_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("by_amx", [False, True])
+def test_numbers_depend_on_their_row_and_column_alone(by_amx: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "_FEWEST_FOR_THREADS", 1)
     left, right, bias = numbers(400, 900), numbers(900, 1100), numbers(1100)
     of_all = torch.empty(400, 1100)
-    product(of_all, left, right, bias, 0.5)
+    product(of_all, left, right, bias, 0.5, by_amx=by_amx)
     for threads in (1, 2, 5):
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
         for rows, columns in (
@@ -243,7 +253,7 @@ def test_numbers_depend_on_their_row_and_column_alone(monkeypatch: pytest.Monkey
         ):
             some, right_of_some = strided(left[rows]), right[:, columns].t().contiguous().t()
             y = torch.empty(len(some), right_of_some.shape[1])
-            product(y, some, right_of_some, bias[columns], 0.5)
+            product(y, some, right_of_some, bias[columns], 0.5, by_amx=by_amx)
             assert torch.equal(y, of_all[rows, columns])
 
 
@@ -272,14 +282,15 @@ def test_sums_longer_than_one_panel_holds(inner: int, monkeypatch: pytest.Monkey
     assert torch.equal(some, results[0][30:39])
 
 
-def test_nothing_to_multiply() -> None:
+@pytest.mark.parametrize("by_amx", [False, True])
+def test_nothing_to_multiply(by_amx: bool) -> None:
     y = torch.full((3, 4), torch.nan)
-    product(y, torch.empty(3, 0), torch.empty(0, 4))
+    product(y, torch.empty(3, 0), torch.empty(0, 4), by_amx=by_amx)
     assert (y == 0).all()
-    product(y, torch.empty(3, 0), torch.empty(0, 4), torch.arange(4.0))
+    product(y, torch.empty(3, 0), torch.empty(0, 4), torch.arange(4.0), by_amx=by_amx)
     assert (y == torch.arange(4.0)).all()
-    product(torch.empty(0, 4), torch.empty(0, 5), torch.empty(5, 4))
-    product(torch.empty(3, 0), torch.empty(3, 5), torch.empty(5, 0))
+    product(torch.empty(0, 4), torch.empty(0, 5), torch.empty(5, 4), by_amx=by_amx)
+    product(torch.empty(3, 0), torch.empty(3, 5), torch.empty(5, 0), by_amx=by_amx)
 
 
 @pytest.mark.parametrize("transposed", [False, True])

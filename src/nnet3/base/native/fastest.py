@@ -1,8 +1,9 @@
 """Which product of float32 matrices is fastest on this processor: measured at the first use.
 
-PyTorch multiplies by MKL, which is slow on some processors. Native code multiplies by panels, and oneDNN has an order
-of weights of its own. The fastest depends on the processor's vectors and caches, not on the maker's name. Some products
-of usual sizes are timed once, which takes a tenth of a second; the result is kept beside the library.
+PyTorch multiplies by MKL, which is slow on some processors. Native code multiplies by panels, or by the units for
+matrices that some processors have (AMX), and oneDNN has an order of weights of its own. The fastest depends on the
+processor's vectors and caches, not on the maker's name. Some products of usual sizes are timed once, which takes a
+tenth of a second; the result is kept beside the library.
 """
 
 from __future__ import annotations
@@ -34,28 +35,31 @@ Maker = Callable[[Tensor], Multiply]  # of weights (columns, inner)
 class Fastest(NamedTuple):
     """`packed`: the order of weights of many products, "panels", "onednn", or "" for PyTorch's own product.
 
-    `changing`: True if panels made for one product are faster than PyTorch's own product.
+    `changing`: what multiplies weights that change: "amx", "panels", or "".
     """
 
     packed: str
-    changing: bool
+    changing: str
 
 
 @cache
 def fastest() -> Fastest:
     """Returns what is fastest here. Without native code oneDNN may still be faster than PyTorch's own product."""
     if library() is None:
-        return _measured({"onednn": _by_onednn}, None)
-    made = {"panels": _by_panels, "onednn": _by_onednn}
-    return _read(kept_beside_library(f"products-{torch.__version__}", lambda: _written(_measured(made, _as_they_lie))))
+        return _measured({"onednn": _by_onednn}, {})
+    packed, changing = {"panels": _by_panels, "onednn": _by_onednn}, {"panels": _as_they_lie, "amx": _by_amx}
+    return _read(kept_beside_library(f"products-{torch.__version__}", lambda: _written(_measured(packed, changing))))
 
 
-def _measured(orders: Mapping[str, Maker], changing: Maker | None) -> Fastest:
-    """Returns the fastest order of weights, and whether products of weights as they lie gain by `changing`."""
-    ratios = {name: _ratio(_OF_PACKED, make) for name, make in orders.items()}
-    best = min(ratios, key=lambda name: ratios[name])
-    gains = changing is not None and _ratio(_OF_CHANGING, changing) < _CLEARLY
-    return Fastest(best if ratios[best] < _CLEARLY else "", gains)
+def _measured(packed: Mapping[str, Maker], changing: Mapping[str, Maker]) -> Fastest:
+    """Returns the fastest of the orders of packed weights, and of the products of weights as they lie."""
+    return Fastest(_best(_OF_PACKED, packed), _best(_OF_CHANGING, changing))
+
+
+def _best(sizes: tuple[tuple[int, int, int], ...], makers: Mapping[str, Maker]) -> str:
+    """Returns the name of the fastest; "" if PyTorch is about as fast."""
+    ratios = {"": _CLEARLY} | {name: _ratio(sizes, make) for name, make in makers.items()}
+    return min(ratios, key=lambda name: ratios[name])
 
 
 def _by_panels(weights: Tensor) -> Multiply:
@@ -68,6 +72,12 @@ def _by_onednn(weights: Tensor) -> Multiply:
 
 def _as_they_lie(weights: Tensor) -> Multiply:
     return lambda x, y, bias: panels.product(y, x, weights.T, bias)
+
+
+def _by_amx(weights: Tensor) -> Multiply:
+    if not panels.has_amx():
+        raise RuntimeError("there is no AMX")
+    return lambda x, y, bias: panels.product(y, x, weights.T, bias, by_amx=True)
 
 
 def _ratio(sizes: tuple[tuple[int, int, int], ...], make: Maker) -> float:
@@ -100,9 +110,9 @@ def _seconds(*calls: Callable[[], object]) -> list[float]:
 
 
 def _written(found: Fastest) -> bytes:
-    return f"{found.packed},{int(found.changing)}".encode()
+    return f"{found.packed},{found.changing}".encode()
 
 
 def _read(contents: bytes) -> Fastest:
     packed, changing = contents.decode().split(",")
-    return Fastest(packed, changing == "1")
+    return Fastest(packed, changing)

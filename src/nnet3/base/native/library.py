@@ -29,7 +29,7 @@ _LOG = logging.getLogger("nnet3")
 _SOURCES = tuple(
     Path(__file__).with_name(name)
     for name in (
-        *("operations.c", "cells.c", "layers.c", "classes.c", "panels.c", "elements.c"),
+        *("operations.c", "cells.c", "layers.c", "classes.c", "panels.c", "amx.c", "elements.c"),
         *("graphs.c", "tokens.c", "lattices.c", "words.c"),
         *("ngrams.c", "composition.c", "rescoring.c", "rescored.c", "alignment.c", "timed.c", "bayes_risk.c"),
     )
@@ -37,7 +37,7 @@ _SOURCES = tuple(
 _HEADERS = tuple(
     Path(__file__).with_name(name)
     for name in (
-        *("vectors.h", "numbers.h", "columns.h", "rows.h"),
+        *("vectors.h", "numbers.h", "team.h", "columns.h", "rows.h"),
         *("labelled.h", "word_models.h", "alignment.h", "bayes_risk.h"),
     )
 )
@@ -73,6 +73,11 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
         (_SIZE, _SIZE, _SIZE, *_MATRIX, *_MATRIX, _SIZE, *_MATRIX, _SIZE, *_MATRIX, _FLOAT, _SIZE),
         None,
     ),
+    "nnet3_amx_product": (
+        (_SIZE, _SIZE, _SIZE, *_MATRIX, *_MATRIX, _SIZE, *_MATRIX, _SIZE, *_MATRIX, _FLOAT, _SIZE),
+        _SIZE,
+    ),
+    "nnet3_has_amx": ((), _SIZE),
     # Rows, cells; y, x, peepholes, whether gates are scaled.
     "nnet3_lstm": ((_SIZE, _SIZE, *_MATRIX, *_MATRIX, _POINTER, _SIZE), None),
     # Rows, cells; x, the derivatives of y and of x, peepholes, whether gates are scaled, self-repair, sums.

@@ -3,6 +3,7 @@
    y that stays in registers, so that a panel is read once for so many rows. nnet3/native/panels.py makes panels of
    weights that are multiplied many times; others are made here, some columns and steps of the sums at a time. */
 
+#include "team.h"
 #include "vectors.h"
 
 /* As many rows as fill the registers that there are. */
@@ -296,7 +297,8 @@ static void in_blocks(const Product *p) {
 }
 
 /* What one of the threads does: some of the rows if there are many, else some of the columns. */
-static void share(const Product *p, int64_t number, int64_t threads) {
+static void share(const void *product, int64_t number, int64_t threads) {
+    const Product *p = product;
     const int64_t panels = (p->columns + PANEL - 1) / PANEL, tiles = (p->rows + ROWS - 1) / ROWS;
     const int by_rows = tiles >= panels;
     const int64_t parts = by_rows ? tiles : panels, first = parts * number / threads;
@@ -315,36 +317,6 @@ static void share(const Product *p, int64_t number, int64_t threads) {
     }
 }
 
-/* The threads are those of OpenMP that PyTorch has loaded and computes with: others would wait for them, as they go on
-   looking for work for a while. Where there are none one thread does all. */
-#if defined(__linux__)
-#define WEAK __attribute__((weak))
-extern WEAK void GOMP_parallel(void (*)(void *), void *, unsigned, unsigned);
-extern WEAK int omp_get_thread_num(void), omp_get_num_threads(void);
-#define HAS_TEAM (GOMP_parallel && omp_get_thread_num && omp_get_num_threads)
-
-typedef struct { const Product *product; int64_t shares; } Work;
-
-static void do_shares(void *given) {
-    const Work *work = given;
-    for (int64_t number = omp_get_thread_num(); number < work->shares; number += omp_get_num_threads())
-        share(work->product, number, work->shares);
-}
-#endif
-
-static void multiply(const Product *product, int64_t threads) {
-#if defined(__linux__)
-    if (threads > 1 && HAS_TEAM) {
-        Work work = {product, threads};
-        GOMP_parallel(do_shares, &work, (unsigned)threads, 0);
-        return;
-    }
-#else
-    (void)threads;
-#endif
-    share(product, 0, 1);
-}
-
 /* y = a + x W^T; `a` may be y itself. A row of y does not depend on how many there are. Panels begin `of_panel` floats
    apart: they may be parts of longer ones, which have further inner numbers. */
 void nnet3_panel_product(int64_t rows, int64_t columns, int64_t inner, float *y, int64_t of_y, const float *x,
@@ -352,7 +324,7 @@ void nnet3_panel_product(int64_t rows, int64_t columns, int64_t inner, float *y,
                          int64_t threads) {
     const Product product = {rows, columns, inner, y, x, a, 0, panels, of_y, of_x, of_a, 0, 1, 1, of_panel, 1.0f,
                              STEPS_AT_ONCE, ROWS, 0, 0};
-    multiply(&product, threads);
+    by_team(share, &product, threads);
 }
 
 /* Rows of y from `begin_y` on get the panels of one offset times rows of x, every `step_x`-th one from `begin_x` on. Ends
@@ -391,7 +363,7 @@ int64_t nnet3_sum_of_blocks(int64_t rows, int64_t rows_of_x, int64_t columns, in
             places[product.more].x = (other->begin_x - block->begin_x) * of_x;
             places[product.more].panels = panels[other->offset] - first_panels;
         }
-        multiply(&product, threads);
+        by_team(share, &product, threads);
     }
     return 1;
 }
@@ -407,7 +379,7 @@ void nnet3_product(int64_t rows, int64_t columns, int64_t inner, float *y, int64
         product.steps = COLUMNS_AT_ONCE / PANEL * STEPS_AT_ONCE;
         if (of_x % SAME_PLACE == 0) product.tile = ROWS / 2;
     }
-    multiply(&product, threads);
+    by_team(share, &product, threads);
 }
 
 int64_t nnet3_columns_of_panel(void) { return PANEL; }

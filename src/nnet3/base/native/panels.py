@@ -128,13 +128,21 @@ def multiply_by_panels(y: Tensor, x: Tensor, panels: Tensor, addend: Tensor | No
     functions.nnet3_panel_product(rows, columns, inner, *operands, panels.data_ptr(), panels.stride(0), threads)
 
 
-def product(y: Tensor, left: Tensor, right: Tensor, addend: Tensor | None = None, alpha: float = 1.0) -> None:
+def has_amx() -> bool:
+    """Returns True where processor and system let native code multiply by AMX."""
+    functions = library()
+    return functions is not None and bool(functions.nnet3_has_amx())
+
+
+def product(
+    y: Tensor, left: Tensor, right: Tensor, addend: Tensor | None = None, alpha: float = 1.0, *, by_amx: bool = False
+) -> None:
     """y = addend + alpha left right for matrices (rows, inner) and (inner, columns), which may lie in any way.
 
     `addend` is y itself, a matrix (rows, columns), one row for all rows, or nothing. Columns of `addend` and of y lie
     side by side. All tensors are of float32 and on the CPU. Element (i, j) of y depends on row i of `left`, column j of
-    `right` and the addend alone, neither on threads nor on the numbers of rows and columns. Raises ValueError for
-    shapes that do not fit, RuntimeError without native code.
+    `right` and the addend alone, neither on threads nor on the numbers of rows and columns. With `by_amx` AMX
+    multiplies where it can (see amx.c). Raises ValueError for shapes that do not fit, RuntimeError without native code.
     """
     functions = library()
     if functions is None:
@@ -151,8 +159,9 @@ def product(y: Tensor, left: Tensor, right: Tensor, addend: Tensor | None = None
         raise ValueError("columns of the result or the addend do not lie side by side")
     operands = y.data_ptr(), y.stride(0), left.data_ptr(), *left.stride(), right.data_ptr(), *right.stride()[::-1]
     added = 0 if addend is None else addend.data_ptr(), of_addend
-    threads = num_threads(rows * columns * inner)
-    functions.nnet3_product(rows, columns, inner, *operands, *added, alpha, threads)
+    given = rows, columns, inner, *operands, *added, alpha, num_threads(rows * columns * inner)
+    if not by_amx or not functions.nnet3_amx_product(*given):
+        functions.nnet3_product(*given)
 
 
 def num_threads(multiplications: int) -> int:
