@@ -62,7 +62,7 @@ def test_families_that_were_used_last_are_found_without_a_form(monkeypatch: pyte
     monkeypatch.setattr(RequestSeries, "by_length", lambda self: asked.append(len(self.request.rows[-1])) or of(self))  # type: ignore[func-returns-value]
     unoptimized = nnet3.CompileOptions(optimize=False)
     for frames, sequences, options in (
-        *((40, 1, None), (50, 1, None), (60, 1, None), (200, 1, None), (60, 2, None), (70, 1, None), (9, 1, None)),
+        *((40, 1, None), (50, 1, None), (60, 1, None), (200, 1, None), (60, 2, None), (70, 1, None), (7, 1, None)),
         *((50, 2, None), (40, 2, None), (80, 2, None), (90, 1, None), (80, 1, unoptimized), (90, 1, unoptimized)),
     ):
         request = request_for(nnet, frames, sequences, train=True)
@@ -72,7 +72,7 @@ def test_families_that_were_used_last_are_found_without_a_form(monkeypatch: pyte
         program = cache.compile(nnet, request, options)
         assert same_program(program, compiled(nnet, request, options))
     assert {60, 200, 70, 100, 160}.isdisjoint(asked)
-    assert set(asked) == {40, 50, 120, 9, 90, 80}
+    assert set(asked) == {40, 50, 120, 7, 90, 80}
 
 
 _PERIODS = (1, 3, *at_night(5, 17), 60)  # beyond the first length
@@ -94,7 +94,7 @@ def test_members_far_beyond_what_was_compiled(config: str, step: int, alone: int
 
 @pytest.mark.parametrize("frames", [(20, 30, 64), (24, 26, 90)])
 def test_rows_that_overlap_in_long_programs_alone(frames: tuple[int, ...]) -> None:
-    """A derivative is added to rows 12 frames before, of the matrix that it lies in: in 17 frames they are apart."""
+    """A derivative is added to rows 12 frames before, of the matrix that it lies in: in few frames they are apart."""
     nnet, cache = nnet3.Nnet.from_config(FAILING, seed=1), nnet3.ComputationCache()
     for length in frames:
         request = request_for(nnet, length, 3, margin=4, train=True, by_time=False)
@@ -185,9 +185,9 @@ def test_derivative_times_go_with_the_end() -> None:
 
 def test_short_requests_are_compiled() -> None:
     nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache()
-    for frames in range(1, 18):
+    for frames in range(1, 10):
         cache.compile(nnet, request_for(nnet, frames))
-    assert cache.counts.compiled == 17
+    assert cache.counts.compiled == 9
 
 
 def test_a_promise_that_is_not_kept_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

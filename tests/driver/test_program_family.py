@@ -48,7 +48,7 @@ def test_a_program_is_as_large_for_every_length() -> None:
 def test_it_prints_with_its_parameters() -> None:
     nnet = network()
     text = str(nnet3.compile_family(nnet, request_for(nnet, 40, 5, train=False)))
-    assert text.startswith("# T = 17, 18, ... output frames of N = 4, 5, ... sequences\n")
+    assert text.startswith("# T = 9, 10, ... output frames of N = 4, 5, ... sequences\n")
     assert "m1(N * (T + 40), 6) == value: input [ (0:N - 1, -20:T + 19) ]" in text
     assert "repeat T + " in text
 
@@ -69,7 +69,7 @@ def test_what_has_commands_for_each_sequence_prints_for_the_fewest(monkeypatch: 
 def test_shapes_that_are_no_members() -> None:
     nnet = network()
     family = nnet3.compile_family(nnet, request_for(nnet, 40, 1, train=False))
-    with pytest.raises(RequestError, match=r"no member for 3 frames, only for 17 \+ 1 k"):
+    with pytest.raises(RequestError, match=r"no member for 3 frames, only for 9 \+ 1 k"):
         family.at(3)
     with pytest.raises(RequestError, match=r"no member for 10000000000 frames of 1 sequences: .* more than 32 bits"):
         family.at(10**10)

@@ -23,10 +23,10 @@ from nnet3.engine.lowering.sweeps import Sweeps, finished_sweeps
 from nnet3.errors import ComputationCheckError, Nnet3Error
 
 _MEMBERS = 2  # say how a family goes on
-_MOST_LATER = 48  # increments by which the shortest member may be longer than the shortest of its series
-_LATER = 32  # increments by which it is longer if programs do not go on alike before
+_MOST_LATER = 56  # increments by which the shortest member may be longer than the shortest of its series
+_SOON, _LATER = 8, 32  # increments by which it is longer if programs do not go on alike before, first and then
 MANY = 500  # increments, and sequences, of the largest member that is checked
-_FAR = 32  # increments from which on a recurrence is not compiled for its length first
+_FAR = 40  # increments from which on a recurrence is not compiled for its length first
 _MOST_RECORDS = 64
 _MOST_OF_SIGNATURE = 4  # of which families are looked for by the indexes alone
 
@@ -128,9 +128,9 @@ class FamilyRecord:
             if self.is_proved:
                 check_computation(family.at(MANY, precompute_of(self._member(series, self.first))))
         except (NotAffineError, ComputationCheckError) as error:
-            if self.first >= (_LATER if isinstance(error, NotAffineError) else _MOST_LATER):
+            if self.first >= (_SOON + _LATER if isinstance(error, NotAffineError) else _MOST_LATER):
                 raise
-            self.first += _LATER
+            self.first += _SOON if self.first < _SOON else _LATER
             return self._find_family(series)
         self.family, self.longest_k = family, max(k, series.k)
         if program is not None and not self.is_proved:

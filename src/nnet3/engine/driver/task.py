@@ -20,7 +20,7 @@ from nnet3.engine.lowering.source import GraphSource, LoweringRequest
 from nnet3.engine.lowering.sweeps import Sweeps
 from nnet3.errors import check_kind
 
-_FEWEST = 16  # periods that the shortest member has at least
+_FEWEST = 8  # periods that the shortest member has at least
 _FEWEST_INCREMENTS = 6  # and increments, where neighbours differ by several periods
 #: The sequences of the members with the fewest; other members have one more, so tasks need that.
 FEWEST_SEQUENCES = 4

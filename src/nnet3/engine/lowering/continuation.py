@@ -33,9 +33,12 @@ for a frame that adds and is added:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from itertools import starmap
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +46,7 @@ import numpy.typing as npt
 from nnet3.base.index import T
 from nnet3.engine.ir.objects import present
 from nnet3.engine.lowering.grids import positions_of
+from nnet3.engine.lowering.slot_table import Mask
 from nnet3.engine.lowering.source import GraphRules, LoweringRequest
 from nnet3.engine.lowering.sweeps import Sweeps, finished_sweeps
 
@@ -126,17 +130,19 @@ def _repeats(rules: GraphRules, period: int) -> bool:
 
 
 def _zones(short: _History, long: _History, period: int) -> list[_Zone]:
-    found, aligned = list[_Zone](), dict[tuple[int, int], list[_Pairs]]()
-    known = dict[tuple[tuple[int, int], bytes, bytes], _Zone]()
-    for one, other in zip(short.lines, long.lines, strict=True):
-        key = id(one.times), id(other.times)  # nodes of a grid share its times, and mostly their states
-        if key not in aligned:
-            aligned[key] = _align(one.times, other.times, period)
-        both = key, one.states.tobytes(), other.states.tobytes()
-        if both not in known:
-            known[both] = _zone(one, other, aligned[key])
-        found.append(known[both])
-    return found
+    """Returns the zones where the states of the long lines are the short lines' states with a period inserted.
+
+    Without such an insertion, a zone ends before it begins.
+    """
+    zones = [_Zone(_NEVER, -_NEVER)] * len(short.lines)
+    groups: dict[tuple[int, int], list[int]] = defaultdict(list)  # nodes of a grid share its times
+    for number, (one, other) in enumerate(zip(short.lines, long.lines, strict=True)):
+        groups[id(one.times), id(other.times)].append(number)
+    for numbers in groups.values():
+        own, others = ([history.lines[number] for number in numbers] for history in (short, long))
+        for number, zone in zip(numbers, _zones_of_grid(own, others, period), strict=False):
+            zones[number] = zone
+    return zones
 
 
 class _Zone(NamedTuple):
@@ -151,17 +157,23 @@ _EVERYWHERE = _Zone(-_NEVER, _NEVER)
 
 @dataclass(frozen=True, eq=False)
 class _Line:
-    """The states of a node: a row of numbers for each time of the node, in ascending order; `last` is needed last.
+    """The states of a node: a row of numbers for each time of the node, in ascending order. `needed`: its needed rows.
 
     `looks`: (line, least distance, greatest distance) of every slot of the node, and of every slot of a user that
     looks at the node. `fixed`: (line, time) of slots that look at one time only.
     """
 
-    last: int
+    needed: Mask | None  # (times, xs, classes)
     times: npt.NDArray[np.int64]
-    states: npt.NDArray[np.bool_ | np.int64]  # (times, numbers)
+    states: npt.NDArray[Any]  # (times, numbers)
     looks: list[tuple[int, int, int]]
     fixed: list[tuple[int, int]]
+
+    @cached_property
+    def last(self) -> int:
+        """The last needed time."""
+        times = self.times[:0] if self.needed is None else self.times[self.needed.any(axis=(1, 2))]
+        return int(times[-1]) if len(times) else -_NEVER
 
 
 class _History:
@@ -199,51 +211,31 @@ class _History:
                 else:
                     looks.append((self._number[some.source], int(moves[valid].min()), int(moves[valid].max())))
                     states.append(np.where(valid, moves, 0))
+        states.append(np.zeros(grid.shape[0], bool))  # no line is without states
         rows = [np.asarray(each).reshape(grid.shape[0], -1) for each in states if each is not None]
         times = grid.times if sweeps.structure.has_samples[node] else np.zeros(1, np.int64)
-        need = sweeps.need[node]
-        needed = times[:0] if need is None else times[need.any(axis=(1, 2))]
-        last = int(needed[-1]) if len(needed) else -_NEVER
-        return _Line(last, times, np.concatenate(rows, axis=1), looks, fixed)
+        return _Line(sweeps.need[node], times, np.concatenate(rows, axis=1), looks, fixed)
 
 
-class _Pairs(NamedTuple):
-    """The rows of two lines at times from `first` on: whether one lacks the time, (times,), and where both have it."""
-
-    first: int
-    differs: npt.NDArray[np.bool_]
-    both: npt.NDArray[np.int64]
-    rows: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
-
-    def differences(self, short: _Line, long: _Line) -> npt.NDArray[np.int64]:
-        """Returns the times at which the states of the lines differ, ascending."""
-        differs = self.differs.copy()
-        differs[self.both] = (short.states[self.rows[0]] != long.states[self.rows[1]]).any(axis=1)
-        return self.first + np.flatnonzero(differs)
-
-
-def _align(short: npt.NDArray[np.int64], long: npt.NDArray[np.int64], period: int) -> list[_Pairs]:
-    """Returns the pairs of rows at the same time, and a period later in the long line; none for too many times."""
-    low, high = int(min(short[0], long[0])) - period, int(max(short[-1], long[-1]))
+def _zones_of_grid(short: Sequence[_Line], long: Sequence[_Line], period: int) -> Iterator[_Zone]:
+    """Yields the zones of lines that have the same times; none for too many times."""
+    own, others = short[0].times, long[0].times
+    low, high = int(min(own[0], others[0])) - period, int(max(own[-1], others[-1]))
     if high - low > _MOST_TIMES:
-        return []
-    times, found = np.arange(low, high + 1), list[_Pairs]()
-    for move in (0, period):
-        rows, others = positions_of(short, times), positions_of(long, times + move)
-        both = np.flatnonzero((rows >= 0) & (others >= 0))
-        found.append(_Pairs(low, (rows >= 0) != (others >= 0), both, (rows[both], others[both])))
-    return found
-
-
-def _zone(short: _Line, long: _Line, aligned: Sequence[_Pairs]) -> _Zone:
-    """Returns the zone where the states of the long line are the short line's states with a period inserted.
-
-    Without such an insertion, the zone ends before it begins.
-    """
-    if not aligned:
-        return _Zone(_NEVER, -_NEVER)
-    changes, moves = (each.differences(short, long) for each in aligned)
-    return _Zone(int(moves[-1]) + 1 if len(moves) else -_NEVER, int(changes[0]) if len(changes) else _NEVER)
+        return
+    times = np.arange(low, high + 1)
+    states, later = (np.concatenate([line.states for line in lines], axis=1) for lines in (short, long))
+    starts = np.cumsum([0, *(line.states.shape[1] for line in short[:-1])])
+    differs = np.empty((2, len(times), len(short)), bool)  # at the same times, and a period later in the long lines
+    for move, found in zip((0, period), differs, strict=True):
+        rows, moved = positions_of(own, times), positions_of(others, times + move)
+        found[:] = ((rows >= 0) != (moved >= 0))[:, np.newaxis]
+        both = np.flatnonzero((rows >= 0) & (moved >= 0))
+        found[both] = np.logical_or.reduceat(states[rows[both]] != later[moved[both]], starts, axis=1)
+    changes, moves = differs
+    ends = np.where(changes.any(axis=0), low + changes.argmax(axis=0), _NEVER)
+    firsts = np.where(moves.any(axis=0), low + len(times) - moves[::-1].argmax(axis=0), -_NEVER)
+    yield from starmap(_Zone, zip(firsts.tolist(), ends.tolist(), strict=True))
 
 
 def _zone_of_limits(short: tuple[int, int] | None, long: tuple[int, int] | None, period: int) -> _Zone:
@@ -261,14 +253,13 @@ def _missing(line: _Line, zone: _Zone, limits: _Zone, zones: Sequence[_Zone], pe
     """Returns by how many frames the zone is too short for the rules of a node; negative for spare frames."""
     first, end = _zone_of_rules(line, zone, limits, zones)
     missing = [-_NEVER, *(time + 1 - zones[other].end for other, time in line.fixed)]
-    before, inside = line.times < zone.first, (line.times >= zone.first) & (line.times < zone.end)
-    behind = line.times >= zone.end
-    if inside.any():
+    inside, behind = np.searchsorted(line.times, (zone.first, zone.end)).tolist()
+    if inside < behind:
         missing.append(period - (end - first))
-    if before.any():
-        missing.append(int(line.times[before][-1]) + 1 - end)
-    if behind.any():
-        missing.append(first - int(line.times[behind][0]))
+    if inside:
+        missing.append(int(line.times[inside - 1]) + 1 - end)
+    if behind < len(line.times):
+        missing.append(first - int(line.times[behind]))
     return max(missing)
 
 

@@ -31,7 +31,7 @@ from nnet3.engine.runtime.planning import plan, unplaced_plan_by
 from nnet3.engine.runtime.proof import MEANINGS, prove_plan
 from nnet3.engine.runtime.ragged_plans import RaggedPlans
 
-_LATER = 4  # the first member of a common plan where plans of the shortest members are others
+_FIRST = 0, 4, 12  # the first member of a common plan: later where plans of the shortest members are others
 _MOST_PROVED = 1 << 26  # bytes of a plan; a proof takes some bytes for each
 _SIZES, _ABOUT = 9, 1.01  # doublings of k for which an order is tried; how much more memory may be taken there
 _MOST_CALLS = 1000  # of a plan that is proved because of the environment, in all iterations
@@ -79,10 +79,10 @@ class MemberPlans:
     @classmethod
     def of(cls, program: NnetComputation, dtype: str) -> MemberPlans:
         """Returns the plans of all members or, where these are too short, of longer ones. Raises NotAffineError."""
-        try:
-            return cls(program, dtype)
-        except NotAffineError:  # few rows may be more regular than many
-            return cls(program, dtype, _LATER)
+        for first in _FIRST[:-1]:
+            with suppress(NotAffineError):  # few rows may be more regular than many
+                return cls(program, dtype, first)
+        return cls(program, dtype, _FIRST[-1])
 
     def plan(self, k: int) -> Plan:
         """Returns the plan of member k. Raises NotAffineError for a member before the first."""
