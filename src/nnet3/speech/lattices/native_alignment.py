@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.base.kaldi_io.lattice import Strings
+from nnet3.base.native.addresses import address_of, addresses_of
 from nnet3.speech.arrays.aliases import Doubles, Integers
 from nnet3.speech.lattices.label_lattice import LabelledArcs
-from nnet3.speech.lattices.native_sets import addresses_of, ending
+from nnet3.speech.lattices.native_sets import ending
 from nnet3.speech.lattices.word_times import WordBoundaries
 
 _MISFIT = 1  # status 2: no memory
@@ -53,14 +54,14 @@ def native_alignment(
     numbers = np.array([len(ways.level) - 1, silence, partial_word, most])
     given = np.concatenate([numbers, addresses_of(columns), kinds.addresses])
     status = np.zeros(1, np.int64)
-    made = functions.nnet3_align(given.ctypes.data, status.ctypes.data)
+    made = functions.nnet3_align(address_of(given), address_of(status))
     if made is None and status[0] == _MISFIT:
         return None
     if made is None:
         raise MemoryError
     with ending(functions.nnet3_aligned_end, made) as found:
         sizes = np.zeros(6, np.int64)
-        functions.nnet3_aligned_sizes(made, sizes.ctypes.data)
+        functions.nnet3_aligned_sizes(made, address_of(sizes))
         nodes, steps, words, ids, ends, is_whole = sizes.tolist()
         row, silent, costs = np.empty(nodes, np.int64), np.empty((2, steps), np.int64), np.empty((2, steps))
         spoken, first_id, values = (
