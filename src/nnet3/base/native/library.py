@@ -161,8 +161,8 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
     "nnet3_words_of_intervals": ((_SIZE, *12 * (_POINTER,)), None),
     # The n-gram model, a key and a history, a word, the cost.
     "nnet3_ngram_arc": ((_POINTER, _POINTER, _SIZE, _POINTER), _SIZE),
-    # The lattice, the status.
-    "nnet3_align": ((_POINTER, _POINTER), _POINTER),
+    # The lattice, two labels, the most nodes, the status.
+    "nnet3_align": ((_POINTER, _SIZE, _SIZE, _SIZE, _POINTER), _POINTER),
     "nnet3_aligned_sizes": ((_POINTER, _POINTER), None),
     "nnet3_aligned_end": ((_POINTER, _POINTER), None),
     # The lattice of words with their rows; labels, rows and confidences.
