@@ -155,9 +155,10 @@ class TokenRows:
         if beam < np.inf:
             begin = np.append(entry if first else 0.0, np.full(base[-1], np.inf))[: base[-1]]
             tokens, kept = _within(src, dst, costs, begin, finals, beam)
-            src, dst = (np.cumsum(tokens) - 1)[[src[kept], dst[kept]]]
-            arcs, costs, entry = arcs[kept], costs[kept], entry[tokens[: sizes[0]]]
-            state, row_of_state, finals, depth = (each[tokens] for each in (state, row_of_state, finals, depth))
+            renamed = np.cumsum(tokens) - 1
+            src, dst, arcs, costs = renamed[src[kept]], renamed[dst[kept]], arcs[kept], costs[kept]
+            state, row_of_state, depth = state[tokens], row_of_state[tokens], depth[tokens]
+            entry, finals = entry[tokens[: sizes[0]]], finals[tokens]
         graph_cost = self.graph.cost[arcs].astype(np.float64)
         columns = {
             "row_of_state": row_of_state,

@@ -28,10 +28,8 @@ class Links:
     cost: Doubles
 
     def kept(self, kept: Flags) -> Links:
-        if kept.all():
-            return self
         at = np.flatnonzero(kept)
-        return Links(self.src[at], self.dst[at], self.arc[at], self.cost[at])
+        return self if len(at) == len(kept) else Links(self.src[at], self.dst[at], self.arc[at], self.cost[at])
 
 
 @dataclass
