@@ -15,7 +15,7 @@ from nnet3.speech.search.growing_graph import GrowingGraph
 from nnet3.speech.search.search_graph import SearchGraph
 from nnet3.speech.search.tokens import NONE, TokenRow, TokenSteps
 
-_MORE = 0.01  # of a cost: rounding is far less
+_ROUNDING = 1e-5  # of costs along a path, at most, beside 1 and the cost of the path
 
 
 class Steps(NamedTuple):
@@ -269,5 +269,6 @@ def _within(
     if not find_best_paths(src, dst, cost, forward, backward):
         return np.ones(len(end), bool), np.ones(len(src), bool)
     through = forward + backward
-    most = through.min(initial=np.inf) + beam + _MORE
+    best = through.min(initial=np.inf)
+    most = best + beam + _ROUNDING * (1 + abs(best))
     return through <= most, forward[src] + cost + backward[dst] <= most
