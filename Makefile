@@ -15,7 +15,7 @@ ROOM ?= engine/ir
 MUTANTS ?= 50
 EACH ?= 5
 RECORDS ?= command-lines-out
-NATIVE_TESTS ?= $(wildcard tests/native/test_[copr]*.py tests/native/test_layers.py tests/*/test_native*.py) tests/search/test_mapped_fst.py tests/lattices/test_bayes_risk.py tests/cn/nodes/test_recurrent.py tests/components/test_large_products.py tests/components/test_packed_affine.py
+NATIVE_TESTS ?= $(wildcard tests/native/test_[copr]*.py tests/native/test_layers.py tests/*/test_native*.py) tests/search/test_mapped_fst.py tests/lattices/test_bayes_risk.py tests/lattices/test_levels.py tests/cn/nodes/test_recurrent.py tests/components/test_large_products.py tests/components/test_packed_affine.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-speech digits digits-chain mini-digits speakers browser quick test prove native-check native-others cuda gpu soak lint bench bench-parts fuzz kill many hostile mutate plant record-commands compare-commands real words coverage components onnx xconfig options verbs figures explorer docs wheel release clean

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from nnet3.options import DecodingOptions
+from nnet3.speech.lattices import levels
+from nnet3.speech.lattices.raw_lattice import RawLattice
 from nnet3.speech.search.beam_search import BeamSearch
 from nnet3.speech.search.composition import LookaheadSearch
 from nnet3.speech.search.search_graph import SearchGraph
 from tests.asr.slow_search import paths_of, random_graph
 from tests.asr.toy_lookahead import LABELS, bigram, lookahead_graph, random_scores
+from tests.native.native_code import needs_native_code
 from tests.seeds import RANDOM
 
 OPTIONS = DecodingOptions(beam=1000, lattice_beam=4, prune_interval=3)
@@ -59,6 +62,31 @@ def test_the_lattice_behind_a_row_begins_with_what_the_tokens_cost() -> None:
     assert (rest.row_of_state[0], rest.num_rows) == (2, 6)
     lengths = {len(ids) for paths in paths_of(rest).values() for _, ids in paths}
     assert lengths == {3}
+
+
+@needs_native_code
+def test_what_a_beam_leaves_out_would_be_pruned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without native code nothing is left out. Levels are numbered anew, in the same order."""
+    for _ in range(12):
+        search = BeamSearch(SearchGraph(random_graph(RANDOM, states=8)), OPTIONS)
+        search.advance((2 * RANDOM.normal(size=(7, 4))).astype(np.float32))
+        first, beam, ends = int(RANDOM.integers(2)) * 3, float(RANDOM.choice([0.5, 3.0])), len(search.tokens.last.state)
+        final = np.where(RANDOM.random(ends) < 0.5, RANDOM.normal(size=ends), np.inf)
+        final[0] = 0.0
+        small = search.tokens.lattice(first, 7, final, True, beam)
+        with monkeypatch.context() as patch:
+            patch.setattr(levels, "library", lambda: None)
+            whole = search.tokens.lattice(first, 7, final, True, beam)
+            _same_lattice(small.pruned(beam), whole.pruned(beam))
+        assert small.num_states <= whole.num_states
+        assert whole.num_states == search.tokens.lattice(first, 7, final, True).num_states
+
+
+def _same_lattice(one: RawLattice, other: RawLattice) -> None:
+    for name in ("row_of_state", "src", "dst", "word", "transition_id", "graph_cost", "acoustic_cost", "final_graph"):
+        assert np.array_equal(getattr(one, name), getattr(other, name))
+    assert np.array_equal(one.graph_state, other.graph_state)
+    assert np.array_equal(np.diff(one.level) > 0, np.diff(other.level) > 0)
 
 
 class _Frame:

@@ -11,21 +11,23 @@ typedef struct { int64_t state; String ids, words; } Node;
 
 typedef struct { int64_t number, taken; } Front; /* a node to expand, and the ids of its first word or phone */
 
-typedef struct { int64_t src, next; double graph, acoustic; Node node; } Arrival;
+/* arc: of the lattice, or behind those a state that ends. */
+typedef struct { int64_t src, next, arc; Node node; } Arrival;
 
-typedef struct { int64_t src, dst; double graph, acoustic; } Silent;
+typedef struct { int64_t src, dst, arc; } Silent;
 
 typedef struct { int64_t src, dst, label; String ids; } Spoken;
 
 struct Alignment {
     const Given *given;
+    int64_t silence, partial_word, most;
     Node *nodes;
     Arrival *arrivals;
     Silent *silent;
     Spoken *spoken;
     int32_t *ids;
     Front *front;
-    int64_t *words, *last, *slots, *first, *newest; /* arrivals by level */
+    int64_t *words, *last, *slots, *first, *newest, *row; /* arrivals by level; rows up to each state, the last one the end */
     int64_t num_nodes, num_arrivals, num_silent, num_spoken, num_ids, num_words, num_last, num_slots, num_front;
     int64_t room_of_nodes, room_of_arrivals, room_of_silent, room_of_spoken, room_of_ids, room_of_words, room_of_last,
         room_of_front;
@@ -46,7 +48,7 @@ static int64_t first_unit(const Given *given, const int32_t *ids, int64_t count)
     int is_over = 0;
     for (int64_t at = 0; at < count; at++) {
         const int32_t id = ids[at];
-        const int is_loop = given->is_self_loop[id], goes_on = is_loop && given->state[id] == given->state[ids[left < 0 ? 0 : left]];
+        const int is_loop = given->is_self_loop[id], goes_on = is_loop && given->state_of_id[id] == given->state_of_id[ids[left < 0 ? 0 : left]];
         if (at && is_over && !goes_on && !given->is_inside[ids[0]] && !(given->is_inside[id] && given->begins_word[ids[0]]))
             return at;
         if (!is_loop) left = at;
@@ -98,7 +100,7 @@ static int number_of(Alignment *alignment, Node node, int64_t *number) {
     if (*slot) return DONE;
     if (!GROW(alignment, nodes, num_nodes, room_of_nodes, 1)) return NO_MEMORY;
     *number = alignment->num_nodes, alignment->nodes[alignment->num_nodes++] = node, *slot = alignment->num_nodes;
-    return alignment->num_nodes > alignment->given->most ? MISFIT : DONE;
+    return alignment->num_nodes > alignment->most ? MISFIT : DONE;
 }
 
 /* Puts a node into the front. A word is taken where one waits. */
@@ -140,8 +142,8 @@ static int end_path(Alignment *alignment, int64_t number) {
         const int is_inside = given->is_inside[ids[0]], is_word = is_inside || given->begins_word[ids[0]];
         const int is_part = !node.words.count && is_word;
         const int is_cut = (is_word && !given->ends_word[last]) || !are_over(given, ids, node.ids.count);
-        int64_t label = node.words.count ? alignment->words[node.words.first] : given->silence;
-        if (is_part) label = given->partial_word;
+        int64_t label = node.words.count ? alignment->words[node.words.first] : alignment->silence;
+        if (is_part) label = alignment->partial_word;
         alignment->is_whole &= !(is_part || is_inside || is_cut);
         const int status = speak(alignment, number, label, node.ids.count, node.words.count, &end);
         if (status != DONE) return status;
@@ -151,35 +153,47 @@ static int end_path(Alignment *alignment, int64_t number) {
     return DONE;
 }
 
-/* Lets a node go on along the arcs of the lattice. */
-static int go_on(Alignment *alignment, int64_t number) {
-    const Given *given = alignment->given;
+/* Lets a node go on along an arc, which has a label and ids, to a state. */
+static int step(Alignment *alignment, int64_t number, int64_t arc, int64_t dst, int64_t label, const int32_t *ids, int64_t more) {
+    const Labelled *lattice = &alignment->given->lattice;
     const Node node = alignment->nodes[number];
-    for (int64_t arc = given->first_arc[node.state]; arc < given->first_arc[node.state + 1]; arc++) {
-        const int64_t more = given->first_id[arc + 1] - given->first_id[arc];
-        Node next = {given->dst[arc], node.ids, node.words};
-        if (more) {
-            if (!GROW(alignment, ids, num_ids, room_of_ids, node.ids.count + more)) return NO_MEMORY;
-            int32_t *to = alignment->ids + alignment->num_ids;
-            if (node.ids.count) memcpy(to, alignment->ids + node.ids.first, (size_t)node.ids.count * sizeof *to);
-            memcpy(to + node.ids.count, given->ids + given->first_id[arc], (size_t)more * sizeof *to);
-            next.ids = (String){alignment->num_ids, node.ids.count + more}, alignment->num_ids += next.ids.count;
-        }
-        if (given->label[arc]) {
-            if (!GROW(alignment, words, num_words, room_of_words, node.words.count + 1)) return NO_MEMORY;
-            int64_t *to = alignment->words + alignment->num_words;
-            if (node.words.count) memcpy(to, alignment->words + node.words.first, (size_t)node.words.count * sizeof *to);
-            to[node.words.count] = given->label[arc];
-            next.words = (String){alignment->num_words, node.words.count + 1}, alignment->num_words += next.words.count;
-        }
-        if (!GROW(alignment, arrivals, num_arrivals, room_of_arrivals, 1)) return NO_MEMORY;
-        const int64_t own = alignment->num_arrivals++, level = given->level[next.state];
-        alignment->arrivals[own] = (Arrival){number, 0, given->graph[arc], given->acoustic[arc], next};
-        if (alignment->first[level]) alignment->arrivals[alignment->newest[level] - 1].next = own + 1;
-        else alignment->first[level] = own + 1;
-        alignment->newest[level] = own + 1;
+    Node next = {dst, node.ids, node.words};
+    if (more) {
+        if (!GROW(alignment, ids, num_ids, room_of_ids, node.ids.count + more)) return NO_MEMORY;
+        int32_t *to = alignment->ids + alignment->num_ids;
+        if (node.ids.count) memcpy(to, alignment->ids + node.ids.first, (size_t)node.ids.count * sizeof *to);
+        memcpy(to + node.ids.count, ids, (size_t)more * sizeof *to);
+        next.ids = (String){alignment->num_ids, node.ids.count + more}, alignment->num_ids += next.ids.count;
     }
+    if (label) {
+        if (!GROW(alignment, words, num_words, room_of_words, node.words.count + 1)) return NO_MEMORY;
+        int64_t *to = alignment->words + alignment->num_words;
+        if (node.words.count) memcpy(to, alignment->words + node.words.first, (size_t)node.words.count * sizeof *to);
+        to[node.words.count] = label;
+        next.words = (String){alignment->num_words, node.words.count + 1}, alignment->num_words += next.words.count;
+    }
+    if (!GROW(alignment, arrivals, num_arrivals, room_of_arrivals, 1)) return NO_MEMORY;
+    const int is_end = dst == lattice->states;
+    const int64_t own = alignment->num_arrivals++, level = is_end ? lattice->level[dst - 1] + 1 : lattice->level[dst];
+    alignment->arrivals[own] = (Arrival){number, 0, arc, next};
+    if (alignment->first[level]) alignment->arrivals[alignment->newest[level] - 1].next = own + 1;
+    else alignment->first[level] = own + 1;
+    alignment->newest[level] = own + 1;
     return DONE;
+}
+
+/* Lets a node go on along the arcs of the lattice, and end. */
+static int go_on(Alignment *alignment, int64_t number) {
+    const Labelled *lattice = &alignment->given->lattice;
+    const int64_t state = alignment->nodes[number].state;
+    int status = DONE;
+    for (int64_t arc = lattice->first_arc[state]; arc < lattice->first_arc[state + 1] && status == DONE; arc++) {
+        const int64_t first = lattice->first_id[arc], count = lattice->first_id[arc + 1] - first;
+        status = step(alignment, number, arc, lattice->dst[arc], lattice->label[arc], lattice->ids + first, count);
+    }
+    if (status != DONE || !nnet3_is_final(lattice, state)) return status;
+    const int64_t first = lattice->first_final_id[state], count = lattice->first_final_id[state + 1] - first;
+    return step(alignment, number, lattice->arcs + state, lattice->states, 0, lattice->final_ids + first, count);
 }
 
 /* ---- paths ---- */
@@ -192,7 +206,7 @@ static int expand(Alignment *alignment) {
         for (int64_t at = begin; at < end && status == DONE; at++) {
             const Front own = alignment->front[at];
             if (own.taken) continue;
-            const int is_end = alignment->nodes[own.number].state == given->states;
+            const int is_end = alignment->nodes[own.number].state == given->lattice.states;
             status = is_end ? end_path(alignment, own.number) : go_on(alignment, own.number);
         }
         for (int64_t at = begin; at < end && status == DONE; at++) {
@@ -200,7 +214,7 @@ static int expand(Alignment *alignment) {
             if (!own.taken) continue;
             const Node node = alignment->nodes[own.number];
             const int is_word = given->begins_word[alignment->ids[node.ids.first]];
-            const int64_t label = is_word ? alignment->words[node.words.first] : given->silence, known = alignment->num_nodes;
+            const int64_t label = is_word ? alignment->words[node.words.first] : alignment->silence, known = alignment->num_nodes;
             int64_t dst;
             status = speak(alignment, own.number, label, own.taken, is_word, &dst);
             if (status == DONE && dst == known) status = push(alignment, dst);
@@ -211,11 +225,24 @@ static int expand(Alignment *alignment) {
     return DONE;
 }
 
+/* Counts the rows up to each state. */
+static void count_rows(const Labelled *lattice, int64_t *row) {
+    int64_t *last = row + lattice->states;
+    for (int64_t state = 0; state < lattice->states; state++) {
+        for (int64_t arc = lattice->first_arc[state]; arc < lattice->first_arc[state + 1]; arc++)
+            row[lattice->dst[arc]] = row[state] + lattice->first_id[arc + 1] - lattice->first_id[arc];
+        const int64_t end = row[state] + lattice->first_final_id[state + 1] - lattice->first_final_id[state];
+        if (nnet3_is_final(lattice, state) && end > *last) *last = end;
+    }
+}
+
 static int follow(Alignment *alignment) {
-    const int64_t states = alignment->given->states, levels = alignment->given->level[states] + 1;
-    alignment->first = calloc((size_t)(2 * levels), sizeof *alignment->first);
+    const Labelled *lattice = &alignment->given->lattice;
+    const int64_t states = lattice->states, levels = states ? lattice->level[states - 1] + 2 : 1;
+    alignment->first = calloc((size_t)(2 * levels + states + 1), sizeof *alignment->first);
     if (!alignment->first) return NO_MEMORY;
-    alignment->newest = alignment->first + levels;
+    alignment->newest = alignment->first + levels, alignment->row = alignment->newest + levels;
+    count_rows(lattice, alignment->row);
     int64_t number;
     int status = number_of(alignment, (Node){.state = 0}, &number);
     if (status == DONE) status = push(alignment, number);
@@ -227,7 +254,7 @@ static int follow(Alignment *alignment) {
             status = number_of(alignment, own.node, &number);
             if (status == DONE && number == known) status = push(alignment, number);
             if (status == DONE && !GROW(alignment, silent, num_silent, room_of_silent, 1)) status = NO_MEMORY;
-            if (status == DONE) alignment->silent[alignment->num_silent++] = (Silent){own.src, number, own.graph, own.acoustic};
+            if (status == DONE) alignment->silent[alignment->num_silent++] = (Silent){own.src, number, own.arc};
         }
         if (status == DONE) status = expand(alignment);
     }
@@ -238,17 +265,19 @@ static int follow(Alignment *alignment) {
    their costs; sources, destinations and labels of others, where their ids begin, ids; nodes where paths end. */
 void nnet3_aligned_end(Alignment *alignment, void *const *columns) {
     if (columns) {
-        const Given *given = alignment->given;
+        const Labelled *lattice = &alignment->given->lattice;
         const int64_t silent = alignment->num_silent, spoken = alignment->num_spoken;
         int64_t *rows = columns[0], *steps = columns[1], *words = columns[3], *first_id = columns[4], count = 0;
         double *costs = columns[2];
         int32_t *ids = columns[5];
         for (int64_t each = 0; each < alignment->num_nodes; each++)
-            rows[each] = given->row[alignment->nodes[each].state] - alignment->nodes[each].ids.count;
+            rows[each] = alignment->row[alignment->nodes[each].state] - alignment->nodes[each].ids.count;
         for (int64_t each = 0; each < silent; each++) {
             const Silent own = alignment->silent[each];
             steps[each] = own.src, steps[silent + each] = own.dst;
-            costs[each] = own.graph, costs[silent + each] = own.acoustic;
+            const int64_t end = own.arc - lattice->arcs;
+            costs[each] = end < 0 ? lattice->graph[own.arc] : lattice->final_graph[end];
+            costs[silent + each] = end < 0 ? lattice->acoustic[own.arc] : lattice->final_acoustic[end];
         }
         for (int64_t each = 0; each < spoken; each++) {
             const Spoken own = alignment->spoken[each];
@@ -265,11 +294,12 @@ void nnet3_aligned_end(Alignment *alignment, void *const *columns) {
 }
 
 /* Follows all paths; returns 0 unless the status is that of success. */
-Alignment *nnet3_align(const Given *given, int64_t *status) {
+Alignment *nnet3_align(const Given *given, int64_t silence, int64_t partial_word, int64_t most, int64_t *status) {
     Alignment *alignment = calloc(1, sizeof *alignment);
     *status = NO_MEMORY;
     if (!alignment) return 0;
     alignment->given = given, alignment->is_whole = 1;
+    alignment->silence = silence, alignment->partial_word = partial_word, alignment->most = most;
     *status = follow(alignment);
     if (*status == DONE) return alignment;
     nnet3_aligned_end(alignment, 0);

@@ -4,21 +4,20 @@
 #define NNET3_ALIGNMENT
 
 #include "columns.h"
+#include "labelled.h"
 
-/* A lattice with one more state, the end, to which arcs lead from all final states. row: rows up to each state. */
+/* A lattice, and what is known of ids, of which there are num_ids, from 0 on. */
 typedef struct {
-    int64_t states, silence, partial_word, most; /* labels; the most nodes */
-    const int64_t *level, *row, *first_arc, *dst, *label;
-    const double *graph, *acoustic;
-    const int64_t *first_id;
-    const int32_t *ids;
-    const uint8_t *is_self_loop, *ends_phone, *begins_word, *is_inside, *ends_word; /* of ids */
-    const int64_t *state;
+    Labelled lattice;
+    const uint8_t *is_self_loop, *ends_phone, *begins_word, *is_inside, *ends_word;
+    const int64_t *state_of_id;
+    int64_t num_ids;
 } Given;
 
 typedef struct Alignment Alignment;
 
-Alignment *nnet3_align(const Given *given, int64_t *status);
+/* Labels of silence and of parts of words; the most nodes. */
+Alignment *nnet3_align(const Given *given, int64_t silence, int64_t partial_word, int64_t most, int64_t *status);
 
 void nnet3_aligned_sizes(const Alignment *alignment, int64_t *sizes);
 

@@ -3,6 +3,7 @@
    more words than fit are found, or none are settled on. */
 
 #include "bayes_risk.h"
+#include "levels.h"
 
 #include <math.h>
 
@@ -26,18 +27,13 @@ typedef struct {
 
 /* ---- arcs ---- */
 
-/* Sorts arcs by the longest path to their ends. */
+/* Sorts arcs by the longest path to their ends. Returns 0 to give up. */
 static int sort_arcs(Recursion *own, int64_t *depth) {
     const TimedArcs *given = own->given;
-    int64_t is_deeper = 1, *first = own->first;
-    for (int64_t state = 0; state < given->states; state++) depth[state] = 0;
-    for (int64_t round = 0; is_deeper; round++) {
-        if (round > given->states) return 0; /* there is a cycle */
-        is_deeper = 0;
-        for (int64_t arc = 0; arc < given->arcs; arc++)
-            if (depth[given->dst[arc]] <= depth[given->src[arc]])
-                depth[given->dst[arc]] = depth[given->src[arc]] + 1, is_deeper = 1;
-    }
+    int64_t *first = own->first;
+    if (!nnet3_longest_paths(given->states, given->arcs, given->src, given->dst, depth)) return 0;
+    for (int64_t state = 0; state < given->states; state++)
+        if (depth[state] < 0) return 0; /* there is a cycle */
     memset(first, 0, (size_t)(given->states + 1) * sizeof *first);
     for (int64_t arc = 0; arc < given->arcs; arc++) first[depth[given->dst[arc]] + 1]++;
     for (int64_t level = 0; level < given->states; level++) first[level + 1] += first[level];

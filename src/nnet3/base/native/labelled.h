@@ -3,6 +3,7 @@
 #ifndef NNET3_LABELLED
 #define NNET3_LABELLED
 
+#include <math.h>
 #include <stdint.h>
 
 /* Arcs by source lead to higher levels; of state s they begin at first_arc[s]. Ids of arc a are ids[first_id[a]] to
@@ -17,5 +18,9 @@ typedef struct {
     const int64_t *first_final_id;
     const int32_t *final_ids;
 } Labelled;
+
+static inline int nnet3_is_final(const Labelled *lattice, int64_t state) {
+    return lattice->final_graph[state] + lattice->final_acoustic[state] < INFINITY;
+}
 
 #endif

@@ -127,10 +127,6 @@ static int add_leap(const Lattice *lattice, Leaps *leaps, const Piece *pieces, i
     return add_row(&leaps->table, entry, state, 0, pieces[state].graph, pieces[state].acoustic);
 }
 
-static int is_final(const Lattice *lattice, int64_t state) {
-    return lattice->final_graph[state] + lattice->final_acoustic[state] < INFINITY;
-}
-
 /* The best ways from one entry. Counts of each level: pieces that arrive, that stay, and arcs that leave them. */
 static int leap_from(const Lattice *lattice, int64_t entry, Leaps *leaps, Piece *pieces, int64_t *heap, int64_t *seen,
                      const int64_t *rank, int64_t (*counts)[3], double *work) {
@@ -142,7 +138,7 @@ static int leap_from(const Lattice *lattice, int64_t entry, Leaps *leaps, Piece 
         const int64_t state = pop(heap, &waiting);
         const Piece piece = pieces[state];
         seen[num_seen++] = state;
-        int is_kept = is_final(lattice, state);
+        int is_kept = nnet3_is_final(lattice, state);
         counts[rank[state]][1]++;
         for (int64_t arc = lattice->first_arc[state]; arc < lattice->first_arc[state + 1]; arc++) {
             if (lattice->label[arc]) {
@@ -361,7 +357,7 @@ static int end_set(Sets *sets, const Lattice *lattice, int64_t number, double mo
     double best = INFINITY, best_graph = 0, best_acoustic = 0;
     int64_t at = NONE;
     for (int64_t m = 0; m < set->members; m++) {
-        if (!is_final(lattice, set->state[m])) continue;
+        if (!nnet3_is_final(lattice, set->state[m])) continue;
         const double graph = set->graph[m] + lattice->final_graph[set->state[m]];
         const double acoustic = set->acoustic[m] + lattice->final_acoustic[set->state[m]];
         if (at == NONE || graph + acoustic < best || (graph + acoustic == best && graph < best_graph))

@@ -32,13 +32,14 @@ _SOURCES = tuple(
         *("operations.c", "cells.c", "layers.c", "classes.c", "panels.c", "amx.c", "elements.c"),
         *("graphs.c", "tokens.c", "lattices.c", "words.c"),
         *("ngrams.c", "composition.c", "rescoring.c", "rescored.c", "alignment.c", "timed.c", "bayes_risk.c"),
+        "levels.c",
     )
 )
 _HEADERS = tuple(
     Path(__file__).with_name(name)
     for name in (
         *("vectors.h", "numbers.h", "team.h", "columns.h", "rows.h"),
-        *("labelled.h", "word_models.h", "alignment.h", "bayes_risk.h"),
+        *("labelled.h", "word_models.h", "alignment.h", "bayes_risk.h", "levels.h"),
     )
 )
 _COMPILERS = ("cc", "gcc", "clang")
@@ -149,6 +150,10 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
         (_SIZE, *4 * (_POINTER,), _DOUBLE, *2 * (_SIZE, *4 * (_POINTER,)), _POINTER, _POINTER),
         _SIZE,
     ),
+    # States, arcs; sources and destinations; depths.
+    "nnet3_longest_paths": ((_SIZE, _SIZE, *3 * (_POINTER,)), _SIZE),
+    # The same, costs; what it costs to begin and to end.
+    "nnet3_best_paths": ((_SIZE, _SIZE, *5 * (_POINTER,)), _SIZE),
     # The lattice, the highest cost of a path, the memory, the status.
     "nnet3_determinize": ((_POINTER, _DOUBLE, _POINTER, _POINTER), _POINTER),
     "nnet3_sets_sizes": ((_POINTER, _POINTER), None),
@@ -161,8 +166,8 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
     "nnet3_words_of_intervals": ((_SIZE, *12 * (_POINTER,)), None),
     # The n-gram model, a key and a history, a word, the cost.
     "nnet3_ngram_arc": ((_POINTER, _POINTER, _SIZE, _POINTER), _SIZE),
-    # The lattice, the status.
-    "nnet3_align": ((_POINTER, _POINTER), _POINTER),
+    # The lattice, two labels, the most nodes, the status.
+    "nnet3_align": ((_POINTER, _SIZE, _SIZE, _SIZE, _POINTER), _POINTER),
     "nnet3_aligned_sizes": ((_POINTER, _POINTER), None),
     "nnet3_aligned_end": ((_POINTER, _POINTER), None),
     # The lattice of words with their rows; labels, rows and confidences.

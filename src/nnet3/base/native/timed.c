@@ -5,7 +5,7 @@
 
 #include "alignment.h"
 #include "bayes_risk.h"
-#include "labelled.h"
+#include "levels.h"
 
 #include <math.h>
 
@@ -14,27 +14,10 @@
 #define MOST_STATES 1000 /* more are taken in parts */
 #define MOST_COST 1e100  /* of an arc: sums are finite */
 
-/* A lattice, and what is known of ids, of which there are num_ids, from 0 on. */
-typedef struct {
-    Labelled lattice;
-    const uint8_t *is_self_loop, *ends_phone, *begins_word, *is_inside, *ends_word;
-    const int64_t *state_of_id;
-    int64_t num_ids;
-} Known;
-
 static double scaled(double scale, double graph, double acoustic) {
     volatile double product = scale * graph; /* which is rounded before it is added */
     return product + acoustic;
 }
-
-/* ---- the lattice with one end ---- */
-
-typedef struct {
-    int64_t *level, *row, *first_arc, *dst, *label, *first_id;
-    double *cost, *free;
-    int32_t *ids;
-    void *block;
-} Ways;
 
 static int are_known(const int32_t *ids, int64_t count, int64_t known) {
     int32_t least = 1, most = 0;
@@ -42,47 +25,21 @@ static int are_known(const int32_t *ids, int64_t count, int64_t known) {
     return least > 0 && most < known;
 }
 
-/* Adds an arc to a lattice with one more state, and its ids. */
-static int add_way(Ways *ways, int64_t *arcs, int64_t dst, int64_t label, double cost, const int32_t *ids, int64_t count) {
-    const int64_t own = (*arcs)++;
-    ways->dst[own] = dst, ways->label[own] = label, ways->cost[own] = cost, ways->free[own] = 0.0;
-    if (count) memcpy(ways->ids + ways->first_id[own], ids, (size_t)count * sizeof *ids);
-    ways->first_id[own + 1] = ways->first_id[own] + count;
-    return fabs(cost) < MOST_COST;
-}
-
-/* Lets arcs lead from all final states to one more state. Returns 0 to give up. */
-static int make_ways(const Labelled *given, int64_t num_known, double scale, Ways *ways) {
-    const int64_t states = given->states, most = given->arcs + states;
-    const int64_t num_ids = given->first_id[given->arcs], num_last = given->first_final_id[states];
-    if (!are_known(given->ids, num_ids, num_known) || !are_known(given->final_ids, num_last, num_known)) return 0;
-    const size_t of_ids = (size_t)(num_ids + num_last) * sizeof *ways->ids;
-    int64_t *at = ways->block = malloc((size_t)(3 * states + 5 * most + 5) * sizeof *at + of_ids);
-    if (!at) return 0;
-    ways->level = at, at += states + 1, ways->row = at, at += states + 1, ways->first_arc = at, at += states + 2;
-    ways->dst = at, at += most, ways->label = at, at += most, ways->first_id = at, at += most + 1;
-    ways->cost = (double *)at, ways->free = ways->cost + most, ways->ids = (int32_t *)(ways->free + most);
-    memcpy(ways->level, given->level, (size_t)states * sizeof *at);
-    memset(ways->row, 0, (size_t)(states + 1) * sizeof *at);
-    ways->level[states] = given->level[states - 1] + 1;
-    int64_t arcs = 0, is_sound = 1;
-    ways->first_id[0] = 0;
+/* Counts the most nodes of an alignment, or returns 0 to give up. */
+static int64_t most_nodes(const Given *given, double scale) {
+    const Labelled *all = &given->lattice;
+    const int64_t states = all->states, ids = states ? all->first_id[all->arcs] : 0;
+    int64_t most = LEAST_NODES + NODES_PER_ARC * (states + all->arcs) + ids, is_sound = states && states <= MOST_STATES;
+    if (!is_sound || !are_known(all->ids, ids, given->num_ids)) return 0;
+    if (!are_known(all->final_ids, all->first_final_id[states], given->num_ids)) return 0;
     for (int64_t state = 0; state < states; state++) {
-        ways->first_arc[state] = arcs;
-        for (int64_t arc = given->first_arc[state]; arc < given->first_arc[state + 1]; arc++) {
-            const int64_t first = given->first_id[arc], count = given->first_id[arc + 1] - first, dst = given->dst[arc];
-            const double cost = scaled(scale, given->graph[arc], given->acoustic[arc]);
-            is_sound &= dst > state && add_way(ways, &arcs, dst, given->label[arc], cost, given->ids + first, count);
-            ways->row[dst] = ways->row[state] + count;
-        }
-        if (!(given->final_graph[state] + given->final_acoustic[state] < INFINITY)) continue;
-        const int64_t first = given->first_final_id[state], count = given->first_final_id[state + 1] - first;
-        const double cost = scaled(scale, given->final_graph[state], given->final_acoustic[state]);
-        is_sound &= add_way(ways, &arcs, states, 0, cost, given->final_ids + first, count);
-        if (ways->row[state] + count > ways->row[states]) ways->row[states] = ways->row[state] + count;
+        for (int64_t arc = all->first_arc[state]; arc < all->first_arc[state + 1]; arc++)
+            is_sound &= all->dst[arc] > state && fabs(scaled(scale, all->graph[arc], all->acoustic[arc])) < MOST_COST;
+        if (!nnet3_is_final(all, state)) continue;
+        is_sound &= fabs(scaled(scale, all->final_graph[state], all->final_acoustic[state])) < MOST_COST;
+        most += NODES_PER_ARC + all->first_final_id[state + 1] - all->first_final_id[state];
     }
-    ways->first_arc[states] = ways->first_arc[states + 1] = arcs;
-    return (int)is_sound;
+    return is_sound ? most : 0;
 }
 
 /* ---- nodes of the alignment ---- */
@@ -97,39 +54,30 @@ typedef struct {
     void *block;
 } Nodes;
 
-/* Puts nodes into the order of their longest paths. level: of nodes; begin: one more. */
-static void sort_nodes(Nodes *nodes, int64_t *level, int64_t *begin) {
+/* Puts nodes into the order of their longest paths. src, level, begin: of arcs, of nodes, one more. Returns 0 without memory. */
+static int sort_nodes(Nodes *nodes, const int64_t *src, int64_t *level, int64_t *begin) {
     const int64_t count = nodes->count;
-    int64_t *missing = nodes->number, *ready = nodes->order, found = 0; /* arcs that are still to come; nodes without such */
-    for (int64_t node = 0; node < count; node++) missing[node] = level[node] = 0;
-    for (int64_t arc = 0; arc < nodes->arcs; arc++) missing[nodes->dst[arc]]++;
-    for (int64_t node = 0; node < count; node++)
-        if (!missing[node]) ready[found++] = node;
-    for (int64_t at = 0; at < found; at++)
-        for (int64_t arc = nodes->first_arc[ready[at]]; arc < nodes->first_arc[ready[at] + 1]; arc++) {
-            const int64_t dst = nodes->dst[arc], behind = level[ready[at]] + 1;
-            if (level[dst] < behind) level[dst] = behind;
-            if (!--missing[dst]) ready[found++] = dst;
-        }
+    if (!nnet3_longest_paths(count, nodes->arcs, src, nodes->dst, level)) return 0;
     memset(begin, 0, (size_t)(count + 1) * sizeof *begin);
     for (int64_t node = 0; node < count; node++) begin[level[node] + 1]++;
     for (int64_t each = 0; each < count; each++) begin[each + 1] += begin[each];
     for (int64_t node = 0; node < count; node++) nodes->number[node] = begin[level[node]]++;
     for (int64_t node = 0; node < count; node++) nodes->order[nodes->number[node]] = node;
+    return 1;
 }
 
 /* Takes the nodes of an alignment, which is gone then. Returns 0 without memory. */
-static int take_nodes(Alignment *alignment, Nodes *nodes) {
+static int take_nodes(Alignment *alignment, double scale, Nodes *nodes) {
     int64_t sizes[6];
     nnet3_aligned_sizes(alignment, sizes);
     const int64_t count = sizes[0], silent = sizes[1], spoken = sizes[2], ends = sizes[4], arcs = silent + spoken;
-    const size_t numbers = (size_t)(7 * count + 3 * arcs + 4 * silent + 4 * spoken + ends + 4);
+    const size_t numbers = (size_t)(7 * count + 4 * arcs + 4 * silent + 4 * spoken + ends + 4);
     int64_t *at = nodes->block = malloc(numbers * sizeof *at + (size_t)sizes[3] * sizeof(int32_t));
     if (!at) return nnet3_aligned_end(alignment, 0), 0;
     nodes->count = count, nodes->arcs = arcs, nodes->row = at, at += count, nodes->order = at, at += count;
     nodes->number = at, at += count, nodes->is_last = at, at += count, nodes->first_arc = at, at += count + 1;
     nodes->dst = at, at += arcs, nodes->label = at, at += arcs, nodes->cost = (double *)at, at += arcs;
-    int64_t *level = at, *begin = level + count, *steps = begin + count + 1, *words = steps + 2 * silent;
+    int64_t *src = at, *level = src + arcs, *begin = level + count, *steps = begin + count + 1, *words = steps + 2 * silent;
     int64_t *first_id = words + 3 * spoken, *last = first_id + spoken + 1;
     double *costs = (double *)(last + ends);
     nnet3_aligned_end(alignment, (void *[]){nodes->row, steps, costs, words, first_id, costs + 2 * silent, last});
@@ -141,13 +89,13 @@ static int take_nodes(Alignment *alignment, Nodes *nodes) {
     memcpy(begin, nodes->first_arc, (size_t)count * sizeof *at);
     for (int64_t each = 0; each < arcs; each++) {
         const int is_word = each >= silent;
-        const int64_t word = each - silent, own = begin[is_word ? words[word] : steps[each]]++;
+        const int64_t word = each - silent, from = is_word ? words[word] : steps[each], own = begin[from]++;
+        src[own] = from;
         nodes->dst[own] = is_word ? words[spoken + word] : steps[silent + each];
         nodes->label[own] = is_word ? words[2 * spoken + word] : SILENT;
-        nodes->cost[own] = is_word ? 0.0 : costs[each] + costs[silent + each];
+        nodes->cost[own] = is_word ? 0.0 : scaled(scale, costs[each], costs[silent + each]);
     }
-    sort_nodes(nodes, level, begin);
-    return 1;
+    return sort_nodes(nodes, src, level, begin);
 }
 
 /* ---- the lattice without silent arcs ---- */
@@ -260,22 +208,12 @@ static int64_t words_of(const Nodes *nodes, int64_t most, double *found) {
 }
 
 /* Writes at most `most` words as nnet3_least_risk does; returns how many, or -1 where Python is to find them. */
-int64_t nnet3_heard(const Known *given, double scale, int64_t most, double *found) {
-    Ways ways = {.block = 0};
+int64_t nnet3_heard(const Given *given, double scale, int64_t most, double *found) {
     Nodes nodes = {.block = 0};
     int64_t words = -1, status;
-    const int64_t states = given->lattice.states;
-    if (states && make_ways(&given->lattice, given->num_ids, scale, &ways)) {
-        const int64_t arcs = ways.first_arc[states];
-        const Given all = {
-            .states = states, .most = LEAST_NODES + NODES_PER_ARC * (states + arcs) + ways.first_id[arcs],
-            .level = ways.level, .row = ways.row, .first_arc = ways.first_arc, .dst = ways.dst, .label = ways.label,
-            .graph = ways.cost, .acoustic = ways.free, .first_id = ways.first_id, .ids = ways.ids,
-            .is_self_loop = given->is_self_loop, .ends_phone = given->ends_phone, .begins_word = given->begins_word,
-            .is_inside = given->is_inside, .ends_word = given->ends_word, .state = given->state_of_id};
-        Alignment *alignment = nnet3_align(&all, &status);
-        if (alignment && take_nodes(alignment, &nodes)) words = words_of(&nodes, most, found);
-    }
-    free(ways.block), free(nodes.block);
+    const int64_t allowed = most_nodes(given, scale);
+    Alignment *alignment = allowed ? nnet3_align(given, 0, 0, allowed, &status) : 0;
+    if (alignment && take_nodes(alignment, scale, &nodes)) words = words_of(&nodes, most, found);
+    free(nodes.block);
     return words;
 }

@@ -101,7 +101,9 @@ class LabelLattice(Levels):
 
     def pruned(self, beam: float) -> LabelLattice:
         """Keeps the paths at most `beam` worse than the best path."""
-        return self._part(*self.within(beam))
+        states, arcs, ends = self.within(beam)
+        whole = states.all() and arcs.all() and np.count_nonzero(ends) == np.count_nonzero(self.final_cost < np.inf)
+        return self if whole else self._part(states, arcs, ends)
 
     def best_path(self) -> LabelLattice:
         """Keeps one path of least cost."""
@@ -119,6 +121,8 @@ class LabelLattice(Levels):
     def with_plain_ends(self) -> LabelLattice:
         """Lets an arc without a label, with the costs and ids, lead to a new end, in the place of each end with ids."""
         ending, states = np.flatnonzero(self.final_ids.lengths), self.num_states
+        if not len(ending):
+            return self
         costs, level = (self.final_graph, self.final_acoustic), np.full(len(ending), self.level[-1] + 1)
         ways = ending, states + np.arange(len(ending)), np.zeros(len(ending), np.int64)
         last = LabelledArcs(*ways, self.final_graph[ending], self.final_acoustic[ending], self.final_ids[ending])

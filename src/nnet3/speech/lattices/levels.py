@@ -9,6 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from nnet3.base.kaldi_io import fst_reach
+from nnet3.base.native.addresses import address_of
+from nnet3.base.native.library import library
 from nnet3.errors import ExecutionError
 from nnet3.speech.arrays.aliases import Doubles, Flags, Integers
 
@@ -53,21 +55,27 @@ class Levels(abc.ABC):
         return (slice(first, last) for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
 
     @cached_property
+    def _best(self) -> tuple[Doubles, Doubles]:
+        forward, backward = np.full(self.num_states, np.inf), self.final_cost.copy()
+        forward[:1] = 0
+        if find_best_paths(self.src, self.dst, self.cost, forward, backward):
+            return forward, backward
+        levels = list(self.arcs_by_source())
+        for arcs in levels:
+            np.minimum.at(forward, self.dst[arcs], forward[self.src[arcs]] + self.cost[arcs])
+        for arcs in reversed(levels):
+            np.minimum.at(backward, self.src[arcs], backward[self.dst[arcs]] + self.cost[arcs])
+        return forward, backward
+
+    @property
     def forward(self) -> Doubles:
         """The cost of the best path to each state, (states,)."""
-        best = np.full(self.num_states, np.inf)
-        best[:1] = 0
-        for arcs in self.arcs_by_source():
-            np.minimum.at(best, self.dst[arcs], best[self.src[arcs]] + self.cost[arcs])
-        return best
+        return self._best[0]
 
-    @cached_property
+    @property
     def backward(self) -> Doubles:
         """The cost of the best path from each state to an end, (states,)."""
-        best = self.final_cost.copy()
-        for arcs in reversed(list(self.arcs_by_source())):
-            np.minimum.at(best, self.src[arcs], best[self.dst[arcs]] + self.cost[arcs])
-        return best
+        return self._best[1]
 
     @property
     def best_cost(self) -> float:
@@ -103,7 +111,31 @@ class Levels(abc.ABC):
 
 def longest_paths(states: int, src: Integers, dst: Integers) -> Integers:
     """Returns the number of arcs of the longest path to each state, (states,). Raises ExecutionError for a cycle."""
-    depth = fst_reach.longest_paths(states, src, dst)
+    functions = library()
+    if functions is None:
+        depth = fst_reach.longest_paths(states, src, dst)
+    else:
+        columns = _whole(src), _whole(dst), np.empty(states, np.int64)
+        if not functions.nnet3_longest_paths(states, len(src), *map(address_of, columns)):
+            raise MemoryError
+        depth = columns[-1]
     if (depth < 0).any():
         raise ExecutionError("the lattice has a cycle: does the graph have one of arcs without labels and costs?")
     return depth
+
+
+def find_best_paths(src: Integers, dst: Integers, cost: Doubles, forward: Doubles, backward: Doubles) -> bool:
+    """Lowers costs of beginning and of ending in states, (states,), to those of the best paths to and from them.
+
+    The arcs, (arcs,), make no cycle. Does nothing and returns False without native code.
+    """
+    functions, columns = library(), (_whole(src), _whole(dst), np.ascontiguousarray(cost), forward, backward)
+    if functions is None:
+        return False
+    if not functions.nnet3_best_paths(len(forward), len(src), *map(address_of, columns)):
+        raise MemoryError
+    return True
+
+
+def _whole(numbers: Integers) -> Integers:
+    return np.ascontiguousarray(numbers, np.int64)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from nnet3.base.kaldi_io.lattice import Strings
+from nnet3.base.native.addresses import address_of
 from nnet3.speech.arrays.aliases import Doubles, Integers
-from nnet3.speech.lattices.label_lattice import LabelledArcs
-from nnet3.speech.lattices.native_sets import addresses_of, ending
+from nnet3.speech.lattices.label_lattice import LabelLattice
+from nnet3.speech.lattices.native_sets import NativeLattice, ending
 from nnet3.speech.lattices.word_times import WordBoundaries
 
 _MISFIT = 1  # status 2: no memory
-_KINDS = *5 * (np.int64,), *2 * (np.float64,), np.int64, np.int32
 
 
 class AlignedNodes(NamedTuple):
@@ -31,36 +30,20 @@ class AlignedNodes(NamedTuple):
     is_whole: bool
 
 
-class Ways(NamedTuple):
-    """A lattice with one more state, the end, to which arcs lead from all final states. row: rows up to each state."""
-
-    level: Integers
-    row: Integers
-    first_arc: Integers
-    arcs: LabelledArcs
-
-
 def native_alignment(
-    functions: ctypes.CDLL, ways: Ways, kinds: WordBoundaries, silence: int, partial_word: int, most: int
+    functions: ctypes.CDLL, lattice: LabelLattice, kinds: WordBoundaries, silence: int, partial_word: int, most: int
 ) -> AlignedNodes | None:
     """Returns the nodes, numbered as Python numbers them; None for more than `most` nodes. Raises MemoryError."""
-    arcs = ways.arcs
-    of_arcs = arcs.dst, arcs.label, arcs.graph, arcs.acoustic, arcs.ids.offsets, arcs.ids.values
-    whole = ways.level, ways.row, ways.first_arc, *of_arcs
-    columns: list[npt.NDArray[Any]] = [
-        np.ascontiguousarray(column, kind) for column, kind in zip(whole, _KINDS, strict=True)
-    ]
-    numbers = np.array([len(ways.level) - 1, silence, partial_word, most])
-    given = np.concatenate([numbers, addresses_of(columns), kinds.addresses])
+    given = NativeLattice(lattice, kinds.addresses)
     status = np.zeros(1, np.int64)
-    made = functions.nnet3_align(given.ctypes.data, status.ctypes.data)
+    made = functions.nnet3_align(given.address, silence, partial_word, most, address_of(status))
     if made is None and status[0] == _MISFIT:
         return None
     if made is None:
         raise MemoryError
     with ending(functions.nnet3_aligned_end, made) as found:
         sizes = np.zeros(6, np.int64)
-        functions.nnet3_aligned_sizes(made, sizes.ctypes.data)
+        functions.nnet3_aligned_sizes(made, address_of(sizes))
         nodes, steps, words, ids, ends, is_whole = sizes.tolist()
         row, silent, costs = np.empty(nodes, np.int64), np.empty((2, steps), np.int64), np.empty((2, steps))
         spoken, first_id, values = (

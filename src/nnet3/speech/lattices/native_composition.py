@@ -12,13 +12,14 @@ import numpy.typing as npt
 
 from nnet3.base.kaldi_io.fst import NO_STATE, Fst
 from nnet3.base.kaldi_io.lattice import Lattice
+from nnet3.base.native.addresses import address_of, addresses_of
 from nnet3.base.native.library import library
 from nnet3.base.options.rescoring import ComposeOptions
 from nnet3.speech.arrays.aliases import Doubles, Integers
 from nnet3.speech.language_models.word_acceptor import NativeModel, WordAcceptor
 from nnet3.speech.lattices.label_lattice import LabelLattice
 from nnet3.speech.lattices.lattice_states import with_arcs
-from nnet3.speech.lattices.native_sets import NativeLattice, addresses_of, empty_strings, ending
+from nnet3.speech.lattices.native_sets import NativeLattice, empty_strings, ending
 
 _KINDS = *3 * (np.int64,), *4 * (np.float64,)  # of the columns of a lattice
 _ADDED = ["grammar", "ngrams"]  # kinds of models in the order of composition.c
@@ -59,15 +60,15 @@ class NativeComposition:
     ):
         self._functions, self._kept = functions, [*added, *exchanged]
         self._locks = [lock for model in self._kept for lock in model.locks]
-        rows = [(_ADDED.index(model.kind), model.table.ctypes.data, model.scale) for model in added]
+        rows = [(_ADDED.index(model.kind), address_of(model.table), model.scale) for model in added]
         self._added = np.array(rows, _MODEL)
         beams = options.lattice_compose_beam, options.growth_ratio
         self._numbers = np.array([*beams, *(model.scale for model in exchanged)], np.float64)
         tables = addresses_of([*(model.table for model in exchanged), self._numbers]).tolist()
         self._exchanged = (*tables, options.max_arcs) if exchanged else ()
-        models = self._added.ctypes.data, len(added), *(self._exchanged or 4 * (0,))
+        models = address_of(self._added), len(added), *(self._exchanged or 4 * (0,))
         self._table = np.array(models, np.int64)
-        self._models = self._table.ctypes.data
+        self._models = address_of(self._table)
 
     @classmethod
     def of(
@@ -96,7 +97,7 @@ class NativeComposition:
             return None
         with ending(self._functions.nnet3_composed_end, made) as columns:
             sizes = np.zeros(2, np.int64)
-            self._functions.nnet3_composed_sizes(made, sizes.ctypes.data)
+            self._functions.nnet3_composed_sizes(made, address_of(sizes))
             states, num_arcs = sizes.tolist()
             state, final, graph = np.empty(states, np.int64), np.empty(states), np.empty(num_arcs)
             of_arcs = np.empty((3, num_arcs), np.int64)
@@ -113,7 +114,7 @@ class NativeComposition:
         with ExitStack() as held:
             for lock in self._locks:
                 held.enter_context(lock)
-            made = functions.nnet3_rescored(given.address, self._models, sizes.ctypes.data)
+            made = functions.nnet3_rescored(given.address, self._models, address_of(sizes))
         if made is None:
             return None
         with ending(functions.nnet3_rescored_end, made) as columns:
@@ -128,7 +129,7 @@ class NativeComposition:
     def _composed(self, given: _Given) -> int | None:
         """Returns the address of the composition, which C keeps; None where C gives up."""
         functions = self._functions
-        made: int | None = functions.nnet3_compose(given.address, self._added.ctypes.data, len(self._added))
+        made: int | None = functions.nnet3_compose(given.address, address_of(self._added), len(self._added))
         if made is None or not self._exchanged:
             return made
         with ExitStack() as held:
@@ -148,4 +149,4 @@ class _Given:
         self._columns = [np.ascontiguousarray(column, kind) for column, kind in zip(columns, _KINDS, strict=True)]
         sizes = np.array([len(columns[-1]), len(columns[1]), start], np.int64)
         self._table = np.append(sizes, addresses_of(self._columns))
-        self.address = self._table.ctypes.data
+        self.address = address_of(self._table)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.base.kaldi_io.lattice import Strings
+from nnet3.base.native.addresses import address_of, addresses_of
 from nnet3.speech.arrays.aliases import Doubles, Integers
 from nnet3.speech.lattices.label_lattice import LabelLattice, LabelledArcs
 from nnet3.speech.lattices.label_sets import LabelSets, Leaps, Memory, SetEnds, TooLargeError
@@ -24,11 +25,11 @@ _NOTHING = np.zeros(0, np.int64)
 def native_sets(functions: ctypes.CDLL, lattice: LabelLattice, most: float, memory: Memory) -> LabelSets:
     """Returns what `array_sets` returns, sets numbered alike."""
     given, status = _Given(lattice, memory), np.zeros(1, np.int64)
-    sets = functions.nnet3_determinize(given.address, most, given.memory.ctypes.data, status.ctypes.data)
+    sets = functions.nnet3_determinize(given.address, most, address_of(given.memory), address_of(status))
     given.settle(memory, int(status[0]))
     with ending(functions.nnet3_sets_end, sets) as columns:
         sizes = np.zeros(5, np.int64)
-        functions.nnet3_sets_sizes(sets, sizes.ctypes.data)
+        functions.nnet3_sets_sizes(sets, address_of(sizes))
         count, arcs, of_arcs, ends, of_ends = sizes.tolist()
         levels, end = np.empty(count, np.int64), np.empty(ends, np.int64)
         src, dst, label = np.empty((3, arcs), np.int64)
@@ -41,11 +42,11 @@ def native_sets(functions: ctypes.CDLL, lattice: LabelLattice, most: float, memo
 def native_leaps(functions: ctypes.CDLL, lattice: LabelLattice, memory: Memory) -> Leaps:
     """Returns what `array_leaps` returns."""
     given, status = _Given(lattice, memory), np.zeros(1, np.int64)
-    leaps = functions.nnet3_leaps(given.address, given.memory.ctypes.data, status.ctypes.data)
+    leaps = functions.nnet3_leaps(given.address, address_of(given.memory), address_of(status))
     given.settle(memory, int(status[0]))
     with ending(functions.nnet3_leaps_end, leaps) as columns:
         sizes = np.zeros(2, np.int64)
-        functions.nnet3_leaps_sizes(leaps, sizes.ctypes.data)
+        functions.nnet3_leaps_sizes(leaps, address_of(sizes))
         count, of_ids = sizes.tolist()
         (entry, state), weights = np.empty((2, count), np.int64), _Weights.empty(count, of_ids)
         columns += [entry, state, *weights.columns()]
@@ -60,7 +61,7 @@ def ending(end: Callable[[int, int], None], made: int) -> Iterator[list[npt.NDAr
         yield columns
         addresses = addresses_of(columns)
     finally:
-        end(made, 0 if addresses is None else addresses.ctypes.data)
+        end(made, 0 if addresses is None else address_of(addresses))
 
 
 def empty_strings(count: int, num_ids: int) -> Strings:
@@ -93,7 +94,7 @@ class NativeLattice:
         self._columns = [np.ascontiguousarray(column, kind) for column, kind in zip(whole, _KINDS, strict=True)]
         sizes = np.array([lattice.num_states, len(lattice.src)], np.int64)
         self._table = np.concatenate([sizes, addresses_of(self._columns), more])
-        self.address = self._table.ctypes.data
+        self.address = address_of(self._table)
 
 
 class _Given(NativeLattice):
@@ -109,7 +110,3 @@ class _Given(NativeLattice):
         memory.left, memory.work_left = self.memory.tolist()
         if status:
             raise MemoryError if status == _NO_MEMORY else TooLargeError
-
-
-def addresses_of(columns: Iterable[npt.NDArray[Any]]) -> Integers:
-    return np.array([column.ctypes.data for column in columns], np.int64)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnet3.base.native.addresses import address_of, addresses_of
 from nnet3.base.native.library import library
 from nnet3.speech.arrays.aliases import Doubles
 from nnet3.speech.lattices.label_lattice import LabelLattice
-from nnet3.speech.lattices.native_sets import NativeLattice, addresses_of
+from nnet3.speech.lattices.native_sets import NativeLattice
 from nnet3.speech.lattices.timed_lattice import TimedLattice
 from nnet3.speech.lattices.word_times import WordBoundaries
 
@@ -23,7 +24,7 @@ def heard_rows(lattice: LabelLattice, boundaries: WordBoundaries, graph_scale: f
     if functions is None:
         return None
     found, given = np.empty((most, 4)), NativeLattice(lattice, boundaries.addresses)
-    count = functions.nnet3_heard(given.address, graph_scale, most, found.ctypes.data)
+    count = functions.nnet3_heard(given.address, graph_scale, most, address_of(found))
     return None if count < 0 else found[:count]
 
 
@@ -36,5 +37,5 @@ def risk_rows(lattice: TimedLattice) -> Doubles | None:
     columns = [np.ascontiguousarray(column, kind) for column, kind in zip(whole, _KINDS, strict=True)]
     given = np.append(np.array([len(lattice.row), len(lattice.src), most]), addresses_of(columns))
     found = np.empty((most, 4))
-    count = functions.nnet3_least_risk(given.ctypes.data, found.ctypes.data)
+    count = functions.nnet3_least_risk(address_of(given), address_of(found))
     return None if count < 0 else found[:count]

@@ -41,14 +41,16 @@ class RawLattice(Levels):
     has_ended: bool = True
 
     @classmethod
-    def sorted(cls, row_of_state: Integers, **columns: Any) -> RawLattice:
+    def sorted(cls, row_of_state: Integers, depth: Integers | None = None, **columns: Any) -> RawLattice:
         """Makes a lattice of states and arcs in any order; the first state of the first row at depth 0 is the start.
 
-        `columns` are all other fields but `level`, by name.
+        `columns` are all other fields but `level`, by name. depth: (states,), the longest chain to each state within
+        its row, by default of these arcs.
         """
         found = cls(row_of_state=row_of_state, level=np.zeros(len(row_of_state), np.int64), **columns)
-        within = row_of_state[found.src] == row_of_state[found.dst]
-        depth = longest_paths(len(row_of_state), found.src[within], found.dst[within])
+        if depth is None:
+            within = row_of_state[found.src] == row_of_state[found.dst]
+            depth = longest_paths(len(row_of_state), found.src[within], found.dst[within])
         order = np.lexsort((depth, row_of_state))
         number = np.argsort(order)
         step = (np.diff(row_of_state[order]) != 0) | (np.diff(depth[order]) != 0)

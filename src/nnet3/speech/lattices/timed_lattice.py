@@ -21,7 +21,7 @@ from nnet3.speech.lattices.determinizing import leaps_of
 from nnet3.speech.lattices.label_lattice import NO_ARCS, LabelLattice, LabelledArcs, final_columns
 from nnet3.speech.lattices.label_sets import Memory
 from nnet3.speech.lattices.levels import longest_paths
-from nnet3.speech.lattices.native_alignment import Ways, native_alignment
+from nnet3.speech.lattices.native_alignment import native_alignment
 from nnet3.speech.lattices.strings import chained, first_values, hashes, without_first
 from nnet3.speech.lattices.word_times import WordBoundaries
 
@@ -163,15 +163,8 @@ class LatticeAlignment:
         self._keeps_ids = labels is not None
         self._end = lattice.num_states
         ends = np.flatnonzero(lattice.final_cost < np.inf)
-        last = np.full(len(ends), self._end)
-        finals = (lattice.final_graph[ends], lattice.final_acoustic[ends], lattice.final_ids[ends])
-        arcs = joined([lattice.arcs, LabelledArcs(ends, last, 0 * ends, *finals)])
-        self._arcs = part(arcs, np.argsort(arcs.src, kind="stable"))
-        self._offsets = np.searchsorted(self._arcs.src, np.arange(self._end + 2))
-        self._row_of_state = np.append(_rows(lattice), 0)
-        self._row_of_state[self._end] = (self._row_of_state[ends] + lattice.final_ids.lengths[ends]).max(initial=0)
-        self._level = np.append(lattice.level, lattice.level[-1] + 1)
-        self._most = _LEAST_NODES + _NODES_PER_ARC * (self._end + len(self._arcs.src)) + len(self._arcs.ids.values)
+        num_ids = len(lattice.ids.values) + int(lattice.final_ids.lengths[ends].sum())
+        self._most = _LEAST_NODES + _NODES_PER_ARC * (self._end + len(lattice.src) + len(ends)) + num_ids
         self._too_many = _MISFIT
         allowed = _LEAST_NODES + max_expand * lattice.num_states
         if max_expand > 0 and allowed < self._most:
@@ -182,14 +175,13 @@ class LatticeAlignment:
         self._last: list[Integers] = []  # nodes where paths end
         functions = library() if type(self) is LatticeAlignment else None
         if functions is None:
-            self._follow()
+            self._follow(lattice, ends)
         else:
-            self._take(functions)
+            self._take(functions, lattice)
 
-    def _take(self, functions: ctypes.CDLL) -> None:
+    def _take(self, functions: ctypes.CDLL, lattice: LabelLattice) -> None:
         """Lets C follow all paths."""
-        ways, labels = Ways(self._level, self._row_of_state, self._offsets, self._arcs), self._labels
-        found = native_alignment(functions, ways, self._boundaries, *labels, self._most)
+        found = native_alignment(functions, lattice, self._boundaries, *self._labels, self._most)
         if found is None:
             raise ModelFormatError(self._too_many)
         self._rows, self._last, self.is_whole = [found.row], [found.last], found.is_whole
@@ -199,8 +191,16 @@ class LatticeAlignment:
         free = np.zeros(len(src))
         self._spoken = [LabelledArcs(src, dst, label, free, free, ids if self._keeps_ids else no_strings(len(src)))]
 
-    def _follow(self) -> None:
-        """Follows all paths, level by level."""
+    def _follow(self, lattice: LabelLattice, ends: Integers) -> None:
+        """Follows all paths, level by level; behind the states `ends`, where paths end, comes one more state."""
+        last = np.full(len(ends), self._end)
+        finals = (lattice.final_graph[ends], lattice.final_acoustic[ends], lattice.final_ids[ends])
+        arcs = joined([lattice.arcs, LabelledArcs(ends, last, 0 * ends, *finals)])
+        self._arcs = part(arcs, np.argsort(arcs.src, kind="stable"))
+        self._offsets = np.searchsorted(self._arcs.src, np.arange(self._end + 2))
+        self._row_of_state = np.append(_rows(lattice), 0)
+        self._row_of_state[self._end] = (self._row_of_state[ends] + lattice.final_ids.lengths[ends]).max(initial=0)
+        self._level = np.append(lattice.level, lattice.level[-1] + 1)
         self._number_of_key: dict[int, int] = {}
         self._waiting = Waiting[_Arrivals]()
         start, _ = self._nodes(np.zeros(1, np.int64), no_strings(1), no_strings(1))

@@ -8,12 +8,12 @@ import numpy as np
 
 from nnet3.base.kaldi_io.files import map_file
 from nnet3.base.kaldi_io.lattice import Lattice, Strings
+from nnet3.base.native.addresses import addresses_of
 from nnet3.base.text import whole_number, words_of
 from nnet3.errors import ModelFormatError
 from nnet3.model.hmm.transition_model import TransitionModel
 from nnet3.speech.arrays.aliases import Flags, Integers
 from nnet3.speech.lattices.levels import longest_paths
-from nnet3.speech.lattices.native_sets import addresses_of
 
 _BEGINS, _PARTS, _ENDS = ("begin", "singleton"), ("internal", "end"), ("end", "singleton")
 _KINDS = ("nonword", *_BEGINS, *_PARTS)

@@ -135,8 +135,9 @@ class BeamSearch:
             return None
         final = self.graph.final[tokens.last.state].astype(np.float64)
         has_ended = use_final and bool((final < np.inf).any())
-        raw = tokens.lattice(first, len(tokens), final if has_ended else np.zeros(len(final)), has_ended)
-        return raw.pruned(self.options.lattice_beam if prune else np.inf)
+        beam = self.options.lattice_beam if prune else np.inf
+        raw = tokens.lattice(first, len(tokens), final if has_ended else np.zeros(len(final)), has_ended, beam)
+        return raw.pruned(beam)
 
     def forget(self, row: int, graph: SearchGraph | GrowingGraph) -> None:
         """Forgets the rows before `row`, but not the best paths to row `row`, and goes on in `graph`.

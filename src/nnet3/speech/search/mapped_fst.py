@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import sys
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from nnet3.base.kaldi_io.fst_header import CONST, LOOKAHEAD, VECTOR, FstHeader, 
 from nnet3.base.kaldi_io.graph_file import read_graph
 from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.symbols import SymbolTable
+from nnet3.base.native.addresses import address_of
 from nnet3.base.native.library import library
 from nnet3.errors import ModelFormatError
 from nnet3.speech.arrays.aliases import Integers, Singles
@@ -146,18 +147,16 @@ def _mapped(reader: Reader, header: FstHeader, final: Singles, first: Integers, 
     functions, states = library(warns=False), header.states
     begin, before = reader.position, _STATE_WORDS if is_vector else 0
     words = reader.raw_array(reader.left // 4 if is_vector else _ARC_WORDS * header.arcs, "<i4", "the arcs of an FST")
-    largest, place = np.zeros(1, np.int64), _address(first)
+    largest, place = np.zeros(1, np.int64), address_of(first)
     assert functions is not None, "looked at before"
     for low in range(0, states, _BLOCK):
         block = low, min(low + _BLOCK, states)
-        if is_vector and not functions.nnet3_vector_states(_address(words), len(words), *block, place, _address(final)):
+        if is_vector and not functions.nnet3_vector_states(
+            address_of(words), len(words), *block, place, address_of(final)
+        ):
             return None
-        if not functions.nnet3_arcs_are_sound(_address(words), place, *block, states, _address(largest)):
+        if not functions.nnet3_arcs_are_sound(address_of(words), place, *block, states, address_of(largest)):
             return None
         reader.position = begin + 4 * (int(first[block[1]]) - before)
         reader.release()
     return GraphParts(MappedFst(header.start, final, first, words, int(largest[0])), None, header.output_symbols)
-
-
-def _address(values: npt.NDArray[Any]) -> int:
-    return int(values.ctypes.data)

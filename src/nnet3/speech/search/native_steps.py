@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.base.native.addresses import address_of as _address, addresses_of as _addresses
 from nnet3.base.native.library import library
 from nnet3.errors import ExecutionError
 from nnet3.speech.arrays.aliases import Doubles, Flags, Integers
@@ -107,11 +106,3 @@ def _columns(tokens: int) -> tuple[Integers, Doubles, Integers, Integers, Flags]
 def _links(count: int) -> Links:
     src, dst, arc = np.empty((3, count), np.int64)
     return Links(src, dst, arc, np.empty(count))
-
-
-def _address(values: npt.NDArray[Any]) -> int:
-    return int(values.ctypes.data)
-
-
-def _addresses(columns: Iterable[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
-    return np.array([_address(column) for column in columns], np.int64)

@@ -7,12 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nnet3.speech.arrays.aliases import Doubles, Integers
+from nnet3.speech.arrays.aliases import Doubles, Flags, Integers
+from nnet3.speech.lattices.levels import find_best_paths, longest_paths
 from nnet3.speech.lattices.raw_lattice import RawLattice
 from nnet3.speech.search.composition import Composition
 from nnet3.speech.search.growing_graph import GrowingGraph
 from nnet3.speech.search.search_graph import SearchGraph
 from nnet3.speech.search.tokens import NONE, TokenRow, TokenSteps
+
+_ROUNDING = 1e-5  # of costs along a path, at most, beside 1 and the cost of the path
 
 
 class Steps(NamedTuple):
@@ -130,49 +133,57 @@ class TokenRows:
 
     # ---- the lattice ----
 
-    def lattice(self, first: int, last: int, final: Doubles, has_ended: bool) -> RawLattice:
+    def lattice(self, first: int, last: int, final: Doubles, has_ended: bool, beam: float = np.inf) -> RawLattice:
         """Returns the lattice of the tokens behind rows `first` .. `last`; `final` are the last tokens' end costs.
 
-        If `first` > 0, the start leads to the tokens of the first row, at the tokens' costs.
+        If `first` > 0, the start leads to the tokens of the first row, at the tokens' costs. Most of what is on no path
+        within the beam is left out, since the graph takes long to look up.
         """
         rows = self._rows[first - self.first : last + 1 - self.first]
         sizes = np.array([len(row.state) for row in rows])
         base = np.append(0, np.cumsum(sizes))
-        src, dst, arc, total = [], [], [], []
-        for number, row in enumerate(rows):
-            for links, offset in ((row.emitting, base[number - 1]), (row.epsilons, base[number])):
-                if number or links is row.epsilons:
-                    src.append(links.src + offset)
-                    dst.append(links.dst + base[number])
-                    arc.append(links.arc)
-                    total.append(links.cost)
-        arcs, costs = np.concatenate(arc), np.concatenate(total)
+        links = [rows[0].epsilons, *(each for row in rows[1:] for each in (row.emitting, row.epsilons))]
+        number = np.repeat(np.arange(len(links)), [len(each.arc) for each in links])
+        src = np.concatenate([each.src for each in links]) + base[number // 2]
+        dst = np.concatenate([each.dst for each in links]) + base[(number + 1) // 2]
+        arcs, costs = (np.concatenate([getattr(each, name) for each in links]) for name in ("arc", "cost"))
+        state, row_of_state = np.concatenate([row.state for row in rows]), np.repeat(np.arange(first, last + 1), sizes)
+        finals = np.append(np.full(base[-2], np.inf), final)
+        within = number % 2 == 0
+        depth = longest_paths(base[-1], src[within], dst[within])
+        entry = rows[0].cost
+        if beam < np.inf:
+            begin = np.append(entry if first else 0.0, np.full(base[-1], np.inf))[: base[-1]]
+            tokens, kept = _within(src, dst, costs, begin, finals, beam)
+            renamed = np.cumsum(tokens) - 1
+            src, dst, arcs, costs = renamed[src[kept]], renamed[dst[kept]], arcs[kept], costs[kept]
+            state, row_of_state, depth = state[tokens], row_of_state[tokens], depth[tokens]
+            entry, finals = entry[tokens[: sizes[0]]], finals[tokens]
         graph_cost = self.graph.cost[arcs].astype(np.float64)
-        finals = np.full(base[-1], np.inf)
-        finals[base[-2] :] = final
         columns = {
-            "row_of_state": np.repeat(np.arange(first, last + 1), sizes),
-            "src": np.concatenate(src),
-            "dst": np.concatenate(dst),
+            "row_of_state": row_of_state,
+            "depth": depth,
+            "src": src,
+            "dst": dst,
             "word": self.graph.olabel[arcs],
             "transition_id": self.graph.ilabel[arcs],
             "graph_cost": graph_cost,
             "acoustic_cost": costs - graph_cost,
             "final_graph": finals,
-            "graph_state": np.concatenate([row.state for row in rows]),
+            "graph_state": state,
         }
         if first > 0:
-            tokens = np.arange(sizes[0])
-            entry: dict[str, Any] = {
+            more: dict[str, Any] = {
                 "row_of_state": [first - 1],
-                "src": np.full(len(tokens), base[-1]),
-                "dst": tokens,
-                "graph_cost": rows[0].cost,
+                "depth": [0],
+                "src": np.full(len(entry), len(state)),
+                "dst": np.arange(len(entry)),
+                "graph_cost": entry,
                 "final_graph": [np.inf],
                 "graph_state": [NONE],
             }
-            columns |= {name: np.append(columns[name], more) for name, more in entry.items()}
-            none = np.zeros(len(tokens))
+            columns |= {name: np.append(columns[name], added) for name, added in more.items()}
+            none = np.zeros(len(entry))
             for name in ("word", "transition_id", "acoustic_cost"):
                 columns[name] = np.append(columns[name], none.astype(columns[name].dtype))
         return RawLattice.sorted(**columns, has_ended=has_ended)
@@ -245,3 +256,19 @@ class TokenRows:
             row.emitting.arc = graph.adopted_arcs(old, before[row.emitting.src], row.emitting.arc)
             row.epsilons.arc = graph.adopted_arcs(old, state[row.epsilons.src], row.epsilons.arc)
             row.state = graph.adopted(old, state)
+
+
+def _within(
+    src: Integers, dst: Integers, cost: Doubles, begin: Doubles, end: Doubles, beam: float
+) -> tuple[Flags, Flags]:
+    """Marks tokens and links on paths within a little more than the beam, all without native code.
+
+    begin, end: the costs of beginning and of ending with each token, (tokens,).
+    """
+    forward, backward = begin.copy(), end.copy()
+    if not find_best_paths(src, dst, cost, forward, backward):
+        return np.ones(len(end), bool), np.ones(len(src), bool)
+    through = forward + backward
+    best = through.min(initial=np.inf)
+    most = best + beam + _ROUNDING * (1 + abs(best))
+    return through <= most, forward[src] + cost + backward[dst] <= most

@@ -29,7 +29,7 @@ class Links:
 
     def kept(self, kept: Flags) -> Links:
         at = np.flatnonzero(kept)
-        return Links(self.src[at], self.dst[at], self.arc[at], self.cost[at])
+        return self if len(at) == len(kept) else Links(self.src[at], self.dst[at], self.arc[at], self.cost[at])
 
 
 @dataclass
