@@ -34,7 +34,7 @@ KEYS: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "training.min_deriv_time": (FIRST, [FIRST, LAST], [FIRST - 1, LAST + 1]),
     "training.max_deriv_time": (LAST, [FIRST, LAST], [FIRST - 1, LAST + 1]),
     "training.max_deriv_time_relative": (LAST, [FIRST, LAST], [FIRST - 1, LAST + 1]),
-    "training.optimization_level": (3, [0, 4], [-1, 5]),
+    "training.optimization_level": (4, [0, 4], [-1, 5]),
     "training.deriv_truncate_margin": (-1, [-1], [-2]),
     "training.proportional_shrink": (0.0, [0], [-0.1]),
     "training.shrink_value": (1.0, [0.01, 1], [0, 1.01]),

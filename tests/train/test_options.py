@@ -64,6 +64,6 @@ def test_derivative_times_are_options_of_the_compiler() -> None:
     both = TrainerOptions(max_deriv_time=5, min_deriv_time=0).compile_options(others)
     assert both == CompileOptions(optimize=False, max_deriv_time=5, min_deriv_time=0)
     assert TrainerOptions().compile_options(CompileOptions(level=1)).level == 1
-    assert TrainerOptions(optimization_level=4).compile_options(CompileOptions(level=1)).level == 4
+    assert TrainerOptions(optimization_level=3).compile_options(CompileOptions(level=1)).level == 3
     with pytest.raises(TrainingError, match="min_deriv_time is 5, after max_deriv_time, 4"):
         TrainerOptions(min_deriv_time=5, max_deriv_time=4)

@@ -27,7 +27,6 @@ Integer = TypeVar("Integer", bound=np.integer)
 
 _COLUMN_OF_LETTER = {"n": N, "t": T, "x": X}
 _INT32 = np.iinfo(np.int32)
-_FEW = 512  # numbers that are sorted as fast as counted
 _CELLS_PER_ROW = 4  # of a table that is looked up by key: with more, sorting is faster
 
 
@@ -163,8 +162,6 @@ def distinct(numbers: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
 
     `np.unique` gives the same, but looks numbers up in a hash table, ten times slower for many distinct numbers.
     """
-    if numbers.size > _FEW and int(numbers.max()) - int(low := numbers.min()) < numbers.size:
-        return np.asarray(np.flatnonzero(np.bincount((numbers - low).ravel())) + low, dtype=numbers.dtype)
     ordered = np.sort(numbers, axis=None)
     is_first = np.ones(len(ordered), dtype=bool)
     is_first[1:] = ordered[1:] != ordered[:-1]

@@ -212,11 +212,12 @@ def _rows_per_frame(computation: NnetComputation) -> np.ndarray:
 
 
 def _rates(indexes: np.ndarray) -> tuple[int, int]:
-    is_timed = indexes[:, T] != NO_TIME
-    times, numbers = (indexes[:, column] if is_timed.all() else indexes[is_timed, column] for column in (T, N))
-    rows, times, sequences = len(times), distinct(times), max(len(distinct(numbers)), 1)
+    """Returns the rows for a frame, and those of all time, in twelfths, of the first sequence, which stands for all."""
+    own = indexes[indexes[:, N] == indexes[0, N], T]
+    own = own[own != NO_TIME]
+    times = distinct(own)
     rate = round(_PARTS * (len(times) - 1) / (times[-1] - times[0])) if len(times) > 1 else 0
-    return rate * rows // (sequences * max(len(times), 1)), _PARTS * rows // sequences
+    return rate * len(own) // max(len(times), 1), _PARTS * len(own)
 
 
 # ---- the program ----
