@@ -215,6 +215,7 @@ def test_scores() -> None:
     ("arguments", "message"),
     [
         ({"minibatch_size": 0}, "minibatch_size must be >= 1, got 0"),
+        ({"frames_per_chunk": 10**9}, "frames_per_chunk must be <= 100000, for shorter .* got 1000000000; 0 stands"),
         ({"partial_minibatch_factor": 1.0}, r"partial_minibatch_factor must be >= 0 and < 1, got 1.0"),
         ({"minibatch": 3}, "there is no option 'minibatch'; the options are "),
         ({"options": BatchOptions(), "minibatch_size": 3}, "in one object or by name, not both: minibatch_size"),
@@ -225,6 +226,13 @@ def test_options_that_are_refused(arguments: dict[str, Any], message: str) -> No
         BatchComputer(Nnet.from_config(CONFIG), **arguments)
     with pytest.raises(ArgumentError, match="numbers are given by name"):
         BatchComputer(Nnet.from_config(CONFIG), 128)  # type: ignore[arg-type]
+
+
+def test_chunks_longer_than_all_utterances_are_whole_utterances_if_the_last_chunk_may_be_short() -> None:
+    nnet, utterances = Nnet.from_config(CONFIG), [("a", torch.randn(7, 3), None), ("b", torch.randn(4, 3), None)]
+    computed = dict(BatchComputer(nnet, frames_per_chunk=10**9, short_last_chunk=True).compute(utterances))
+    for key, features, _ in utterances:
+        torch.testing.assert_close(computed[key], UtteranceComputer(nnet).compute(features))
 
 
 @nightly

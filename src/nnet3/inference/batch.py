@@ -41,6 +41,8 @@ MINIBATCH_FRAMES = 2**14
 CACHED_FRAMES = 2**10
 """The same on a CPU for networks without recurrences: more gain nothing there, and leave its caches."""
 
+_MOST_PER_CHUNK = 100_000  # frames of chunks to which shorter utterances are padded
+
 
 @dataclass
 class _Job:
@@ -89,6 +91,11 @@ class BatchComputer:
         if options is not None and named:
             raise ExecutionError(f"give options in one object or by name, not both: {', '.join(named)}")
         self.options = options or BatchOptions.named(**named)
+        if self.options.frames_per_chunk > _MOST_PER_CHUNK and not short_last_chunk:
+            raise ExecutionError(
+                f"frames_per_chunk must be <= {_MOST_PER_CHUNK}, for shorter utterances are padded to it, got "
+                f"{self.options.frames_per_chunk}; 0 stands for whole utterances"
+            )
         nnet = network_of(model)
         self.device = device_of(nnet) if device is None else checked_device(device)
         self._runner = ChunkRunner(
@@ -180,8 +187,8 @@ class BatchComputer:
             lengths = Lengths.PADDED if self._is_padded else Lengths.ANY
             return minibatches(parts, kind, lambda _, count: count, lengths, most)
         if self._is_padded and not self._runner.overlaps:
-            longest = self._runner.outputs_per_chunk
-            parts = [(number, chunk._replace(num_outputs=max(chunk.num_outputs, longest))) for number, chunk in parts]
+            longest = max([chunk.num_outputs for _, chunk in parts], default=0)
+            parts = [(number, chunk._replace(num_outputs=longest)) for number, chunk in parts]
         least = self.options.partial_minibatch_factor
         return minibatches(parts, kind, lambda most, count: partial_size(most, least, count), Lengths.EQUAL, 2**31)
 

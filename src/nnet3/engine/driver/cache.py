@@ -199,10 +199,6 @@ class ComputationCache:
             return None
         return program
 
-    def _longer(self, task: CompileTask) -> NnetComputation:
-        """The program of a task, from which others are restricted, with recurrences as loops where possible."""
-        return self.program(replace(task, serves_shorter=True))
-
     def _ragged_of(
         self,
         task: CompileTask,
@@ -220,9 +216,9 @@ class ComputationCache:
         if known is None:
             try:
                 try:
-                    known = make(self._longer(task))
+                    known = make(self.program(replace(task, serves_shorter=True)))
                 except NotRaggedError:
-                    known = make(self._longer(apart()))
+                    known = make(self.program(replace(apart(), serves_shorter=True)))
             except (NotRaggedError, RequestError) as error:
                 known = str(error)
         with self._lock:

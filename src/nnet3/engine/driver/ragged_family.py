@@ -65,7 +65,10 @@ class RaggedFamily:
         self._ends: dict[str, np.ndarray] = {}
         self._before_end = np.full(self._graph.num_cindexes, ALWAYS)
         for node, name in enumerate(self._graph.node_names):
-            of_graphs = [_times_of(graph, node) for graph in (self._graph, *shorter)]
+            of_graphs = [
+                graph.indexes[slice(*graph.first[node : node + 2]), T].astype(np.int64)
+                for graph in (self._graph, *shorter)
+            ]
             if len(of_graphs[0]) != len(of_graphs[-1]):
                 self._ends[name] = np.array([times.max(initial=-NEVER) for times in of_graphs[:-1]])
                 if (np.diff(self._ends[name], append=of_graphs[-1].max(initial=-NEVER)) > 0).any():
@@ -312,10 +315,6 @@ def _recurrent_steps(
                 if made.nodes[step.node].kind is NodeKind.KERNEL:
                     result.setdefault(made.nodes[step.node].name, []).append(made.step_indexes(step))
     return result
-
-
-def _times_of(graph: ComputationGraph, node: int) -> np.ndarray:
-    return graph.indexes[graph.first[node] : graph.first[node + 1], T].astype(np.int64)
 
 
 def _ending_earlier(request: LoweringRequest, lasting: frozenset[str], time: int) -> LoweringRequest:

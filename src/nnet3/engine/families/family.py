@@ -154,7 +154,7 @@ class ProgramFamily:
         except NotAffineError as error:
             raise NotAffineError(f"{self.names[error.table]}: {error}") from error
         self._program = RolledCommands(self.tables.pieces(self.names.index("commands")), self._words.patterns)
-        self._kept = dict[str, Any]()
+        self._kept, self._equal_entries = dict[str, Any](), Recent[Entry](MOST_ENTRIES)
 
     @property
     def patterns(self) -> Sequence[CommandPattern]:
@@ -163,8 +163,8 @@ class ProgramFamily:
     def with_tables(self, tables: Continued) -> ProgramFamily:
         """Returns a family like `self`, with other numbers."""
         family = copy(self)
-        family.tables, family._kept = tables, {}
-        for name in ("_memos", "_entry_rows", "_arrays", "_fixed_entries", "_fixed_layouts", "_equal_entries"):
+        family.tables, family._kept, family._equal_entries = tables, {}, Recent(MOST_ENTRIES)
+        for name in ("_memos", "_precomputed", "_fixed_entries", "_fixed_layouts"):
             vars(family).pop(name, None)
         family._program = RolledCommands(tables.pieces(self.names.index("commands")), self._words.patterns)
         return family
@@ -242,11 +242,7 @@ class ProgramFamily:
 
     def _entries_at(self, k: int) -> list[Entry]:
         layouts = self._fixed_layouts or self._layouts_at(k)
-        return [None, *entries_that_go_on(layouts, self._arrays.at(k), self._equal_entries)]
-
-    @cached_property
-    def _equal_entries(self) -> Recent[Entry]:
-        return Recent(MOST_ENTRIES)
+        return [None, *entries_that_go_on(layouts, self._precomputed[1].at(k), self._equal_entries)]
 
     @cached_property
     def _fixed_layouts(self) -> list[EntryLayout] | None:
@@ -255,18 +251,13 @@ class ProgramFamily:
         return few if len(few) == len(more) else None
 
     def _layouts_at(self, k: int) -> list[EntryLayout]:
-        (table,) = self._entry_rows.at(k)
+        (table,) = self._precomputed[0].at(k)
         return layouts_of_entries(table, list(self._words.entries))
 
     @cached_property
-    def _entry_rows(self) -> Continued:
-        """The table of the rows of precomputed entries."""
-        return self._named(PRECOMPUTED[:1])
-
-    @cached_property
-    def _arrays(self) -> Continued:
-        """The tables of precomputed lists and numbers."""
-        return self._named(PRECOMPUTED[1:])
+    def _precomputed(self) -> tuple[Continued, Continued]:
+        """The table of the rows of precomputed entries, and the tables of their lists and numbers."""
+        return self._named(PRECOMPUTED[:1]), self._named(PRECOMPUTED[1:])
 
     def at(self, k: int, precompute: Precompute) -> NnetComputation:
         """Returns the member with k periods more than the smallest; recurring commands are in a Repeat."""

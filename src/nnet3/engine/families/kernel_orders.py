@@ -73,7 +73,6 @@ class KernelOrders:
     rules: KernelRules | None
 
     def __post_init__(self) -> None:
-        self._are_renumbered = bool((self.numbers != np.arange(len(self.numbers))).any())
         self.wanted: dict[int, tuple[WantedRows, WantedRows]] = {}  # by entry, as inputs and outputs
         self.tables: list[np.ndarray] = []
         self._orders: dict[tuple[int, int, bytes], tuple[int, int, bool] | None] = {}
@@ -96,9 +95,8 @@ class KernelOrders:
                 # All sequences at all times: so are some, with padding in the place of the others.
                 wanted = [self._padded(side, rows.start) for side, rows in zip(full_order.sides, sides, strict=True)]
                 self.wanted[number] = wanted[0], wanted[1]
-                made = full_order.entry
-                sides_of = {name: each for name, each in zip(PADDING, wanted, strict=True) if name in made}
-                return {**made, **{name: np.flatnonzero(each.rows < 0) for name, each in sides_of.items()}}
+                made, padded = full_order.entry, dict(zip(PADDING, wanted, strict=True))
+                return {name: np.flatnonzero(padded[name].rows < 0) if name in padded else made[name] for name in made}
         wanted = [self._existing(rows) for rows in sides]
         if not len(wanted[1].rows):
             return None
@@ -110,33 +108,28 @@ class KernelOrders:
         return self.rules.precompute(KernelRows(entry.node, entry.runs_backward, inputs, outputs))
 
     def _full_order(self, entry: RaggedEntry) -> FullOrder | None:
-        """Returns the rows of a kernel that wants rows of equal sequences in the order that they have; else None."""
+        """Returns the rows of a kernel with an order of its own; None for one without, or that takes no padding."""
         assert self.rules is not None
-        sides = [self._of_equal(rows) for rows in (entry.inputs, entry.outputs)]
-        full = [side.full for side in sides]
-        arranged = self.rules.arrange(entry.node, full[0], full[1])
-        # A kernel that gives back what it is given has no order of its own, and takes no padding.
-        if not len(full[1]) or arranged[1] is full[1] or not all(map(np.array_equal, full, arranged)):
+        given = [self._of_equal(rows) for rows in (entry.inputs, entry.outputs)]
+        arranged = self.rules.arrange(entry.node, given[0].full, given[1].full)
+        if not len(arranged[1]) or arranged[1] is given[1].full:
             return None
-        made = self.rules.precompute(KernelRows(entry.node, entry.runs_backward, full[0], full[1]))
+        made = self.rules.precompute(KernelRows(entry.node, entry.runs_backward, *arranged))
         if made is None or made.keys().isdisjoint(PADDING):
             return None
-        t, x = full[1][:, T], full[1][:, X]
+        t, x = given[1].full[:, T], given[1].full[:, X]
         number = (xs := distinct(x)).searchsorted(x)
         begins = np.full(len(xs), np.iinfo(t.dtype).max, t.dtype)
         np.minimum.at(begins, number, t)
-        first = sides[1].rows[t == begins[number]]
-        return FullOrder((sides[0], sides[1]), entry.outputs.start + first, made)
-
-    def _exist(self, rows: SideRows) -> np.ndarray:
-        """Returns a mask of the existing rows; all rows without samples exist."""
-        if rows.start < 0:
-            return np.ones(len(rows.indexes), dtype=bool)
-        return self.exists[rows.start : rows.start + len(rows.indexes)]
+        first = given[1].rows[t == begins[number]]
+        inputs, outputs = map(_arranged, given, arranged)
+        return FullOrder((inputs, outputs), entry.outputs.start + first, made)
 
     def _existing(self, rows: SideRows) -> WantedRows:
-        exists = self._exist(rows)
-        return WantedRows(rows.indexes[exists], np.flatnonzero(exists))
+        """Returns the existing rows; all rows without samples exist."""
+        kept = np.arange(len(rows.indexes))
+        kept = kept[self.exists[rows.start + kept]] if rows.start >= 0 else kept
+        return WantedRows(rows.indexes[kept], kept)
 
     def _of_equal(self, rows: SideRows) -> WantedRows:
         """Returns the rows of the remaining sequences, if all were as long as the longest."""
@@ -148,7 +141,7 @@ class KernelOrders:
 
     def _padded(self, side: WantedRows, start: int) -> WantedRows:
         """Returns the rows with padding for missing rows."""
-        return side._replace(rows=np.where(self.exists[start + side.rows], side.rows, -1))
+        return side._replace(rows=np.where(self.exists[start + side.rows] & (side.rows >= 0), side.rows, -1))
 
     def order(self, region: int, wanted: WantedRows, *, is_read: bool) -> RowOrder | None:
         """Returns the order that brings the rows of a region into a kernel's order; None for rows already in order."""
@@ -165,7 +158,7 @@ class KernelOrders:
             to_existing[wanted.rows[is_wanted]] = np.flatnonzero(is_wanted)
             to_existing = to_existing[number >= 0]
             self._orders[key] = None
-            if not (_is_range(to_wanted) and _is_range(to_existing)):
+            if not all(np.array_equal(rows, np.arange(len(rows))) for rows in (to_wanted, to_existing)):
                 index = len(self.ragged.full.index_tables) + len(self.tables)
                 self.tables += [to_wanted.astype(np.int32), to_existing.astype(np.int32)]
                 self._orders[key] = index, index + 1, bool((to_wanted[is_wanted] < 0).any())
@@ -176,8 +169,6 @@ class KernelOrders:
 
     def renumbered(self, indexes: IndexTable) -> IndexTable:
         """Returns indexes (rows, 3) with `numbers[n]` in the place of n."""
-        if not self._are_renumbered:
-            return indexes
         result = indexes.copy()
         result[:, N] = self.numbers[indexes[:, N]]
         return result
@@ -194,10 +185,7 @@ class KernelOrders:
 
 def _arranged(existing: WantedRows, indexes: IndexTable) -> WantedRows:
     """Returns rows in the order of `indexes`, which may have padding."""
+    if np.array_equal(existing.full, indexes):
+        return existing
     found = find_rows(existing.full, indexes)
     return WantedRows(indexes, np.where(found >= 0, existing.rows[found], -1))
-
-
-def _is_range(rows: np.ndarray) -> bool:
-    """True for rows 0, 1, ...."""
-    return np.array_equal(rows, np.arange(len(rows)))

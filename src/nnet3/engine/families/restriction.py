@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import starmap
 from typing import Any
 
@@ -56,8 +56,6 @@ class Restriction:
         self._more: dict[int, int] = {}
         self._iterations: dict[int, np.ndarray] = {}
         self._cuts: dict[int, tuple[int, int]] = {}  # by loop
-        self._entries: list[Entry] | None = None
-        self._made: list[Command] | None = None
         self._indexes: dict[tuple[int, int], np.ndarray] = {}
 
     def program(self, again: Callable[[], NnetComputation] | None = None) -> NnetComputation:
@@ -68,8 +66,8 @@ class Restriction:
         ragged = self.ragged
         if not ragged.has_variants:
             return self._program()
-        precomputed = self._precomputed()
-        commands = self._commands() if ragged.has_special else ()  # before the tables: they add some
+        precomputed = self._precomputed
+        commands = self._commands if ragged.has_special else ()  # before the tables: they add some
         tables = self._tables()["index_tables"]
         key = self._variant_key(tables), tuple(commands), tuple([each is None for each in precomputed])
         if again is None:
@@ -88,15 +86,14 @@ class Restriction:
         rows = np.append(self.matrix_rows, [matrix.num_rows for _, matrix, *_ in self._ordered])
         return RowNumbers(self._blocks()[:, 1:3], rows, self._iterations, num_iterations, tables, precomputed, kept)
 
+    @cached_property
     def _precomputed(self) -> list[Entry]:
-        """Returns the precomputed entries for the rows that exist; entry 0 is None."""
-        if self._entries is None:
-            self._entries = [None, *map(self.orders.precomputed, range(1, len(self.ragged.entries)))]
-        return self._entries
+        """The precomputed entries for the rows that exist; entry 0 is None."""
+        return [None, *map(self.orders.precomputed, range(1, len(self.ragged.entries)))]
 
     def _program(self) -> NnetComputation:
         full = self.ragged.full
-        precomputed, commands, tables = self._precomputed(), self._commands(), self._tables()
+        precomputed, commands, tables = self._precomputed, self._commands, self._tables()
         blocks, counts, first = self._blocks(), self.matrix_rows.tolist(), len(full.matrices)
         matrices = [Matrix(rows, *matrix[1:]) for rows, matrix in zip(counts, full.matrices, strict=True)]
         infos = {matrix: self._info(matrix, info) for matrix, info in full.matrix_info.items()}
@@ -155,9 +152,8 @@ class Restriction:
 
     # ---- commands ----
 
+    @cached_property
     def _commands(self) -> list[Command]:
-        if self._made is not None:
-            return self._made
         commands: list[Command] = []
         for (item, made), is_lost in zip(self.ragged.items, self.ragged.lost(self.rows).tolist(), strict=True):
             if isinstance(item, RaggedLoop):
@@ -168,7 +164,6 @@ class Restriction:
             else:
                 assert isinstance(made, Command)
                 commands.append(made)
-        self._made = commands
         return commands
 
     def _loop(self, loop: RaggedLoop, body: list[Command]) -> Iterator[Command]:

@@ -160,8 +160,8 @@ class GraphSource(GraphRules, Protocol):
         """Named arrays that a kernel with `needs_indexes` makes of the indexes of its rows; None if none are needed.
 
         The tables are the tables after `arrange`. The inputs are the rows of the INDEXED operand, if a kernel has one;
-        for operands by ROW the inputs are the outputs. Of a kernel with `PADDING` among its arrays these alone depend
-        on which rows are padding, as long as each time and each pair (n, x) has a row that is not.
+        for operands by ROW the inputs are the outputs. Of a kernel with `PADDING` among its arrays these alone change
+        if further rows become padding, as long as no time and no pair (n, x) loses its last row.
         """
 
 

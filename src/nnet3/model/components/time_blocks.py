@@ -128,8 +128,7 @@ class _Grid:
 
 def order_rows(inputs: IndexTable, outputs: IndexTable, offsets: Sequence[int]) -> tuple[IndexTable, IndexTable]:
     """Returns input and output indexes in block order, with padding; outputs read inputs at `offsets`."""
-    grid, full_outputs = _grid(outputs)
-    read = _input_times(grid, inputs, offsets)
+    grid, full_outputs, read = _searched(inputs.tobytes(), outputs.tobytes(), tuple(offsets))
     times = read.times[read.order]
     return (
         _rows(times, grid) if read.is_full else _padded(inputs, times, grid),
@@ -144,8 +143,7 @@ def time_blocks(
 
     Unless `need_backprop`, without the arrays for backward, of which some grow with the number of rows.
     """
-    grid, full_outputs = _grid(outputs)
-    read = _input_times(grid, inputs, offsets)
+    grid, full_outputs, read = _searched(inputs.tobytes(), outputs.tobytes(), tuple(offsets))
     num_images = len(grid.images)
     assert len(outputs) == grid.num_times * num_images, "rows are not in the order of order_rows"
     assert len(inputs) == len(read.times) * num_images, "rows are not in the order of order_rows"
@@ -172,6 +170,17 @@ def time_blocks(
         arrays["uncovered"] = np.where(2 * uncovered < len(inputs), uncovered, uncovered - len(inputs))
         arrays["output_padding"] = _padding(outputs, full_outputs)
     return arrays
+
+
+@lru_cache(maxsize=2)
+def _searched(inputs: bytes, outputs: bytes, offsets: tuple[int, ...]) -> tuple[_Grid, bool, _InputTimes]:
+    """Returns the grid of the outputs, whether they fill it, and the times of the inputs.
+
+    Rows that `order_rows` leaves as they are come back in `time_blocks` at once: the last searches are kept.
+    """
+    given, wanted = (np.frombuffer(table, np.int32).reshape(-1, 3) for table in (inputs, outputs))
+    grid, is_full = _grid(wanted)
+    return grid, is_full, _input_times(grid, given, offsets)
 
 
 def _padding(table: IndexTable, is_full: bool) -> np.ndarray:
