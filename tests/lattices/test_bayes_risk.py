@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nnet3.speech.lattices import native_words
-from nnet3.speech.lattices.bayes_risk import HeardWord, _parts, least_risk_words, sausages, without_overlaps
+from nnet3.speech.lattices.bayes_risk import HeardWord, _move_left, _parts, least_risk_words, sausages, without_overlaps
 from nnet3.speech.lattices.native_words import risk_rows
 from nnet3.speech.lattices.timed_lattice import TimedLattice
 from tests.asr.slow_bayes_risk import Arc, least_risk
@@ -97,6 +97,12 @@ def test_c_gives_up_for_infinite_costs_and_cycles() -> None:
     assert risk_rows(replace(lattice, cost=np.where(np.arange(len(lattice.cost)), lattice.cost, np.inf))) is None
     assert risk_rows(replace(lattice, src=lattice.dst, dst=lattice.src)) is not None
     assert risk_rows(replace(lattice, src=lattice.dst)) is None
+
+
+def test_small_probabilities_are_not_lost_beside_large_ones() -> None:
+    """Columns are positions; the third one moves to the second, and no other."""
+    values, moves = np.array([[1e-20, 1.0, 1e-20, 1.0]]), np.array([[False, True, False]])
+    np.testing.assert_array_equal(_move_left(values, moves), [[1e-20, 1 + 1e-20, 1e-20, 1.0]])
 
 
 def test_words_that_overlap_share_their_time() -> None:

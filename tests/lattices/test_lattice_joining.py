@@ -55,6 +55,23 @@ def _without_states(lattice: Lattice) -> Lattice:
 
 
 @pytest.mark.parametrize("case", range(6))
+def test_composed_with_a_lattice_pairs_of_paths_of_equal_words_meet(case: int) -> None:
+    lattice = random_lattice(RANDOM)
+    other = lattice_joining.from_words_to_words(lattice.with_costs((0.5, 0.0), (0.0, 2.0)))
+    expected = sorted(
+        (words, ids, graph + more_graph, acoustic + more_acoustic)
+        for (words, ids, graph, acoustic), count in _paths(lattice).items()
+        for (_, by_ids, more_graph, more_acoustic), times in _paths(other).items()
+        for _ in range(count * times)
+        if by_ids == words
+    )
+    found = sorted(_paths(lattice_joining.composed_with_lattice(lattice, other)).elements())
+    assert [path[:2] for path in found] == [path[:2] for path in expected]
+    np.testing.assert_allclose([path[2:] for path in found], [path[2:] for path in expected], atol=1e-3)
+    assert not lattice_joining.composed_with_lattice(lattice, _without_states(other)).fst.num_states
+
+
+@pytest.mark.parametrize("case", range(6))
 def test_turned_round_all_paths_are_backward(case: int) -> None:
     lattice = random_lattice(RANDOM)
     turned = lattice_joining.turned_round(lattice)

@@ -10,7 +10,8 @@ from typing import TypeVar
 import click
 import numpy as np
 
-from nnet3.base.kaldi_io.fst_file import fst_writer, load_fst, random_access_fsts
+from nnet3.base.kaldi_io.fst import Fst
+from nnet3.base.kaldi_io.fst_file import fst_writer, load_fst, read_fst
 from nnet3.base.kaldi_io.lattice import Lattice, read_lattice
 from nnet3.base.kaldi_io.lattice_factoring import factored
 from nnet3.base.kaldi_io.lattice_file import lattice_writer
@@ -111,25 +112,30 @@ def unite_paths(paths: str, output: str) -> int:
         return int(writer.count == 0)
 
 
-def compose(lattices: str, fsts: str, output: str, write_compact: bool, of_fsts: str) -> int:
-    """Writes lattices composed with an FST of words, the one in a file or that of each key in a table.
+def compose(lattices: str, others: str, output: str, write_compact: bool, of_fsts: str) -> int:
+    """Writes lattices composed with the FST of words in a file, or with the lattice of each key in a table.
 
-    `of_fsts` must be true for a table, and must not be false; UsageError.
+    With `of_fsts` true the table is one of FSTs; UsageError if `of_fsts` is false for a file.
     """
-    of_table = is_table(fsts)
-    if of_fsts == "false" or (of_table and of_fsts == "auto"):
-        raise click.UsageError(
-            "lattices are composed with FSTs alone: for a table of them give --compose-with-fst=true"
-        )
-    by_key = random_access_fsts(fsts) if of_table else None
-    whole = WordFst(load_fst(fsts)) if by_key is None else None
+    of_table = is_table(others)
+    if of_fsts == "false" and not of_table:
+        raise click.UsageError("lattices are composed with a table of lattices, not with a single one")
+    whole = None if of_table else WordFst(load_fst(others))
+    by_key: RandomAccessTable[Fst | Lattice] | None = (
+        RandomAccessTable(others, read_fst if of_fsts == "true" else read_lattice) if of_table else None
+    )
 
     def composed(key: str, lattice: Lattice) -> Lattice:
-        fst = whole if by_key is None else WordFst(_entry(by_key, fsts, key))
-        assert fst is not None, "there is a table or one FST"
-        made = replace(composed_with_fst(lattice, fst), is_plain=True)
+        other = None if by_key is None else _entry(by_key, others, key)
+        if isinstance(other, Lattice):
+            made = work.composed_with_lattice(lattice, other)
+        else:
+            fst = whole if other is None else WordFst(other)
+            assert fst is not None, "there is a table or one FST"
+            made = composed_with_fst(lattice, fst)
+        made = replace(made, is_plain=True)
         if not made.fst.num_states:
-            raise Nnet3Error("no path is accepted by the FST")
+            raise Nnet3Error(f"no path is accepted by {others}")
         return factored(made) if write_compact else made
 
     return _write(lattices, output, composed, "Composed", compact=False)

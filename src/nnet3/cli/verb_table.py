@@ -205,7 +205,7 @@ _TABLE = (
     ("lattice-scale", "lattices", "lattice-scale", "scale the costs of lattices"),
     ("lattice-to-nbest", "lattices", "lattice-to-nbest", "write the best paths of each lattice as lattices"),
     ("nbest-to-linear", "lattices", "nbest-to-linear", "write the parts of lattices of one path"),
-    ("lattice-compose", "joining", "lattice-compose", "compose lattices with FSTs of words"),
+    ("lattice-compose", "joining", "lattice-compose", "compose lattices with FSTs or lattices"),
     ("lattice-oracle", "joining", "lattice-oracle", "find the path of each lattice with the fewest word errors"),
     ("lattice-project", "joining", "lattice-project", "write lattices from words to words"),
     ("lattice-reverse", "joining", "lattice-reverse", "turn lattices round"),

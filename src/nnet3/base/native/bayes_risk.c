@@ -119,23 +119,21 @@ static void find_edits(const Recursion *own, double *distance, uint8_t *edits) {
 }
 
 /* Finds the probability of each label at each position, and times: (positions, labels) each, zeros. mass: (states,
-   positions + 1), zeros. behind: two numbers more than positions. */
-static void find_shares(const Recursion *own, const uint8_t *edits, double *mass, double *behind) {
+   positions + 1), zeros. */
+static void find_shares(const Recursion *own, const uint8_t *edits, double *mass) {
     const TimedArcs *given = own->given;
     const int64_t positions = own->positions, width = positions + 1;
-    mass[given->states * width - 1] = 1.0, behind[width] = 0.0;
+    mass[given->states * width - 1] = 1.0;
     for (int64_t level = given->states - 1; level > 0; level--)
         for (int64_t at = own->first[level - 1]; at < own->first[level]; at++) {
             const int64_t arc = own->order[at], src = given->src[arc], dst = given->dst[arc];
             const double begin = (double)given->row[src], end = (double)given->row[dst];
-            double *to = mass + src * width, matched = 0.0;
-            for (int64_t q = positions, last = q; q >= 0; q--) {
+            double *to = mass + src * width, matched = 0.0, inserted = 0.0;
+            for (int64_t q = positions; q >= 0; q--) {
                 const int edit = q ? edits[arc * positions + q - 1] : 0;
-                behind[q] = behind[q + 1] + product(own->probability[arc], mass[dst * width + q]);
-                if (q == positions || edits[arc * positions + q] != INSERT) last = q;
-                const double whole = behind[q] - behind[last + 1];
+                const double whole = inserted + product(own->probability[arc], mass[dst * width + q]);
                 to[q] += matched + (!q || edit == DELETE ? whole : 0.0);
-                matched = edit == MATCH ? whole : 0.0;
+                matched = edit == MATCH ? whole : 0.0, inserted = edit == INSERT ? whole : 0.0;
                 if (!q || edit == DELETE) continue;
                 const int64_t found = (q - 1) * own->num_labels + (edit == MATCH ? own->word[arc] : 0);
                 own->share[found] += whole;
@@ -191,14 +189,14 @@ static int64_t improved(Recursion *own, double *found) {
     const TimedArcs *given = own->given;
     for (int round = 0; round < MOST_ROUNDS; round++) {
         const int64_t positions = own->positions, shares = positions * own->num_labels;
-        const int64_t masses = given->states * (positions + 1), numbers = 3 * shares + 2 * masses + positions + 2;
+        const int64_t masses = given->states * (positions + 1), numbers = 3 * shares + 2 * masses;
         double *block = calloc((size_t)numbers * sizeof *block + (size_t)(given->arcs * positions), 1);
         if (!block) return -1;
         own->share = block, own->begin = own->share + shares, own->end = own->begin + shares;
-        double *distance = own->end + shares, *mass = distance + masses, *behind = mass + masses;
-        uint8_t *edits = (uint8_t *)(behind + positions + 2);
+        double *distance = own->end + shares, *mass = distance + masses;
+        uint8_t *edits = (uint8_t *)(mass + masses);
         find_edits(own, distance, edits);
-        find_shares(own, edits, mass, behind);
+        find_shares(own, edits, mass);
         const int is_better = choose_likeliest(own);
         const int64_t count = is_better ? -1 : write_words(own, found);
         free(block);

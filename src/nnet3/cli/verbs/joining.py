@@ -22,20 +22,21 @@ _output_argument: Decorator = click.argument("output", metavar="LATTICE-WSPECIFI
     type=click.Choice(["auto", "true", "false"], case_sensitive=False),
     default="auto",
     show_default=True,
-    help="A table is one of FSTs; only a file may do without.",
+    help="Whether FSTs are in the table, and no lattices; a file has an FST.",
 )
 @refused("--phi-label", "--rho-label", why="arcs that stand for other labels are not composed here", unless=-1)
 @ignored("--num-states-cache", kind=integer())
 @_lattices_argument
-@arguments(fsts="FST")
+@arguments(others="FST|RSPECIFIER")
 @_output_argument
-def lattice_compose(lattices: str, fsts: str, output: str, write_compact: bool, of_fsts: str) -> int:
-    """Compose lattices with the FST of words in a file, or with that of each key in a table: costs are added to graph
-    costs, words become the FST's output labels, and paths that it does not accept go.
+def lattice_compose(lattices: str, others: str, output: str, write_compact: bool, of_fsts: str) -> int:
+    """Compose lattices with the FST of words in a file, or with the lattice or FST of each key in a table: costs are
+    added, those of an FST to graph costs, words become the other's output labels, and paths that it does not accept go.
+    The input labels of a lattice are its transition-ids; lattice-project puts words in their place.
 
     nnet3 lattice-compose ark:lat.ark G.fst ark:composed.ark
     """
-    return later.lattice_joining.compose(lattices, fsts, output, write_compact, of_fsts)
+    return later.lattice_joining.compose(lattices, others, output, write_compact, of_fsts)
 
 
 @verb()

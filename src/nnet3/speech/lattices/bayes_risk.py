@@ -214,7 +214,7 @@ class _Recursion:
         mass[-1, -1] = 1
         for arcs in reversed(self.levels):
             edit = edits[arcs]  # (arcs, positions)
-            whole = _moved_left(self.probability[arcs, None] * mass[self.dst[arcs]], edit == _INSERT)
+            whole = _move_left(self.probability[arcs, None] * mass[self.dst[arcs]], edit == _INSERT)
             matched = np.where(edit == _MATCH, whole[:, 1:], 0)
             sent = np.zeros_like(whole)
             sent[:, 0] = whole[:, 0]
@@ -269,16 +269,15 @@ def _with_gaps(words: Integers) -> Integers:
     return positions
 
 
-def _moved_left(values: Doubles, moves: npt.NDArray[np.bool_]) -> Doubles:
-    """Adds to each column of values (rows, columns) the columns to the right from which moves reach the column:
-    moves[:, q] leads from column q + 1 to column q.
+def _move_left(values: Doubles, moves: npt.NDArray[np.bool_]) -> Doubles:
+    """Adds to each column of values (rows, columns) what the next column has by then, where `moves` (rows, columns - 1)
+    says so.
+
+    Each sum is made as it stands: differences of running sums would lose small probabilities beside large ones.
     """
-    columns = np.arange(values.shape[1])
-    behind = np.cumsum(values[:, ::-1], axis=1)[:, ::-1]
-    behind = np.concatenate([behind, np.zeros((len(values), 1))], axis=1)
-    stops = np.where(np.concatenate([moves, np.zeros((len(values), 1), bool)], axis=1), len(columns), columns)
-    last = np.minimum.accumulate(stops[:, ::-1], axis=1)[:, ::-1]
-    return behind[:, :-1] - np.take_along_axis(behind, last + 1, axis=1)
+    for column in np.flatnonzero(moves.any(axis=0))[::-1].tolist():
+        values[:, column] += values[:, column + 1] * moves[:, column]
+    return values
 
 
 def without_overlaps(words: list[HeardWord]) -> list[HeardWord]:

@@ -10,6 +10,7 @@ import numpy as np
 from nnet3.base.kaldi_io.fst import NO_STATE, NOT_FINAL, Fst
 from nnet3.base.kaldi_io.lattice import Lattice, Strings, no_strings
 from nnet3.speech.arrays.aliases import Integers
+from nnet3.speech.lattices.lattice_composition import WordFst, composed_with_fst
 
 
 def united(lattices: Sequence[Lattice]) -> Lattice:
@@ -81,6 +82,21 @@ def from_ids_to_ids(lattice: Lattice) -> Lattice:
     label = np.zeros(plain.fst.num_arcs, np.int32)
     label[plain.transition_ids.lengths > 0] = plain.transition_ids.values
     return replace(plain, fst=replace(plain.fst, ilabel=label, olabel=label))
+
+
+def composed_with_lattice(lattice: Lattice, other: Lattice) -> Lattice:
+    """Returns the lattice composed with another one, whose transition-ids are taken for words; both costs are added.
+
+    Which arcs meet depends on no cost, so graph and acoustic costs are composed one after the other.
+    """
+    label = from_ids_to_ids(other).fst.ilabel
+
+    def composed(own: Lattice, added: Lattice) -> Lattice:
+        return composed_with_fst(own, WordFst(replace(added.fst, ilabel=label, properties=None)))
+
+    graph = composed(lattice, other.plain())
+    swapped = composed(*(each.with_costs((0.0, 1.0), (1.0, 0.0)) for each in (lattice, other.plain()))).fst
+    return replace(graph, acoustic_cost=swapped.cost, final_acoustic_cost=swapped.final)
 
 
 def of_one_path(transition_ids: Integers, words: Integers, graph_cost: float, acoustic_cost: float) -> Lattice:
