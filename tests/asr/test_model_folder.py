@@ -198,6 +198,13 @@ def test_an_extractor_that_the_network_needs_is_missing(folder: Path) -> None:
         ModelFolder(folder).load()
 
 
+def test_a_graph_that_is_no_folder(folder: Path) -> None:
+    with pytest.raises(ModelFormatError, match="none: there is no such folder with a graph"):
+        ModelFolder(folder, graph=folder / "none")
+    with pytest.raises(ModelFormatError, match=r"HCLG\.fst: this is a file, not a folder with a graph"):
+        ModelFolder(folder, graph=folder / "graph/HCLG.fst")
+
+
 def test_a_graph_that_is_missing_is_named(folder: Path) -> None:
     graph = folder / "graph"
     (graph / "HCLG.fst").unlink()

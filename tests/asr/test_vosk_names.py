@@ -36,6 +36,14 @@ def ends(recognizer: KaldiRecognizer) -> list[int]:
     return found
 
 
+@pytest.mark.parametrize("name", ["SetWords", "SetPartialWords", "SetNLSML"])
+def test_switches_take_what_is_true_or_false(model: Model, name: str) -> None:
+    switch = getattr(KaldiRecognizer(model, RATE), name)
+    switch(1)
+    with pytest.raises(ArgumentError, match=r"expected True or False, got array\(\[1, 2\]\)"):
+        switch(np.array([1, 2]))
+
+
 def test_modes_of_endpoints(model: Model) -> None:
     recognizer = KaldiRecognizer(model, RATE)
     before = ends(recognizer)

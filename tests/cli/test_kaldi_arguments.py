@@ -105,6 +105,7 @@ def test_what_steers_internals_is_set_apart(word: str, name: str, value: object)
         ("--computation.debug=2", "Invalid value for '--computation.debug': it takes true or false, got '2'"),
         ("--compiler.cache-capacity", "it takes an integer, got 'true'"),
         ("--compiler.cache-capacity=1.5", "it takes an integer, got '1.5'"),
+        ("--optimization.level=9", "it takes an integer from 0 to 4, got '9'"),
     ],
 )
 def test_values_of_internals(word: str, message: str) -> None:

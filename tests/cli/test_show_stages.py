@@ -121,6 +121,11 @@ def test_what_is_printed(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         assert outcome.out == "".join(shown.values())
     outcome = cli.good("show-computation", "--backward", "--output=output=0:1", "--optimize=false", "net.config")
     assert outcome.out.endswith(parts["commands"] + grouped_commands(generated, nnet) + "\n")
+    spelt = ("-O0", "--optimization.level=0")
+    no_passes = [cli.good("show-computation", "--output=output=0:1", each, "net.config").out for each in spelt]
+    assert no_passes[0] == no_passes[1]
+    assert cli.good("show-computation", "--output=output=0:1", "net.config").out != no_passes[0]
+    assert "9 is not in the range 0<=x<=4" in cli("show-computation", "--optimization.level=9", "net.config").err
 
 
 def test_times_of_commands(monkeypatch: pytest.MonkeyPatch) -> None:

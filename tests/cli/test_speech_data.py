@@ -56,6 +56,7 @@ def test_what_cannot_be_read_is_named(folder: Path, capsys: pytest.CaptureFixtur
     assert [each.key for each in data.utterances(data.recorded)] == ["b", "c"]
     said = capsys.readouterr().err
     assert said.count("warning: a: ") == 1
+    assert said.count("warning: 1 of 3 utterances could not be read and are left out\n") == 1
     assert said.count("has no recording of 2 utterances, such as 'd'\n") == 1
 
 

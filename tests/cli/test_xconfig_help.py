@@ -20,7 +20,16 @@ def test_help_of_a_type_lists_its_keys_and_an_example(cli: Cli, layer_type: str)
     assert "  output-node name=output" in printed or "  component" in printed or "-node name=" in printed
 
 
-def test_a_wrong_name(cli: Cli) -> None:
-    outcome = cli("xconfig-help", "tdnf-layer")
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("tdnf-layer", "did you mean 'tdnnf-layer'?"),
+        ("tdnf", "did you mean 'tdnnf-layer'?"),
+        ("lstm", "did you mean 'lstm-layer'?"),
+        ("nonsense", "`nnet3 xconfig-help` lists the types"),
+    ],
+)
+def test_a_wrong_name(cli: Cli, name: str, hint: str) -> None:
+    outcome = cli("xconfig-help", name)
     assert outcome.status == 1
-    assert outcome.err == "nnet3: unknown layer type 'tdnf-layer' (did you mean 'tdnnf-layer'?)\n"
+    assert outcome.err == f"nnet3: unknown layer type '{name}' ({hint})\n"

@@ -147,6 +147,7 @@ def test_a_file_with_all_that_is_in_memory(tmp_path: Path) -> None:
     [
         (lambda data: b"", 0, "it does not begin as a file of this version"),
         (lambda data: b"x" + data, 0, "it does not begin as a file of this version"),
+        (lambda data: data.replace(b" %d\n" % serialize.VERSION, b" 12\n", 1), 0, "it does not begin"),
         (lambda data: data[:-1], 1, "it ends too early"),
         (lambda data: data + b"x", 2, "it ends too early"),
         (lambda data: data[:-1] + bytes([data[-1] ^ 1]), 1, "its checksum is wrong"),

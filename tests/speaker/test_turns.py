@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, strategies as st
 
+from nnet3.errors import ArgumentError
 from nnet3.speech.speaker.turns import Turn, rttm_lines, stretches_of, turns_of, windows_in
 
 
@@ -75,3 +78,9 @@ def test_lines_of_rttm() -> None:
         "SPEAKER r 1   1.250  99.250 <NA> <NA> 2 <NA> <NA>",
         "SPEAKER r 1   0.000   0.123 <NA> <NA> 1 <NA> <NA>",
     ]
+
+
+@pytest.mark.parametrize("turns", [3, [(1, 2)], [("a", "b", 1)], [None], [(1.0, None, 2)]])
+def test_what_is_no_turn(turns: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"turns are triples \(start, end, speaker\), in seconds, got "):
+        rttm_lines("r", turns)

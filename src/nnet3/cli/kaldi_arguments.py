@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from nnet3.base.options.compiling import HIGHEST_LEVEL
 from nnet3.base.text import did_you_mean
 from nnet3.cli import later
 from nnet3.cli.options import KALDI_BOOL, TRUTHS
@@ -27,13 +28,14 @@ _OPTIMIZATION_SWITCHES = _words("""
     split-row-ops convert-addition remove-assignments allow-left-merge allow-right-merge initialize-undefined
     move-sizing-commands allocate-from-other snip-row-ops optimize-looped-computation
 """)
+_LEVEL = click.IntRange(0, HIGHEST_LEVEL)
 _OPTIMIZATION_NUMBERS = _words("min-deriv-time max-deriv-time max-deriv-time-relative memory-compression-level")
 
 # Options that change how Kaldi compiles and runs, but no result; and the type of their values.
 INTERNALS: dict[str, click.ParamType[Any]] = {
     **{f"optimization.{name}": KALDI_BOOL for name in _OPTIMIZATION_SWITCHES},
     **{f"optimization.{name}": click.INT for name in _OPTIMIZATION_NUMBERS},
-    "optimization.level": click.INT,  # ours: passes up to -O0 ... -O4
+    "optimization.level": _LEVEL,  # ours: passes up to it
     "optimization.disable-pass": click.STRING,  # ours: names of passes, separated by commas
     "prove": KALDI_BOOL,  # ours: prove every program that is compiled
     "compiler.cache-capacity": click.INT,
@@ -166,5 +168,6 @@ def _internal_value(name: str, value: str) -> Any:
             return kind.convert(value, None, None)
         raise click.BadParameter("it is empty")
     except click.BadParameter:
-        words = {KALDI_BOOL: "true or false", click.INT: "an integer"}.get(kind, "a number")
+        level = f"an integer from 0 to {HIGHEST_LEVEL}"
+        words = {KALDI_BOOL: "true or false", click.INT: "an integer", _LEVEL: level}.get(kind, "a number")
         raise click.UsageError(f"Invalid value for '{name}': it takes {words}, got '{value}'") from None

@@ -82,7 +82,7 @@ class SpeechData:
 
     def utterances(self, keys: Collection[str]) -> Iterator[Spoken]:
         """Yields the given utterances in the order of their recordings; names utterances that cannot be read."""
-        parts, chosen = self._parts, set(keys)
+        parts, chosen, unread = self._parts, set(keys), 0
         for recording, source in recordings_of_table(f"scp:{self.recordings}", open_audio):
             wanted = {key: part for key, part in parts.get(recording, {recording: None}).items() if key in chosen}
             if not wanted:
@@ -93,9 +93,12 @@ class SpeechData:
                 samples = _samples(source)
             except Nnet3Error as error:
                 say(f"warning: {recording}: {error}; left out")
+                unread += len(wanted)
                 continue
             for key, part in wanted.items():
                 yield Spoken(key, _cut(samples, source.rate, part), source.rate, self.transcripts[key])
+        if unread:
+            say(f"warning: {unread} of {len(chosen)} utterances could not be read and are left out")
 
     @cached_property
     def _parts(self) -> dict[str, dict[str, Seconds]]:

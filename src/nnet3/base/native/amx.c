@@ -2,7 +2,7 @@
 
    A float32 is the sum of three parts, bfloat16 with eight bits each: v = v0 + v1 + v2. Six of the nine products of parts
    are added up; x1 w2 + x2 w1 + x2 w2 is at most about 2^-24 of x w. Numbers below 2^-102 lose their last bits, those below
-   2^-126 all. Where a row or a column has a number that is not finite, the result is NaN. */
+   2^-126 all. Where a row or a column has a number that is not finite, or of 2^128 - 2^119 or more, the result is NaN. */
 
 #include <stdint.h>
 

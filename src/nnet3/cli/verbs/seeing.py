@@ -41,7 +41,11 @@ _request = all_of(
 )
 _optimizing = all_of(
     one(CompileOptions, "optimize"),
-    one(CompileOptions, "level", "", "-O", metavar="LEVEL", help="Run the passes up to -O0 (none), ..., -O4."),
+    one(
+        *(CompileOptions, "level", "", "-O", "--optimization.level"),
+        metavar="LEVEL",
+        help="Run the passes up to -O0 (none), ..., -O4.",
+    ),
 )
 
 

@@ -30,7 +30,7 @@ from nnet3.engine.ir.computation import NnetComputation
 from nnet3.errors import ArgumentError, Nnet3Error
 
 MAGIC = b"nnet3 computation file 1\n"
-BUNDLE_MAGIC = b"nnet3 computation files 1\n"
+BUNDLE_MAGIC = f"nnet3 computation files {serialize.VERSION}\n".encode()  # programs of others are never found
 _NUMBERS = struct.Struct("<QQ")
 _ALIGNMENT = 16
 _KINDS = "biuf"  # of arrays: Booleans, integers, floats

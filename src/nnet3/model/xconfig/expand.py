@@ -77,7 +77,8 @@ def expand_xconfig(text: str, source: str = "<xconfig>", existing: Iterable[Know
 def layer_type(word: str, span: Span | None = None) -> LayerType:
     """Returns the layer type of a name. Raises ConfigError for an unknown name."""
     if word not in LAYER_TYPES:
-        hint = did_you_mean(word, LAYER_TYPES) or "`nnet3 xconfig-help` lists the types"
+        near = did_you_mean(word, LAYER_TYPES) or did_you_mean(f"{word}-layer", LAYER_TYPES, similarity=0.9)
+        hint = near or "`nnet3 xconfig-help` lists the types"
         if word in _CONFIG_WORDS:
             hint = "this is a line of a config; an xconfig has layers only"
         raise ConfigError(f"unknown layer type '{word}'", span, hint)

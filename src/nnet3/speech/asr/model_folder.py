@@ -154,6 +154,9 @@ class ModelFolder:
         check_is_path(path, "a model directory")
         if graph is not None:
             check_is_path(graph, "a folder with a graph")
+            if not Path(graph).is_dir():
+                what = "this is a file, not a folder" if Path(graph).exists() else "there is no such folder"
+                raise ModelFormatError(f"{what} with a graph", str(graph))
         self.path = Path(path)
         self._layout = _find_layout(self.path)
         self._graph = self.path / self._layout.graph if graph is None else Path(graph)

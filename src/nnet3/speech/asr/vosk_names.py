@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from nnet3.base.text import read_json
-from nnet3.errors import ArgumentError
+from nnet3.errors import ArgumentError, shown
 from nnet3.speech.asr.speakers import SpkModel
 from nnet3.speech.asr.transcript import check_words_per_line, subtitles
 from nnet3.speech.asr.vosk_json import SpokenText, TimedWord, nlsml, nothing_heard, partial_json, result_json
@@ -89,11 +89,11 @@ class VoskNames(ABC):
 
     def SetWords(self, enable_words: bool) -> None:
         """Switches times and confidences of words in JSON on or off."""
-        self.with_words = bool(enable_words)
+        self.with_words = _switch(enable_words)
 
     def SetPartialWords(self, enable_partial_words: bool) -> None:
         """Switches times and confidences in partial results on or off, for words in the lattice; see the class."""
-        self.with_partial_words = bool(enable_partial_words)
+        self.with_partial_words = _switch(enable_partial_words)
 
     def SetMaxAlternatives(self, max_alternatives: int) -> None:
         """Gives `max_alternatives` alternatives in JSON instead of the best words; below 0, `null`, as in Vosk."""
@@ -101,7 +101,7 @@ class VoskNames(ABC):
 
     def SetNLSML(self, enable_nlsml: bool) -> None:
         """Switches between alternatives as an NLSML document and as JSON."""
-        self.with_nlsml = bool(enable_nlsml)
+        self.with_nlsml = _switch(enable_nlsml)
 
     def SetSpkModel(self, spk_model: SpkModel) -> None:
         """`set_speaker_model`: results without alternatives have `spk` and `spk_frames`."""
@@ -149,6 +149,14 @@ class VoskNames(ABC):
         if self.alternatives and self.with_nlsml:
             return nlsml(spoken, self.alternatives)
         return result_json(spoken, self.with_words, self.alternatives)
+
+
+def _switch(value: Any) -> bool:
+    """Returns the truth of a value. Raises ArgumentError for an array, which has none."""
+    try:
+        return bool(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise ArgumentError(f"expected True or False, got {shown(value)}") from None
 
 
 def _in_milliseconds(word: TimedWord) -> TimedWord:

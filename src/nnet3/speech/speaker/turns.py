@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.errors import ArgumentError, shown
 from nnet3.speech.arrays.aliases import Doubles, Flags, Integers
 
 
@@ -79,8 +80,13 @@ def rttm_lines(recording: str, turns: Iterable[tuple[float, float, object]], cha
 
     >>> rttm_lines("call", [Turn(0.5, 2.0, 1)])
     ['SPEAKER call 0   0.500   1.500 <NA> <NA> 1 <NA> <NA>']
+
+    Raises ArgumentError for anything else than turns.
     """
-    return [
-        f"SPEAKER {recording} {channel} {start:7.3f} {end - start:7.3f} <NA> <NA> {speaker} <NA> <NA>"
-        for start, end, speaker in turns
-    ]
+    try:
+        return [
+            f"SPEAKER {recording} {channel} {start:7.3f} {end - start:7.3f} <NA> <NA> {speaker} <NA> <NA>"
+            for start, end, speaker in turns
+        ]
+    except (TypeError, ValueError):
+        raise ArgumentError(f"turns are triples (start, end, speaker), in seconds, got {shown(turns)}") from None
