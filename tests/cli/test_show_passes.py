@@ -21,7 +21,7 @@ def test_each_pass_has_its_line_and_its_changes(capsys: pytest.CaptureFixture[st
     [in_place] = [line for line in printed if line.startswith("pass work_in_place: ")]
     assert " commands, " in in_place
     assert " -> " in in_place
-    assert "  -m4 = zeros(4, 3)" in printed
+    assert "  -m5 = zeros(4, 3)" in printed
     assert not any("@@" in line for line in printed)
 
 
