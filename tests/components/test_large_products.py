@@ -10,11 +10,11 @@ import torch
 
 import nnet3
 from nnet3 import cn
-from nnet3.base.native import operations
+from nnet3.base.native import operations, panels
 from nnet3.base.native.fastest import Fastest
 from nnet3.base.native.panels import product
 from nnet3.model.components import large_products
-from nnet3.model.components.large_products import add_product
+from nnet3.model.components.large_products import add_product, product_and_squares
 from tests.native.native_code import needs_native_code
 from tests.seeds import RANDOM
 
@@ -32,9 +32,9 @@ def multiplied_by(changing: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[
     """Native code multiplies whatever the size and the processor; returns the shapes of the products."""
     shapes: list[tuple[int, ...]] = []
 
-    def counted(y: torch.Tensor, *given: Any, by_amx: bool) -> None:
+    def counted(y: torch.Tensor, *given: Any, **named: Any) -> None:
         shapes.append(tuple(y.shape))
-        product(y, *given, by_amx=by_amx)
+        product(y, *given, **named)
 
     monkeypatch.setattr(large_products.panels, "product", counted)
     monkeypatch.setattr(large_products, "fastest", lambda: Fastest("panels", changing))
@@ -68,6 +68,36 @@ def test_results_that_lie_by_columns() -> None:
     y, left, right = torch.empty(40, 9).t(), matrix(9, 5), matrix(5, 40)
     add_product(y, left, right)
     torch.testing.assert_close(y, left @ right)
+
+
+@pytest.mark.parametrize("changing", ["", *(pytest.param(by, marks=needs_native_code) for by in ("panels", "amx"))])
+@pytest.mark.parametrize("columns", [20, 32, 33, 80, 600])
+@pytest.mark.parametrize(("rows", "terms", "threads"), [(70, 900, 1), (700, 70, 1), (700, 70, 2), (40, 6200, 2)])
+def test_squares_come_with_products(
+    changing: str, columns: int, rows: int, terms: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one panel and of several, of long rows in parts, of columns that threads share."""
+    made = multiplied_by(changing, monkeypatch) if changing else []
+    monkeypatch.setattr(panels, "num_threads", lambda multiplications: threads)
+    wide, right = matrix(rows, terms + 5), matrix(terms, columns)
+    for left in (wide[:, 3:-2], wide[:, :terms].t().contiguous().t()):
+        product, squares = product_and_squares(left, right)
+        expected = torch.empty(rows, columns)
+        add_product(expected, left, right)
+        torch.testing.assert_close(product, expected, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(squares, left.double().square().sum(), rtol=1e-6, atol=0.0)
+    assert made == (4 * [(rows, columns)] if changing else [])
+
+
+@needs_native_code
+def test_squares_belong_to_rows() -> None:
+    left, right = matrix(100, 1000), matrix(1000, 40)
+    for by_amx in (False, True):
+        squares = torch.ones(100, dtype=torch.float64)
+        product(torch.empty(100, 40), left, right, by_amx=by_amx, squares=squares)
+        torch.testing.assert_close(squares, 1 + left.double().square().sum(1), rtol=1e-6, atol=0.0)
+    with pytest.raises(ValueError, match="squares"):
+        product(torch.empty(100, 40), left, right, squares=squares[:99])
 
 
 @needs_native_code

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nnet3 import components
-from nnet3.model.components import row_matrix
+from nnet3.model.components import large_products
 from nnet3.model.components.row_matrix import RowMatrix, SplicedMatrix
 from tests.components.index_harness import index_case, table
 
@@ -34,7 +34,7 @@ def test_spliced_matrix_multiplies_like_its_dense_form(outputs: np.ndarray) -> N
 
 @pytest.mark.parametrize("rows", [0, 1, 7, 9])
 def test_products_of_some_rows_at_a_time(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_matrix, "_ELEMENTS_AT_ONCE", 10)
+    monkeypatch.setattr(large_products, "_ELEMENTS_AT_ONCE", 10)
     x, w = torch.randn(rows, 4, dtype=torch.float64), torch.randn(4, 3, dtype=torch.float64)
     product, squares = RowMatrix(x).times(w)
     torch.testing.assert_close(product, x @ w)

@@ -40,6 +40,7 @@ typedef struct {
     int64_t of_y, of_a;
     float alpha;
     Factor x, w;
+    double *squares; /* of the rows of x, to which they are added; or none */
 } Product;
 
 INLINED int64_t least(int64_t one, int64_t other) { return one < other ? one : other; }
@@ -192,6 +193,7 @@ static void multiply(const Product *p, const Block *of_w, int adds_to_y) {
         const Factor next = part_of(&p->x, least(row + SIDE, p->rows), SIDE, 0, p->x.inner);
         Soon s = soon(&next);
         make_blocks(&x, 0, of_x, &nothing);
+        if (p->squares) add_squares(rows, x.inner, x.numbers, x.of_outer, p->squares + row);
         for (int64_t time = 0, block = 0, some; time < times; time++, block += some) {
             some = (count - block + times - time - 1) / (times - time);
             for (int64_t column = 0; column < p->columns; column += SIDE) {
@@ -244,7 +246,8 @@ static void share(const void *product, int64_t number, int64_t threads) {
             const int64_t place = from_column + column;
             const Product block = {x.outer, some.outer, p.y + from_row * p.of_y + place,
                                    p.a ? p.a + from_row * p.of_a + place : 0, p.of_y, p.of_a, p.alpha,
-                                   part_of(&x, 0, x.outer, step, inner), some};
+                                   part_of(&x, 0, x.outer, step, inner), some,
+                                   p.squares && place == 0 ? p.squares + from_row : 0};
             multiply(&block, of_w, step > 0);
         }
     _tile_release();
@@ -260,14 +263,15 @@ int64_t nnet3_has_amx(void) {
     return __atomic_load_n(&has, __ATOMIC_RELAXED);
 }
 
-/* The product of nnet3_product. Returns 0, and computes nothing, where there is no AMX, or if neither rows nor columns of
-   x or W lie side by side. */
+/* The product of nnet3_product. Returns 0, and computes nothing, where there is no AMX, if neither rows nor columns of x or
+   W lie side by side, and for few columns, which take less time than it takes to split x into parts. */
 int64_t nnet3_amx_product(int64_t rows, int64_t columns, int64_t inner, float *y, int64_t of_y, const float *x, int64_t of_x,
                           int64_t step_of_x, const float *w, int64_t of_w, int64_t step_of_w, const float *a, int64_t of_a,
-                          float alpha, int64_t threads) {
-    if ((of_x != 1 && step_of_x != 1) || (of_w != 1 && step_of_w != 1) || inner == 0 || !nnet3_has_amx()) return 0;
+                          float alpha, double *squares, int64_t threads) {
+    if ((of_x != 1 && step_of_x != 1) || (of_w != 1 && step_of_w != 1) || inner == 0 || columns <= SIDE ||
+        !nnet3_has_amx()) return 0;
     const Product product = {rows, columns, y, a, of_y, of_a, alpha, {x, rows, inner, of_x, step_of_x},
-                             {w, columns, inner, of_w, step_of_w}};
+                             {w, columns, inner, of_w, step_of_w}, squares};
     if (rows && columns) by_team(share, &product, threads);
     return 1;
 }
@@ -278,9 +282,9 @@ int64_t nnet3_has_amx(void) { return 0; }
 
 int64_t nnet3_amx_product(int64_t rows, int64_t columns, int64_t inner, float *y, int64_t of_y, const float *x, int64_t of_x,
                           int64_t step_of_x, const float *w, int64_t of_w, int64_t step_of_w, const float *a, int64_t of_a,
-                          float alpha, int64_t threads) {
+                          float alpha, double *squares, int64_t threads) {
     (void)rows, (void)columns, (void)inner, (void)y, (void)of_y, (void)x, (void)of_x, (void)step_of_x, (void)w, (void)of_w;
-    (void)step_of_w, (void)a, (void)of_a, (void)alpha, (void)threads;
+    (void)step_of_w, (void)a, (void)of_a, (void)alpha, (void)squares, (void)threads;
     return 0;
 }
 

@@ -69,13 +69,13 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
     ),
     # Columns, inner size; panels, weights and the distances of their columns and inner numbers.
     "nnet3_make_panels": ((_SIZE, _SIZE, _POINTER, *_MATRIX, _SIZE), None),
-    # Rows, columns, inner size; y, x and weights with two distances each, the addend; the factor, threads.
+    # Rows, columns, inner size; y, x and weights with two distances each, the addend; the factor, squares, threads.
     "nnet3_product": (
-        (_SIZE, _SIZE, _SIZE, *_MATRIX, *_MATRIX, _SIZE, *_MATRIX, _SIZE, *_MATRIX, _FLOAT, _SIZE),
+        (_SIZE, _SIZE, _SIZE, *_MATRIX, *_MATRIX, _SIZE, *_MATRIX, _SIZE, *_MATRIX, _FLOAT, _POINTER, _SIZE),
         None,
     ),
     "nnet3_amx_product": (
-        (_SIZE, _SIZE, _SIZE, *_MATRIX, *_MATRIX, _SIZE, *_MATRIX, _SIZE, *_MATRIX, _FLOAT, _SIZE),
+        (_SIZE, _SIZE, _SIZE, *_MATRIX, *_MATRIX, _SIZE, *_MATRIX, _SIZE, *_MATRIX, _FLOAT, _POINTER, _SIZE),
         _SIZE,
     ),
     "nnet3_has_amx": ((), _SIZE),

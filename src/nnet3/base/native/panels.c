@@ -20,6 +20,7 @@
 #define STEPS_IN_CACHE 256 /* of a panel, in the first cache */
 #define MOST_AT_ONCE 16 /* products that are added up at once */
 #define ROWS_AT_ONCE (16 * ROWS)
+#define LONG_ROWS_AT_ONCE (2 * ROWS) /* whole ones, which the second cache still holds when their squares are added up */
 #define COLUMNS_AT_ONCE 512
 #define STEPS_AT_ONCE 384
 #define OF_COPY (STEPS_AT_ONCE + LANES)
@@ -47,6 +48,7 @@ typedef struct {
     int64_t steps, tile; /* most inner numbers of a panel that is made, most rows of a tile */
     int64_t more;        /* products that are added to this one, and how far their x and panels are from its own */
     const Place *places;
+    double *squares; /* of the rows of x, to which they are added; or none */
 } Product;
 
 /* Where a tile of y lies, and what it is made of: `steps` of the inner numbers of x and a panel. Between its first and its
@@ -181,6 +183,7 @@ static Product some_of(const Product *p, int64_t row, int64_t rows, int64_t colu
     some.y += row * p->of_y + column;
     some.x += row * p->of_x;
     if (p->a) some.a += row * p->of_a + column;
+    if (p->squares) some.squares = column ? 0 : some.squares + row;
     if (p->panels) some.panels += column / PANEL * p->of_panel;
     else some.w += column * p->of_w;
     return some;
@@ -270,6 +273,7 @@ void nnet3_make_panels(int64_t columns, int64_t inner, float *panels, const floa
 static void in_blocks(const Product *p) {
     static _Thread_local float panels[COLUMNS_AT_ONCE * STEPS_AT_ONCE], copied[ROWS_AT_ONCE * OF_COPY];
     const int64_t blocks = 1 + (p->inner - 1) / p->steps;
+    const int64_t at_once = p->steps > STEPS_AT_ONCE ? LONG_ROWS_AT_ONCE : ROWS_AT_ONCE;
     for (int64_t column = 0; column < p->columns; column += COLUMNS_AT_ONCE) {
         Product block = some_of(p, 0, p->rows, column, COLUMNS_AT_ONCE);
         int64_t step = 0;
@@ -279,14 +283,15 @@ static void in_blocks(const Product *p) {
             make_panels(&block, panels);
             block.panels = panels;
             block.of_panel = block.inner * PANEL;
-            for (int64_t row = 0; row < p->rows; row += ROWS_AT_ONCE) {
-                Product some = some_of(&block, row, ROWS_AT_ONCE, 0, block.columns);
+            for (int64_t row = 0; row < p->rows; row += at_once) {
+                Product some = some_of(&block, row, at_once, 0, block.columns);
                 if (p->step_of_x != 1 || (p->of_x % SAME_PLACE == 0 && p->tile == ROWS)) {
                     copy(some.rows, some.inner, copied, OF_COPY, some.x, p->of_x, p->step_of_x);
                     some.x = copied;
                     some.of_x = OF_COPY;
                 }
                 rows_of(&some);
+                if (some.squares) add_squares(some.rows, some.inner, some.x, some.of_x, some.squares);
             }
             block.x += block.inner * p->step_of_x;
             block.w += block.inner * p->step_of_w;
@@ -323,7 +328,7 @@ void nnet3_panel_product(int64_t rows, int64_t columns, int64_t inner, float *y,
                          int64_t of_x, const float *a, int64_t of_a, const float *panels, int64_t of_panel,
                          int64_t threads) {
     const Product product = {rows, columns, inner, y, x, a, 0, panels, of_y, of_x, of_a, 0, 1, 1, of_panel, 1.0f,
-                             STEPS_AT_ONCE, ROWS, 0, 0};
+                             STEPS_AT_ONCE, ROWS, 0, 0, 0};
     by_team(share, &product, threads);
 }
 
@@ -356,7 +361,7 @@ int64_t nnet3_sum_of_blocks(int64_t rows, int64_t rows_of_x, int64_t columns, in
         const float *first_x = x + block->begin_x * of_x, *first_panels = panels[block->offset];
         Product product = {some, columns, inner, y + block->begin_y * of_y, first_x, a == b ? b : a + block->begin_y * of_y,
                            0, first_panels, of_y, of_x * block->step_x, a == b ? 0 : of_y, 0, 1, 1, of_panel, 1.0f,
-                           STEPS_AT_ONCE, ROWS, 0, places};
+                           STEPS_AT_ONCE, ROWS, 0, places, 0};
         for (next = k + 1; next < count && product.more < MOST_AT_ONCE; next++, product.more++) {
             const Block *other = blocks + next;
             if (other->begin_y != block->begin_y || other->end_y != block->end_y || other->step_x != block->step_x) break;
@@ -369,12 +374,13 @@ int64_t nnet3_sum_of_blocks(int64_t rows, int64_t rows_of_x, int64_t columns, in
 }
 
 /* y = a + alpha x W^T of matrices that may lie in any way, but for y and `a`; `a` may be y itself, or none. A row of
-   y does not depend on how many there are, nor its numbers on those beside them, but on whether one panel holds all. */
+   y does not depend on how many there are, nor its numbers on those beside them, but on whether one panel holds all.
+   Adds the squares of row i of x to squares[i], if there are any. */
 void nnet3_product(int64_t rows, int64_t columns, int64_t inner, float *y, int64_t of_y, const float *x, int64_t of_x,
                    int64_t step_of_x, const float *w, int64_t of_w, int64_t step_of_w, const float *a, int64_t of_a,
-                   float alpha, int64_t threads) {
+                   float alpha, double *squares, int64_t threads) {
     Product product = {rows, columns, inner, y, x, a, w, 0, of_y, of_x, of_a, of_w, step_of_x, step_of_w, 0, alpha,
-                       STEPS_AT_ONCE, ROWS, 0, 0};
+                       STEPS_AT_ONCE, ROWS, 0, 0, squares};
     if (columns <= PANEL && step_of_x == 1) { /* x comes once: few rows side by side, as far as one panel goes */
         product.steps = COLUMNS_AT_ONCE / PANEL * STEPS_AT_ONCE;
         if (of_x % SAME_PLACE == 0) product.tile = ROWS / 2;

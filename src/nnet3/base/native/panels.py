@@ -135,14 +135,23 @@ def has_amx() -> bool:
 
 
 def product(
-    y: Tensor, left: Tensor, right: Tensor, addend: Tensor | None = None, alpha: float = 1.0, *, by_amx: bool = False
+    y: Tensor,
+    left: Tensor,
+    right: Tensor,
+    addend: Tensor | None = None,
+    alpha: float = 1.0,
+    *,
+    by_amx: bool = False,
+    squares: Tensor | None = None,
 ) -> None:
     """y = addend + alpha left right for matrices (rows, inner) and (inner, columns), which may lie in any way.
 
     `addend` is y itself, a matrix (rows, columns), one row for all rows, or nothing. Columns of `addend` and of y lie
     side by side. All tensors are of float32 and on the CPU. Element (i, j) of y depends on row i of `left`, column j of
-    `right` and the addend alone, neither on threads nor on the numbers of rows and columns. With `by_amx` AMX
-    multiplies where it can (see amx.c). Raises ValueError for shapes that do not fit, RuntimeError without native code.
+    `right` and the addend alone, neither on threads nor on the number of rows; on the number of columns only by whether
+    one panel holds all. With `by_amx` AMX multiplies where it can (see amx.c). The squares of row i of `left`, whose
+    columns lie side by side then, are added to element i of `squares`, (rows,), float64. Raises ValueError for shapes
+    that do not fit, RuntimeError without native code.
     """
     functions = library()
     if functions is None:
@@ -157,9 +166,12 @@ def product(
         of_addend = addend.stride(0) if addend.shape == y.shape else 0
     if columns > 1 and not 1 == y.stride(1) == (1 if addend is None else addend.stride(-1)):
         raise ValueError("columns of the result or the addend do not lie side by side")
+    if squares is not None and (left.stride(1) != 1 or squares.shape != (rows,) or squares.dtype != torch.float64):
+        raise ValueError(f"squares {squares.shape} of a matrix {left.shape} whose columns lie side by side")
     operands = y.data_ptr(), y.stride(0), left.data_ptr(), *left.stride(), right.data_ptr(), *right.stride()[::-1]
     added = 0 if addend is None else addend.data_ptr(), of_addend
-    given = rows, columns, inner, *operands, *added, alpha, num_threads(rows * columns * inner)
+    of_squares = 0 if squares is None else squares.data_ptr()
+    given = rows, columns, inner, *operands, *added, alpha, of_squares, num_threads(rows * columns * inner)
     if not by_amx or not functions.nnet3_amx_product(*given):
         functions.nnet3_product(*given)
 

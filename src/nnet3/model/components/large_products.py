@@ -16,6 +16,7 @@ from nnet3.base.native.fastest import fastest
 from nnet3.base.native.onednn import OneDnnWeights
 from nnet3.base.native.panels import Panels
 
+_ELEMENTS_AT_ONCE = 2**20  # of a matrix, for each thread: they stay in the cache
 _MANY_ROWS, _LONG, _LARGE = 2**6, 2**6, 2**22  # rows, terms of a sum, multiplications from which native code is faster
 
 
@@ -30,6 +31,23 @@ def add_product(y: Tensor, left: Tensor, right: Tensor, addend: Tensor | None = 
         torch.mm(left, right, out=y)
     else:
         torch.addmm(y if addend is None else addend, left, right, beta=float(addend is not None), alpha=alpha, out=y)
+
+
+def product_and_squares(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns left right, and the sum of the squares of `left`, float64: `left` is read from memory once for both."""
+    rows, terms = left.shape
+    y = left.new_empty(rows, right.shape[1])
+    if left.stride(1) == 1 and _is_by_native_code(y, left, right):
+        squares = torch.zeros(rows, dtype=torch.float64)
+        panels.product(y, left, right, by_amx=fastest().changing == "amx", squares=squares)
+        return y, squares.sum()
+    norms, most = left.new_empty(rows), torch.get_num_threads() * _ELEMENTS_AT_ONCE
+    count = 1 + most // terms if left.is_cpu and rows * terms > most else max(1, rows)
+    for some, product, norm in zip(left.split(count), y.split(count), norms.split(count), strict=True):
+        add_product(product, some, right)
+        torch.linalg.vector_norm(some, dim=1, out=norm)
+    norms = norms.double()
+    return y, torch.dot(norms, norms)
 
 
 def _is_by_native_code(y: Tensor, left: Tensor, right: Tensor) -> bool:

@@ -59,8 +59,8 @@ class Directions:
 
     def precise_norm(self) -> Tensor | None:
         """Returns tr(X_hat X_hat^T), X_hat not made; None where inexact: far smaller than tr(X X^T)."""
-        gram = (self.projection.t() @ self.projection).double()
-        of_w = (self.w.t() @ self.w).double()
+        gram = _product(self.projection.t(), self.projection).double()
+        of_w = _product(self.w.t(), self.w).double()
         of_w.diagonal().sub_(2)
         norm = self.norm + torch.dot(gram.view(-1), of_w.view(-1))
         return norm if norm > _LEAST_NORM * self.norm else None
@@ -298,6 +298,12 @@ def _gram_schmidt(basis: Tensor) -> Tensor:
     return (q * torch.where(r.diagonal() < 0, -1.0, 1.0)).t()
 
 
+def _product(left: Tensor, right: Tensor) -> Tensor:
+    result = left.new_empty(left.shape[0], right.shape[1])
+    add_product(result, left, right)
+    return result
+
+
 _LEAST_NORM = 0.01  # share of the squared norm that must be left: with less, the product would lose too much precision
 
 
@@ -346,7 +352,8 @@ def add_natural_gradient(
         return
     product, column = weight.new_zeros(weight.shape), None if ones is None else g.t() @ ones  # G^T [X 1]
     of_rows.add_product(product, g, 1.0)
-    add_product(product, v, v.t() @ product, product, -1.0)
+    if v.shape[1]:
+        add_product(product, v, _product(v.t(), product), product, -1.0)
     of_w = product @ w[:input_dim]
     if column is not None:
         column.addmv_(v, v.t() @ column, alpha=-1)
@@ -359,6 +366,8 @@ def add_natural_gradient(
             bias.add_(column, alpha=alpha)
             if w.shape[1]:
                 bias.addmv_(of_w, w[input_dim], alpha=-alpha)
-        add_product(weight.add_(product, alpha=alpha), of_w, w[:input_dim].t(), weight, -alpha)
+        weight.add_(product, alpha=alpha)
+        if w.shape[1]:
+            add_product(weight, of_w, w[:input_dim].t(), weight, -alpha)
 
     sum_later_([norms], add)

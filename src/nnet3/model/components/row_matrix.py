@@ -5,10 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nnet3.model.components.large_products import add_product
+from nnet3.model.components.large_products import add_product, product_and_squares
 from nnet3.model.components.time_blocks import TimeBlocks
-
-_ELEMENTS_AT_ONCE = 2**20  # of a matrix, for each thread: they stay in the cache
 
 
 class RowMatrix:
@@ -24,17 +22,7 @@ class RowMatrix:
 
     def times(self, w: Tensor) -> tuple[Tensor, Tensor]:
         """Returns X W, (rows, columns of W), and tr(X X^T), a float64 scalar; X is read from memory once for both."""
-        rows = self.shape[0]
-        result, norms = self.x.new_empty(rows, w.shape[1]), self.x.new_empty(rows)
-        blocks = [(self.x, result, norms)]
-        if self.x.is_cpu and rows * w.shape[0] > (most := torch.get_num_threads() * _ELEMENTS_AT_ONCE):
-            count = 1 + most // w.shape[0]
-            blocks = list(zip(self.x.split(count), result.split(count), norms.split(count), strict=True))
-        for x, product, norm in blocks:
-            add_product(product, x, w)
-            torch.linalg.vector_norm(x, dim=1, out=norm)
-        norms = norms.double()
-        return result, torch.dot(norms, norms)
+        return product_and_squares(self.x, w)
 
     def transposed_times(self, h: Tensor) -> Tensor:
         """Returns X^T H, (columns, columns of H)."""
@@ -70,11 +58,12 @@ class SplicedMatrix(RowMatrix):
         return result
 
     def times(self, w: Tensor) -> tuple[Tensor, Tensor]:
-        result = self.x.new_zeros(self.shape[0], w.shape[1])
+        result, squares = self.x.new_zeros(self.shape[0], w.shape[1]), []
         for block in self.blocks.blocks:
-            target = block.of_output(result)
-            add_product(target, block.of_input(self.x), w[self._part(block.offset)], target)
-        return result, self.sum_of_squares()
+            product, some = product_and_squares(block.of_input(self.x), w[self._part(block.offset)])
+            block.of_output(result).add_(product)
+            squares.append(some)
+        return result, torch.stack(squares).sum()
 
     def transposed_times(self, h: Tensor) -> Tensor:
         result = self.x.new_zeros(self.shape[1], h.shape[1])
