@@ -12,8 +12,7 @@ TABLES = "ark:lat", "ark:other", "ark:out"
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("lattice-compose", *TABLES), "for a table of them give --compose-with-fst=true"),
-        (("lattice-compose", "--compose-with-fst=false", "ark:lat", "G.fst", "ark:out"), "with FSTs alone"),
+        (("lattice-compose", "--compose-with-fst=false", "ark:lat", "G.fst", "ark:out"), "not with a single one"),
         (("lattice-compose", "--compose-with-fst=maybe", *TABLES), "'maybe' is not one of"),
         (("lattice-compose", "--rho-label=4", *TABLES), "arcs that stand for other labels are not composed"),
         (("lattice-oracle", "--wildcard-symbols=5:x", *TABLES), "give numbers of words, such as 5:7"),
