@@ -104,7 +104,7 @@ class Program:
             question.probes,
             question.training,
             question.accumulates,
-            question.apart if options.optimize and options.level >= 3 else None,
+            question.apart if options.optimize and options.level >= 3 else None,  # sums are rounded otherwise
             question.by_frames,
             hoists=question.hoists,
         )
