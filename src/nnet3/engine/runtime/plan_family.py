@@ -161,11 +161,9 @@ def _by_arithmetic(computation: NnetComputation, name: str, dtype: str) -> Plan 
     kept, rows, member = computation.attachments, computation.row_numbers, computation.member
     if kept is not None and name in kept:
         return None
+    family: PlanFamily
     if rows is not None:
-        if name not in rows.kept:  # the first is planned alone: most forms come once
-            rows.kept[name] = PlanFamily(RaggedPlans, dtype)
-            return None
-        family: PlanFamily = rows.kept[name]
+        family = rows.kept.setdefault(name, PlanFamily(RaggedPlans, dtype))
         return family.plan(rows, computation)
     if kept is not None and member is not None:
         family = member.kept.setdefault(name, PlanFamily(MemberPlans.of, dtype))
