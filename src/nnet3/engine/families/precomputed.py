@@ -76,15 +76,20 @@ def precomputed_tables(
     An entry has two blocks of rows, inputs and outputs. One that goes on has a further block for each of its arrays,
     among lists or among numbers. `layouts` numbers the layouts of entries; new layouts are added.
     """
-    values = {name: [np.zeros((0, columns), np.int64)] for name, columns in _COLUMNS.items()}
-    labels = {name: [np.zeros(0, np.int64)] for name in _COLUMNS}
+    before = {name: np.zeros((1, columns), np.int64) for name, columns in _COLUMNS.items()}  # each block
+    values = {name: [row[:0]] for name, row in before.items()}
+    of_blocks = {name: list[tuple[int, int]]() for name in _COLUMNS}  # label and rows
 
     def add(table: str, layout: int, position: int, block: np.ndarray) -> None:
-        label = np.full(len(block) + 1, (layout << 20) + 4 * position)
-        label[0] += 1
-        label[1:] += 2 * (block == NO_TIME).any(axis=1)
-        values[table] += [np.zeros((1, block.shape[1]), np.int64), block]
-        labels[table].append(label)
+        values[table] += [before[table], block]
+        of_blocks[table].append(((layout << 20) + 4 * position, len(block) + 1))
+
+    def joined(table: str) -> tuple[np.ndarray, np.ndarray]:
+        labels, lengths = np.array(of_blocks[table], np.int64).reshape(-1, 2).T
+        rows, of_rows = np.concatenate(values[table]), np.repeat(labels, lengths)
+        of_rows[np.cumsum(lengths) - lengths] += 1
+        of_rows += 2 * (rows == NO_TIME).any(axis=1)
+        return rows, of_rows
 
     for entry, rows in zip(computation.precomputed[1:], computation.precomputed_rows, strict=False):
         own = (entry or {}).items()
@@ -96,8 +101,7 @@ def precomputed_tables(
         for position, array in enumerate(layout.arrays or ()):
             assert entry is not None
             add(array.table, number, position, entry[array.name].reshape(-1, 1))
-    joined = {name: (np.concatenate(values[name]), np.concatenate(labels[name])) for name in _COLUMNS}
-    return {name: NumberTable(*joined[name]) if name == _NUMBERS else table_of(*joined[name]) for name in _COLUMNS}
+    return {name: NumberTable(*joined(name)) if name == _NUMBERS else table_of(*joined(name)) for name in _COLUMNS}
 
 
 def layouts_of_entries(table: NumberTable, layouts: Sequence[EntryLayout]) -> list[EntryLayout]:
