@@ -33,6 +33,7 @@ for a frame that adds and is added:
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -45,7 +46,6 @@ import numpy.typing as npt
 
 from nnet3.base.index import T
 from nnet3.engine.ir.objects import present
-from nnet3.engine.lowering.grids import positions_of
 from nnet3.engine.lowering.slot_table import Mask
 from nnet3.engine.lowering.source import GraphRules, LoweringRequest
 from nnet3.engine.lowering.sweeps import Sweeps, finished_sweeps
@@ -195,10 +195,10 @@ class _History:
 
     def _line(self, node: int) -> _Line:
         sweeps, ground = self._sweeps, self._sweeps.ground
-        grid, shape, empty = ground.domain.grid(node), present(ground.domain.shapes[node]), ground.empty(node)
-        states: list[np.ndarray | None] = [sweeps.need[node]]
+        grid, shape = ground.domain.grid(node), present(ground.domain.shapes[node])
+        states: list[np.ndarray | None] = [sweeps.need[node], np.zeros(grid.shape[0], bool)]  # the second is never None
         states += [part[node] for each in self._computabilities for part in (each.known, each.used)]
-        states += [rows.get(node, empty) for rows in (ground.given, ground.samples, sweeps.asked)]
+        states += [rows.get(node) for rows in (ground.given, ground.samples, sweeps.asked)]
         looks, fixed = [(self._number[s.source], s.dt, s.dt) for s in shape.shifts], list[tuple[int, int]]()
         for some in shape.scattered:
             states += [some.valid, some.xs]
@@ -211,7 +211,6 @@ class _History:
                 else:
                     looks.append((self._number[some.source], int(moves[valid].min()), int(moves[valid].max())))
                     states.append(np.where(valid, moves, 0))
-        states.append(np.zeros(grid.shape[0], bool))  # no line is without states
         rows = [np.asarray(each).reshape(grid.shape[0], -1) for each in states if each is not None]
         times = grid.times if sweeps.structure.has_samples[node] else np.zeros(1, np.int64)
         return _Line(sweeps.need[node], times, np.concatenate(rows, axis=1), looks, fixed)
@@ -223,19 +222,26 @@ def _zones_of_grid(short: Sequence[_Line], long: Sequence[_Line], period: int) -
     low, high = int(min(own[0], others[0])) - period, int(max(own[-1], others[-1]))
     if high - low > _MOST_TIMES:
         return
-    times = np.arange(low, high + 1)
+    num_times, rows = high + 1 - low, _positions(own - low, high + 1 - low)
     states, later = (np.concatenate([line.states for line in lines], axis=1) for lines in (short, long))
     starts = np.cumsum([0, *(line.states.shape[1] for line in short[:-1])])
-    differs = np.empty((2, len(times), len(short)), bool)  # at the same times, and a period later in the long lines
+    differs = np.empty((2, num_times, len(short)), bool)  # at the same times, and a period later in the long lines
     for move, found in zip((0, period), differs, strict=True):
-        rows, moved = positions_of(own, times), positions_of(others, times + move)
+        moved = _positions(others - move - low, num_times)
         found[:] = ((rows >= 0) != (moved >= 0))[:, np.newaxis]
         both = np.flatnonzero((rows >= 0) & (moved >= 0))
         found[both] = np.logical_or.reduceat(states[rows[both]] != later[moved[both]], starts, axis=1)
     changes, moves = differs
     ends = np.where(changes.any(axis=0), low + changes.argmax(axis=0), _NEVER)
-    firsts = np.where(moves.any(axis=0), low + len(times) - moves[::-1].argmax(axis=0), -_NEVER)
+    firsts = np.where(moves.any(axis=0), low + num_times - moves[::-1].argmax(axis=0), -_NEVER)
     yield from starmap(_Zone, zip(firsts.tolist(), ends.tolist(), strict=True))
+
+
+def _positions(values: npt.NDArray[np.int64], num_times: int) -> npt.NDArray[np.int64]:
+    """Returns the position of each of the times 0, 1, ... among ascending values, -1 for those that are missing."""
+    positions = np.full(num_times, -1)
+    positions[values] = np.arange(len(values))
+    return positions
 
 
 def _zone_of_limits(short: tuple[int, int] | None, long: tuple[int, int] | None, period: int) -> _Zone:
@@ -253,13 +259,14 @@ def _missing(line: _Line, zone: _Zone, limits: _Zone, zones: Sequence[_Zone], pe
     """Returns by how many frames the zone is too short for the rules of a node; negative for spare frames."""
     first, end = _zone_of_rules(line, zone, limits, zones)
     missing = [-_NEVER, *(time + 1 - zones[other].end for other, time in line.fixed)]
-    inside, behind = np.searchsorted(line.times, (zone.first, zone.end)).tolist()
+    times = line.times.tolist()
+    inside, behind = bisect_left(times, zone.first), bisect_left(times, zone.end)
     if inside < behind:
         missing.append(period - (end - first))
     if inside:
-        missing.append(int(line.times[inside - 1]) + 1 - end)
-    if behind < len(line.times):
-        missing.append(first - int(line.times[behind]))
+        missing.append(times[inside - 1] + 1 - end)
+    if behind < len(times):
+        missing.append(first - times[behind])
     return max(missing)
 
 
