@@ -46,9 +46,8 @@ class NumberTable:
     @cached_property
     def is_even(self) -> bool:
         """True if rows go by change and all change alike, as those of consecutive times do."""
-        if not self.by_change or not len(self.labels) or (self.labels != self.labels[0]).any():
-            return False
-        return bool((self.values[1:] - self.values[:-1] == self.values[1:2] - self.values[:1]).all())
+        change = self.values[1:] - self.values[:-1]
+        return self.by_change and bool((self.labels == self.labels[:1]).all() and (change == change[:1]).all())
 
     @cached_property
     def tokens(self) -> np.ndarray:

@@ -88,8 +88,7 @@ def precomputed_tables(
         labels, lengths = np.array(of_blocks[table], np.int64).reshape(-1, 2).T
         rows, of_rows = np.concatenate(values[table]), np.repeat(labels, lengths)
         of_rows[np.cumsum(lengths) - lengths] += 1
-        of_rows += 2 * (rows == NO_TIME).any(axis=1)
-        return rows, of_rows
+        return rows, of_rows + 2 * (rows == NO_TIME).any(axis=1)
 
     for entry, rows in zip(computation.precomputed[1:], computation.precomputed_rows, strict=False):
         own = (entry or {}).items()
@@ -133,21 +132,14 @@ def entries_that_go_on(
             key = lists.key(num_lists), numbers.key(len(arrays) - num_lists)
             entry = known.get(key)
             if entry is None:
-                entry = _entry(arrays, lists, numbers)
+                blocks = [(lists if shape == () else numbers).next().astype(dtype) for _, dtype, shape in arrays]
+                shapes = [() if shape is None else (-1, *shape) for _, _, shape in arrays]
+                entry = {each.name: block.reshape(s) for each, block, s in zip(arrays, blocks, shapes, strict=True)}
                 if sum(map(len, key)) <= _LONG:
                     known.use(key, entry)
             else:
                 lists.at, numbers.at = lists.at + num_lists, numbers.at + len(arrays) - num_lists
             yield entry
-
-
-def _entry(arrays: Iterable[ArrayLayout], lists: _Blocks, numbers: _Blocks) -> Entry:
-    """Returns the entry of the next blocks."""
-    entry = {}
-    for name, dtype, shape in arrays:
-        block = (lists if shape == () else numbers).next()
-        entry[name] = block.astype(dtype).reshape(() if shape is None else (-1, *shape))
-    return entry
 
 
 class _Blocks:

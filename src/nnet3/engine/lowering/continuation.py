@@ -46,6 +46,7 @@ import numpy.typing as npt
 
 from nnet3.base.index import T
 from nnet3.engine.ir.objects import present
+from nnet3.engine.lowering.grids import positions_of
 from nnet3.engine.lowering.slot_table import Mask
 from nnet3.engine.lowering.source import GraphRules, LoweringRequest
 from nnet3.engine.lowering.sweeps import Sweeps, finished_sweeps
@@ -222,26 +223,19 @@ def _zones_of_grid(short: Sequence[_Line], long: Sequence[_Line], period: int) -
     low, high = int(min(own[0], others[0])) - period, int(max(own[-1], others[-1]))
     if high - low > _MOST_TIMES:
         return
-    num_times, rows = high + 1 - low, _positions(own - low, high + 1 - low)
+    times = np.arange(low, high + 1)
     states, later = (np.concatenate([line.states for line in lines], axis=1) for lines in (short, long))
     starts = np.cumsum([0, *(line.states.shape[1] for line in short[:-1])])
-    differs = np.empty((2, num_times, len(short)), bool)  # at the same times, and a period later in the long lines
+    differs = np.empty((2, len(times), len(short)), bool)  # at the same times, and a period later in the long lines
     for move, found in zip((0, period), differs, strict=True):
-        moved = _positions(others - move - low, num_times)
+        rows, moved = positions_of(own, times), positions_of(others, times + move)
         found[:] = ((rows >= 0) != (moved >= 0))[:, np.newaxis]
         both = np.flatnonzero((rows >= 0) & (moved >= 0))
         found[both] = np.logical_or.reduceat(states[rows[both]] != later[moved[both]], starts, axis=1)
     changes, moves = differs
     ends = np.where(changes.any(axis=0), low + changes.argmax(axis=0), _NEVER)
-    firsts = np.where(moves.any(axis=0), low + num_times - moves[::-1].argmax(axis=0), -_NEVER)
+    firsts = np.where(moves.any(axis=0), low + len(times) - moves[::-1].argmax(axis=0), -_NEVER)
     yield from starmap(_Zone, zip(firsts.tolist(), ends.tolist(), strict=True))
-
-
-def _positions(values: npt.NDArray[np.int64], num_times: int) -> npt.NDArray[np.int64]:
-    """Returns the position of each of the times 0, 1, ... among ascending values, -1 for those that are missing."""
-    positions = np.full(num_times, -1)
-    positions[values] = np.arange(len(values))
-    return positions
 
 
 def _zone_of_limits(short: tuple[int, int] | None, long: tuple[int, int] | None, period: int) -> _Zone:

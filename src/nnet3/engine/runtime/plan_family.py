@@ -161,11 +161,10 @@ def _by_arithmetic(computation: NnetComputation, name: str, dtype: str) -> Plan 
     kept, rows, member = computation.attachments, computation.row_numbers, computation.member
     if kept is not None and name in kept:
         return None
-    family: PlanFamily
     if rows is not None:
-        family = rows.kept.setdefault(name, PlanFamily(RaggedPlans, dtype))
-        return family.plan(rows, computation)
+        of_rows: PlanFamily = rows.kept.setdefault(name, PlanFamily(RaggedPlans, dtype))
+        return of_rows.plan(rows, computation)
     if kept is not None and member is not None:
-        family = member.kept.setdefault(name, PlanFamily(MemberPlans.of, dtype))
-        return family.plan(member.k, computation)
+        of_members: PlanFamily = member.kept.setdefault(name, PlanFamily(MemberPlans.of, dtype))
+        return of_members.plan(member.k, computation)
     return None
