@@ -344,9 +344,9 @@ def measure_memory(count: int) -> tuple[str, ...]:
 
 @click.command()
 @click.option("--folder", type=click.Path(path_type=Path), default=Path("../shared/golden/bench"), show_default=True)
-@click.option("--count", type=click.IntRange(2, LONGEST - SHORTEST + 1), default=60, show_default=True, help="Lengths.")
+@click.option("--count", type=click.IntRange(2, LONGEST - SHORTEST + 1), default=24, show_default=True, help="Lengths.")
 @click.option("--utterances", type=click.IntRange(1), default=500, show_default=True, help="Whole utterances.")
-@click.option("--steps", type=click.IntRange(1), default=100, show_default=True, help="Steps of a TorchModule.")
+@click.option("--steps", type=click.IntRange(1), default=20, show_default=True, help="Steps of a TorchModule.")
 @click.option("--minibatches", type=click.IntRange(1), default=40, show_default=True, help="Sets of sequences.")
 def main(folder: Path, count: int, utterances: int, steps: int, minibatches: int) -> None:
     torch.set_num_threads(1)

@@ -75,6 +75,20 @@ def test_who_shares_a_mask() -> None:
     assert indexes_of(create("dim=4"), rows).num_mask_rows == 3
 
 
+def test_rows_in_the_order_of_time_have_the_same_table_for_all_lengths() -> None:
+    component, shorter = create("dim=4"), table(3, 9)[:-1]
+    assert [indexes_of(component, table(3, length)).mask_row_of_row.tolist() for length in (4, 9)] == [[0, 1, 2]] * 2
+    assert len(indexes_of(component, shorter).mask_row_of_row) == len(shorter)
+
+
+@pytest.mark.parametrize("config", ["dim=6 block-dim=3 dropout-proportion=0.3", "dim=6 continuous=true"])
+def test_a_sequence_has_its_mask_in_any_order_of_rows(config: str) -> None:
+    rows = table(3, 5)
+    order = np.lexsort((rows[:, 1], rows[:, 0]))  # sequence after sequence
+    assert torch.equal(output(config, rows)[order], output(config, rows[order]))
+    assert torch.equal(output(config, rows)[:-1], output(config, rows[:-1]))
+
+
 def test_rows_and_blocks_share_masks_and_the_rest_is_rescaled() -> None:
     y = output("dim=400 block-dim=200 dropout-proportion=0.2", table(10, 3))
     assert torch.equal(y[:, :200], y[:, 200:])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from nnet3.base.index import NO_TIME
-from nnet3.engine.families.continued import ContinuedTwice, NotAffineError, NumberTable, continued, table_of
+from nnet3.engine.families.continued import Continued, ContinuedTwice, NotAffineError, NumberTable, continued, table_of
 
 #: Tables of row numbers as programs have them, by the number of frames.
 TABLES: dict[str, Callable[[int], np.ndarray]] = {
@@ -36,6 +36,20 @@ def test_tables_of_all_lengths(name: str, apart: int) -> None:
     for n in (16, 17, 18, 40, 111):
         assert family.at(n - 16)[0].values[:, 0].tolist() == table(n).tolist()
         assert family.lengths(n - 16).tolist() == [len(table(n))]
+
+
+@pytest.mark.parametrize("rows_per_frame", [1, 3])
+@pytest.mark.parametrize("step", [0, 1, 3, -2])
+def test_rows_that_all_change_alike_go_on_as_others_do(step: int, rows_per_frame: int) -> None:
+    def family(*, even: bool) -> Continued:
+        tables = [table_of(200 + step * np.arange(rows_per_frame * n)) for n in (16, 18)]
+        for table in tables:
+            assert table.is_even
+            vars(table)["is_even"] = even
+        return continued([[table] for table in tables], 2)
+
+    for one, other in zip(family(even=True).tables, family(even=False).tables, strict=True):
+        assert (one.values.tolist(), one.labels.tolist()) == (other.values.tolist(), other.labels.tolist())
 
 
 def test_numbers_between_which_are_no_integers_are_refused() -> None:

@@ -42,7 +42,7 @@ from nnet3.engine.lowering.sweeps import Sweeps
 from nnet3.errors import ArgumentError, ComputationCheckError, ModelFormatError, RequestError, check_kind
 
 #: Part of every key: programs of another version of the compiler are not used.
-PROGRAM_VERSION = 3
+PROGRAM_VERSION = 4
 DEFAULT_MAX_BYTES = 256 * 1024 * 1024
 _MOST_RAGGED = 16
 _MOST_CONTINUED = 32

@@ -44,10 +44,18 @@ class NumberTable:
     by_change: bool = False  # rows repeat if they change alike, and not if they only have one label
 
     @cached_property
+    def is_even(self) -> bool:
+        """True if rows go by change and all change alike, as those of consecutive times do."""
+        change = self.values[1:] - self.values[:-1]
+        return self.by_change and bool((self.labels == self.labels[:1]).all() and (change == change[:1]).all())
+
+    @cached_property
     def tokens(self) -> np.ndarray:
         """(rows,): equal for rows that may stand at one position of a period."""
         if not self.by_change:
             return self.labels
+        if self.is_even:
+            return np.minimum(np.arange(len(self.labels)), int((self.values[1:2] != self.values[:1]).any()))
         by_label = np.argsort(self.labels, kind="stable")
         change = np.zeros_like(self.values)
         change[by_label[1:]] = np.diff(self.values[by_label], axis=0)
@@ -388,6 +396,9 @@ def _inserted(short: np.ndarray, long: np.ndarray, at: int, at_long: int, apart:
 
 def _regular(table: NumberTable, start: int, end: int, period: int) -> tuple[int, int]:
     """Returns the longest part [first, last) of the iterations ending at `end` in which all change alike."""
+    if table.is_even:
+        start = max(start, int(table.tokens[-1]))
+        return start + (end - start) % period, end
     differs = np.flatnonzero(table.tokens[start + period : end] != table.tokens[start : end - period])
     start = start + int(differs[-1]) + 1 if len(differs) else start
     start += (end - start) % period

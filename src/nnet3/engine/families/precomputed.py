@@ -76,15 +76,19 @@ def precomputed_tables(
     An entry has two blocks of rows, inputs and outputs. One that goes on has a further block for each of its arrays,
     among lists or among numbers. `layouts` numbers the layouts of entries; new layouts are added.
     """
-    values = {name: [np.zeros((0, columns), np.int64)] for name, columns in _COLUMNS.items()}
-    labels = {name: [np.zeros(0, np.int64)] for name in _COLUMNS}
+    before = {name: np.zeros((1, columns), np.int64) for name, columns in _COLUMNS.items()}  # each block
+    values = {name: [row[:0]] for name, row in before.items()}
+    of_blocks = {name: list[tuple[int, int]]() for name in _COLUMNS}  # label and rows
 
     def add(table: str, layout: int, position: int, block: np.ndarray) -> None:
-        label = np.full(len(block) + 1, (layout << 20) + 4 * position)
-        label[0] += 1
-        label[1:] += 2 * (block == NO_TIME).any(axis=1)
-        values[table] += [np.zeros((1, block.shape[1]), np.int64), block]
-        labels[table].append(label)
+        values[table] += [before[table], block]
+        of_blocks[table].append(((layout << 20) + 4 * position, len(block) + 1))
+
+    def joined(table: str) -> tuple[np.ndarray, np.ndarray]:
+        labels, lengths = np.array(of_blocks[table], np.int64).reshape(-1, 2).T
+        rows, of_rows = np.concatenate(values[table]), np.repeat(labels, lengths)
+        of_rows[np.cumsum(lengths) - lengths] += 1
+        return rows, of_rows + 2 * (rows == NO_TIME).any(axis=1)
 
     for entry, rows in zip(computation.precomputed[1:], computation.precomputed_rows, strict=False):
         own = (entry or {}).items()
@@ -96,8 +100,7 @@ def precomputed_tables(
         for position, array in enumerate(layout.arrays or ()):
             assert entry is not None
             add(array.table, number, position, entry[array.name].reshape(-1, 1))
-    joined = {name: (np.concatenate(values[name]), np.concatenate(labels[name])) for name in _COLUMNS}
-    return {name: NumberTable(*joined[name]) if name == _NUMBERS else table_of(*joined[name]) for name in _COLUMNS}
+    return {name: NumberTable(*joined(name)) if name == _NUMBERS else table_of(*joined(name)) for name in _COLUMNS}
 
 
 def layouts_of_entries(table: NumberTable, layouts: Sequence[EntryLayout]) -> list[EntryLayout]:
@@ -129,21 +132,14 @@ def entries_that_go_on(
             key = lists.key(num_lists), numbers.key(len(arrays) - num_lists)
             entry = known.get(key)
             if entry is None:
-                entry = _entry(arrays, lists, numbers)
+                blocks = [(lists if shape == () else numbers).next().astype(dtype) for _, dtype, shape in arrays]
+                shapes = [() if shape is None else (-1, *shape) for _, _, shape in arrays]
+                entry = {each.name: block.reshape(s) for each, block, s in zip(arrays, blocks, shapes, strict=True)}
                 if sum(map(len, key)) <= _LONG:
                     known.use(key, entry)
             else:
                 lists.at, numbers.at = lists.at + num_lists, numbers.at + len(arrays) - num_lists
             yield entry
-
-
-def _entry(arrays: Iterable[ArrayLayout], lists: _Blocks, numbers: _Blocks) -> Entry:
-    """Returns the entry of the next blocks."""
-    entry = {}
-    for name, dtype, shape in arrays:
-        block = (lists if shape == () else numbers).next()
-        entry[name] = block.astype(dtype).reshape(() if shape is None else (-1, *shape))
-    return entry
 
 
 class _Blocks:

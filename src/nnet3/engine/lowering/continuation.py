@@ -33,6 +33,7 @@ for a frame that adds and is added:
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -195,10 +196,10 @@ class _History:
 
     def _line(self, node: int) -> _Line:
         sweeps, ground = self._sweeps, self._sweeps.ground
-        grid, shape, empty = ground.domain.grid(node), present(ground.domain.shapes[node]), ground.empty(node)
-        states: list[np.ndarray | None] = [sweeps.need[node]]
+        grid, shape = ground.domain.grid(node), present(ground.domain.shapes[node])
+        states: list[np.ndarray | None] = [sweeps.need[node], np.zeros(grid.shape[0], bool)]  # the second is never None
         states += [part[node] for each in self._computabilities for part in (each.known, each.used)]
-        states += [rows.get(node, empty) for rows in (ground.given, ground.samples, sweeps.asked)]
+        states += [rows.get(node) for rows in (ground.given, ground.samples, sweeps.asked)]
         looks, fixed = [(self._number[s.source], s.dt, s.dt) for s in shape.shifts], list[tuple[int, int]]()
         for some in shape.scattered:
             states += [some.valid, some.xs]
@@ -211,7 +212,6 @@ class _History:
                 else:
                     looks.append((self._number[some.source], int(moves[valid].min()), int(moves[valid].max())))
                     states.append(np.where(valid, moves, 0))
-        states.append(np.zeros(grid.shape[0], bool))  # no line is without states
         rows = [np.asarray(each).reshape(grid.shape[0], -1) for each in states if each is not None]
         times = grid.times if sweeps.structure.has_samples[node] else np.zeros(1, np.int64)
         return _Line(sweeps.need[node], times, np.concatenate(rows, axis=1), looks, fixed)
@@ -253,13 +253,14 @@ def _missing(line: _Line, zone: _Zone, limits: _Zone, zones: Sequence[_Zone], pe
     """Returns by how many frames the zone is too short for the rules of a node; negative for spare frames."""
     first, end = _zone_of_rules(line, zone, limits, zones)
     missing = [-_NEVER, *(time + 1 - zones[other].end for other, time in line.fixed)]
-    inside, behind = np.searchsorted(line.times, (zone.first, zone.end)).tolist()
+    times = line.times.tolist()
+    inside, behind = bisect_left(times, zone.first), bisect_left(times, zone.end)
     if inside < behind:
         missing.append(period - (end - first))
     if inside:
-        missing.append(int(line.times[inside - 1]) + 1 - end)
-    if behind < len(line.times):
-        missing.append(first - int(line.times[behind]))
+        missing.append(times[inside - 1] + 1 - end)
+    if behind < len(times):
+        missing.append(first - times[behind])
     return max(missing)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -31,11 +32,8 @@ class Constants:
 
     def of_plan(self, before: Plan, plan: Plan) -> Constants:
         """Returns those of a plan with the calls of the plan before; tables that are the same objects stay loaded."""
-        indexes, entries = (
-            zip(before.indexes, plan.indexes, strict=False),
-            zip(before.precomputed, plan.precomputed, strict=False),
-        )
-        same = [[one is other for one, other in pairs] for pairs in (indexes, entries)]
+        pairs = (before.indexes, plan.indexes), (before.precomputed, plan.precomputed)
+        same = [list(map(is_, *each)) for each in pairs]
         kept = {key: each for key, each in self.loaded.items() if any(same[key[0] >= 0][key[1] : key[1] + 1])}
         return Constants(self.device, kept, self.entries)
 

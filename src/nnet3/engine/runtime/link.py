@@ -75,11 +75,8 @@ class LinkedComputation:
             return False
         self._begin(plan)
         self.linker.memos[:] = [None] * plan.num_memos
-        anew = set[int]()
-        if constants is not known:
-            loaded, new = known.loaded, constants.loaded
-            same = {key for key, table in loaded.items() if key in new and new[key] is table}
-            anew |= {call for call, tables in self._used_tables.items() if not tables <= same}
+        same = {key for key, table in known.loaded.items() if constants.loaded.get(key, known) is table}
+        anew = {call for call, tables in self._used_tables.items() if not tables <= same}
         if plan.call_args is not before.call_args:
             changed = np.flatnonzero(plan.call_args != before.call_args)
             moved = np.searchsorted(plan.call_start, changed, side="right") - 1

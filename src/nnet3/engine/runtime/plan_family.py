@@ -162,12 +162,9 @@ def _by_arithmetic(computation: NnetComputation, name: str, dtype: str) -> Plan 
     if kept is not None and name in kept:
         return None
     if rows is not None:
-        if name not in rows.kept:  # the first is planned alone: most forms come once
-            rows.kept[name] = PlanFamily(RaggedPlans, dtype)
-            return None
-        family: PlanFamily = rows.kept[name]
-        return family.plan(rows, computation)
+        of_rows: PlanFamily = rows.kept.setdefault(name, PlanFamily(RaggedPlans, dtype))
+        return of_rows.plan(rows, computation)
     if kept is not None and member is not None:
-        family = member.kept.setdefault(name, PlanFamily(MemberPlans.of, dtype))
-        return family.plan(member.k, computation)
+        of_members: PlanFamily = member.kept.setdefault(name, PlanFamily(MemberPlans.of, dtype))
+        return of_members.plan(member.k, computation)
     return None

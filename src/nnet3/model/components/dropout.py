@@ -174,7 +174,7 @@ class DropoutMaskComponent(DropoutBase):
 
 @dataclass(frozen=True)
 class GeneralDropoutIndexes:
-    """The row of the mask for each row of the data (rows)."""
+    """The row of the mask for each of the first rows of the data, (rows of a cycle,); further rows repeat these."""
 
     num_mask_rows: int
     mask_row_of_row: Tensor
@@ -276,7 +276,10 @@ class GeneralDropoutComponent(DropoutBase):
         n, t = outputs[:, 0].astype(np.int64), outputs[:, 1].astype(np.int64)
         period = t // self.time_period if self.time_period else np.zeros_like(t)
         keys, mask_row_of_row = np.unique((n << 32) + period, return_inverse=True)
-        return {"num_mask_rows": np.array(len(keys)), "mask_row_of_row": mask_row_of_row.reshape(-1)}
+        num_masks, mask_row_of_row = max(len(keys), 1), mask_row_of_row.reshape(-1)
+        cycle = mask_row_of_row[:num_masks]  # time after time it repeats, whatever the number of times is
+        is_cycle = len(n) % num_masks == 0 and (mask_row_of_row.reshape(-1, num_masks) == cycle).all()
+        return {"num_mask_rows": np.array(len(keys)), "mask_row_of_row": cycle if is_cycle else mask_row_of_row}
 
     def forward(self, x: Tensor, y: Tensor, indexes: GeneralDropoutIndexes | None = None) -> Tensor | None:
         """Returns the mask, (mask rows, block_dim), as the memo; None for the identity."""
@@ -302,7 +305,9 @@ class GeneralDropoutComponent(DropoutBase):
                 target.copy_(source)
             return
         assert indexes is not None, "this type has needs_indexes"
-        blocks, result = (matrix.unflatten(1, (-1, self.block_dim)) for matrix in (source, target))
+        cycle = len(indexes.mask_row_of_row)
+        shape = len(source) // max(cycle, 1), cycle, source.shape[1] // self.block_dim, self.block_dim
+        blocks, result = (matrix.view(shape) for matrix in (source, target))
         torch.mul(blocks, mask.index_select(0, indexes.mask_row_of_row).unsqueeze(1), out=result)
 
     def _mask(self, num_rows: int, like: Tensor) -> Tensor:
