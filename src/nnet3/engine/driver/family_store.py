@@ -147,7 +147,7 @@ class FamilyRecord:
             self.is_proved = False
         while self.is_proved is None and series.k >= self.first + _MEMBERS:
             few = self.first, self.first + 1
-            sweeps = {k: finished_sweeps(*self._member(series, k).lowered_from()) for k in few}
+            sweeps = {k: sweeps.get(k) or finished_sweeps(*self._member(series, k).lowered_from()) for k in few}
             missing = frames_missing(sweeps[few[0]], sweeps[few[1]], series.increment[T])
             if missing == 0:
                 self.is_proved = True

@@ -334,7 +334,7 @@ def _sheets(tables: Sequence[NumberTable], number: int, apart: int) -> tuple[Num
         rows.append(np.concatenate([base, slope, step], axis=1))
 
     at = at_long = 0
-    for end, period in _growths(short.tokens, long.tokens, number, apart):
+    for end, period in _growths(short, long, number, apart):
         more = at_long - at  # entries that the long table has had in addition so far
         first, last = _regular(long, at_long, end + more + apart * period, period)
         iterations = (last - first) // period - apart
@@ -354,13 +354,15 @@ def _sheets(tables: Sequence[NumberTable], number: int, apart: int) -> tuple[Num
     )
 
 
-def _growths(short: np.ndarray, long: np.ndarray, number: int, apart: int) -> Iterator[tuple[int, int]]:
-    """Yields the positions in the short sequence where the long one has more items, and the items of a period.
+def _growths(few: NumberTable, more: NumberTable, number: int, apart: int) -> Iterator[tuple[int, int]]:
+    """Yields the positions in the short table where the long one has more rows, and the rows of a period.
 
-    The additional items are `apart` periods, which repeat the items before them.
+    The additional rows are `apart` periods, which repeat the rows before them.
     """
+    if len(few.labels) == len(more.labels):
+        return
     at, at_long = 0, 0
-    short, long = np.append(short, _END), np.append(long, _END)
+    short, long = np.append(few.tokens, _END), np.append(more.tokens, _END)
     while len(long) - at_long > len(short) - at:
         rest = min(len(short) - at, len(long) - at_long)
         differs = np.flatnonzero(short[at : at + rest] != long[at_long : at_long + rest])

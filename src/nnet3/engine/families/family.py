@@ -51,12 +51,9 @@ class _Words:
         """Returns the number of what stands beside the numbers of a row, such as the name of an input."""
         return self._constants.setdefault(value, len(self._constants))
 
-    def pattern(self, command: Command, blocks: tuple[tuple[int, int, int], ...]) -> int:
+    def pattern(self, command: Command, fields: _Fields, blocks: tuple[tuple[int, int, int], ...]) -> int:
         """Returns the number of a command's pattern. `blocks`: matrix, column and columns of each operand."""
-        command_class: Any = type(command)
-        fields = _fields_of(command_class)
-        lengths = [len(getattr(command, name)) for name in fields.several]
-        key = command_class, blocks, fields.constants(command), *lengths
+        key = type(command), blocks, fields.constants(command), *map(len, fields.several(command))
         return self.patterns.number_of(CommandPattern(command, blocks, fields.numbers), key)
 
 
@@ -109,21 +106,23 @@ class _Sheets:
     def _commands(self, words: _Words) -> NumberTable:
         labels, rows = list[int](), list[list[int]]()
         columns = [(matrix, first, count) for matrix, _, _, first, count, _ in self.computation.submatrices]
+        own_rows = [block[1:3] for block in self.computation.submatrices]
         for command in self.computation.commands:
-            operands = command.schema.operands(command)
-            labels.append(words.pattern(command, tuple([columns[number] for number in operands])))
-            numbers = [each for number in operands for each in self.computation.submatrices[number][1:3]]
-            rows.append([*numbers, *[getattr(command, name) for name in words.patterns[labels[-1]].others]])
+            command_class: Any = type(command)
+            operands, fields = command.schema.operands(command), _fields_of(command_class)
+            labels.append(words.pattern(command, fields, tuple([columns[number] for number in operands])))
+            rows.append([*[each for number in operands for each in own_rows[number]], *fields.values(command)])
         values = np.array(list(zip_longest(*rows, fillvalue=0)), np.int64).T
         return NumberTable(values.reshape(len(rows), -1), np.array(labels, dtype=np.int64))
 
 
 class _Fields(NamedTuple):
-    """The fields of a class of commands: the numbers beside those of operands, the constants, the tuples."""
+    """The fields of a class of commands: the numbers beside those of operands, their values, constants, tuples."""
 
     numbers: tuple[str, ...]
+    values: Callable[[Command], tuple[Any, ...]]
     constants: Callable[[Command], tuple[Any, ...]]
-    several: tuple[str, ...]
+    several: Callable[[Command], tuple[Any, ...]]
 
 
 @cache
@@ -132,7 +131,8 @@ def _fields_of(command_class: Any) -> _Fields:
     others = {each.name for each in (*schema.table_fields, *schema.reference_fields) if each.name != schema.kernel}
     numbers = tuple(name for name in schema.names if name in others)
     constants = attributes([name for name in schema.names if name not in {*others, *schema.operand_names}])
-    return _Fields(numbers, constants, tuple(each.name for each in schema.fields if each.several))
+    several = attributes([each.name for each in schema.fields if each.several])
+    return _Fields(numbers, attributes(numbers), constants, several)
 
 
 class ProgramFamily:

@@ -74,8 +74,8 @@ def _check_bodies(computation: NnetComputation) -> None:
                 _fail(computation, number, f"it stands in the body of c{body.start - 1}, where commands only compute")
     for number, command in enumerate(computation.commands if moving else ()):
         operands = command.schema.operands(command)
-        named = {*operands, *(access.submatrix for access in command.accesses(computation))}
-        for submatrix in sorted(named & moving):
+        named = [a.submatrix for a in command.accesses(computation)] if command.schema.table_fields else operands
+        for submatrix in sorted(moving.intersection(named)):
             block = format_submatrix(computation, submatrix)
             if submatrix not in operands:
                 _fail(computation, number, f"a table of it names {block}, which moves")
@@ -88,7 +88,7 @@ def _check_bodies(computation: NnetComputation) -> None:
             num_rows = computation.matrices[computation.submatrices[submatrix].matrix].num_rows
             for iteration in np.flatnonzero((first < 0) | (count < 1) | (first + count > num_rows))[-1:]:
                 _fail(computation, number, f"{block} is outside of its matrix in iteration {iteration}")
-        if any(submatrix in computation.iterations for submatrix in operands):
+        if not computation.iterations.keys().isdisjoint(operands):
             _check_uneven(computation, number, iterations_of[number])
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Annotated, Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -150,9 +149,8 @@ def _init_of(command: type[Command]) -> Any:
 
 def attributes(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
     """Returns what reads some attributes of a command, as a tuple."""
-    if len(names) > 1:
-        return attrgetter(*names)
-    return lambda command: tuple([getattr(command, name) for name in names])
+    read: Callable[[Any], tuple[Any, ...]] = _compiled("command", f"({''.join(f'command.{name}, ' for name in names)})")
+    return read
 
 
 def _field_schema(command: type, name: str, hint: Any) -> FieldSchema:

@@ -50,8 +50,7 @@ def rows_in_iterations(computation: NnetComputation, submatrix: int, iterations:
     if uneven is not None:
         return uneven[:iterations]
     block = computation.submatrices[submatrix]
-    first = block.row_offset + block.row_step * np.arange(iterations)
-    return np.stack([first, np.full(iterations, block.num_rows)], axis=1)
+    return np.arange(iterations)[:, np.newaxis] * (block.row_step, 0) + (block.row_offset, block.num_rows)
 
 
 def unrolled(computation: NnetComputation) -> NnetComputation:

@@ -212,7 +212,7 @@ class _History:
                 else:
                     looks.append((self._number[some.source], int(moves[valid].min()), int(moves[valid].max())))
                     states.append(np.where(valid, moves, 0))
-        rows = [np.asarray(each).reshape(grid.shape[0], -1) for each in states if each is not None]
+        rows = [each.reshape(grid.shape[0], -1) for each in states if each is not None]
         times = grid.times if sweeps.structure.has_samples[node] else np.zeros(1, np.int64)
         return _Line(sweeps.need[node], times, np.concatenate(rows, axis=1), looks, fixed)
 

@@ -79,10 +79,8 @@ class GatherCode:
         number = 0
         for part, column, slots in gathered.parts:
             steps = [_SlotSteps(slot, part, number + i) for i, slot in enumerate(slots)]
-            is_regular = np.ones(len(gathered.step_first), bool)
-            for slot in slots:
-                is_regular &= slot.regular
-            self._parts.append(_PartSteps(part, column, steps, is_regular.tolist()))
+            of_slots = [[True] * len(gathered.step_first), *(slot.regular for slot in steps)]
+            self._parts.append(_PartSteps(part, column, steps, list(map(all, zip(*of_slots, strict=True)))))
             number += len(slots)
         self._first, self._count = gathered.step_first.tolist(), gathered.step_count.tolist()
 

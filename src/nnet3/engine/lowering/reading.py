@@ -26,7 +26,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nnet3.base.index import distinct
 from nnet3.engine.lowering.schedule import Schedule
 from nnet3.engine.lowering.source import GatherPart, NodeKind
 
@@ -57,8 +56,8 @@ class SlotPattern:
     @cached_property
     def sources(self) -> list[int]:
         """The nodes of which the slot takes rows."""
-        nodes = distinct(self.source_node[self.used])
-        return [int(node) for node in nodes]
+        found = self.source[self.count > 0] if self.regular.all() else self.source_node[self.used]
+        return sorted(set(found.tolist()))
 
 
 @dataclass(frozen=True, eq=False)

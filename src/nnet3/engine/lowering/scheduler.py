@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from operator import itemgetter
 
 import numpy as np
 
@@ -155,9 +156,8 @@ class _Scheduler:
             heights = computed_level[np.concatenate([[0], cuts])].tolist() if len(computed) else []
             laid_out = self._laid_out(node, own[given].astype(np.int32), computed, cuts.tolist())
             extra = len(laid_out) // len(heights) if heights else 1
-            for number, step in enumerate(laid_out):
-                keyed.append((heights[number // extra], node, step))
-        keyed.sort(key=lambda entry: entry[:2])
+            keyed += [(heights[number // extra], node, step) for number, step in enumerate(laid_out)]
+        keyed.sort(key=itemgetter(0, 1))
         return [step for _, _, step in keyed]
 
     def _levels(self, nodes: list[int], ids: np.ndarray) -> np.ndarray:

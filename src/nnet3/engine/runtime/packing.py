@@ -101,7 +101,7 @@ def stacked(offsets: np.ndarray, meet: np.ndarray, sizes: np.ndarray) -> np.ndar
 
 def lowest_gap(begins: np.ndarray, ends: np.ndarray, size: int) -> int:
     """Returns the lowest begin for `size` cells between intervals, which may overlap, or behind all intervals."""
-    by_begin = np.argsort(begins)
+    by_begin = begins.argsort()
     reached = np.maximum.accumulate(np.concatenate([[0], ends[by_begin]]))
-    fits = np.flatnonzero(begins[by_begin] - reached[:-1] >= size)
+    (fits,) = (begins[by_begin] - reached[:-1] >= size).nonzero()
     return int(reached[fits[0]] if len(fits) else reached[-1])

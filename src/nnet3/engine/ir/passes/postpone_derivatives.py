@@ -72,6 +72,11 @@ class LateStep:
     sent_by: dict[InputColumns, int]
     read_by: list[tuple[int, InputColumns]]
 
+    def without(self, columns: Collection[InputColumns]) -> LateStep:
+        """Returns the step with the given columns no longer late: it computes them itself."""
+        sent_by = {key: number for key, number in self.sent_by.items() if key not in columns}
+        return LateStep(self.number, self.width, sent_by, self.read_by)
+
     def rest(self) -> list[InputColumns]:
         """Returns the columns read by other commands than late senders, in order; neighbours are joined."""
         late, found = set(self.sent_by.values()), list[InputColumns]()
@@ -93,11 +98,6 @@ class LateSteps:
     def last(self) -> int:
         """The last command of all steps."""
         return max(max(step.number, *step.sent_by.values(), 0) for step in self.steps)
-
-    def without(self, columns: set[InputColumns]) -> LateSteps:
-        """Returns the steps with the given columns no longer late: every step computes the columns itself."""
-        kept = [{key: n for key, n in step.sent_by.items() if key not in columns} for step in self.steps]
-        return LateSteps([replace(step, sent_by=sent) for step, sent in zip(self.steps, kept, strict=True)])
 
     def in_iterations(self, follows: Mapping[int, set[int]]) -> list[tuple[InputColumns, list[int]]]:
         """Returns the senders of columns, in an order in which a command comes after all commands it `follows`.
@@ -146,7 +146,7 @@ def postpone_derivatives(computation: NnetComputation) -> NnetComputation:
     finder = _Finder(computation, analyse(computation))
     groups = finder.steps(candidates)
     late = finder.late_steps(groups)
-    steps = {step.number: replace(step, sent_by={}) for group in groups for step in group.steps}  # nothing is late
+    steps = {step.number: step.without(step.sent_by) for group in groups for step in group.steps}  # nothing is late
     steps |= {step.number: step for group in late for step in group.steps}
     narrower = [step for step in steps.values() if step.rest() != [InputColumns(0, step.width)]]
     if not narrower:
@@ -251,7 +251,10 @@ class _Finder:
             conflicts = [self._conflicts(steps, sent_after) for steps in chosen]
             if not any(conflicts):
                 return chosen
-            chosen = [steps.without(columns) for steps, columns in zip(chosen, conflicts, strict=True)]
+            chosen = [
+                LateSteps([step.without(columns) for step in steps.steps]) if columns else steps
+                for steps, columns in zip(chosen, conflicts, strict=True)
+            ]
 
     def _conflicts(self, steps: LateSteps, sent_after: dict[int, int]) -> set[InputColumns]:
         last = steps.last

@@ -18,10 +18,10 @@ def steps_of_kernels(computation: NnetComputation, kind: type[K], is_step: Calla
     found: dict[tuple[int, str, int], list[int]] = defaultdict(list)
     segment = 0
     for number, command in enumerate(computation.commands):
-        if isinstance(command, kind):
+        if type(command) is kind:
             if is_step(command):
                 found[command.kernel, command.node, segment].append(number)
-        elif isinstance(command, SegmentMarker):
+        elif type(command) is SegmentMarker:
             segment += 1
     return list(found.values())
 
