@@ -234,7 +234,7 @@ def test_sets_of_known_lengths_are_planned_by_arithmetic(
         request = ragged_request(nnet, lengths, margin=6, train=train)
         program = cache.compile(nnet, request)
         made = plan_of(program, "float64", prove=number < 2)
-        assert made.are_views_apart
+        assert made.are_views_apart == (number > 0)
         assert number < 2 or program.is_lazy, "somebody has looked at the commands"
         compare(nnet, request, cache)
     assert cache.counts.restricted == len(sets)

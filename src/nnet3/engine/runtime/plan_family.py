@@ -162,7 +162,10 @@ def _by_arithmetic(computation: NnetComputation, name: str, dtype: str) -> Plan 
     if kept is not None and name in kept:
         return None
     if rows is not None:
-        of_rows: PlanFamily = rows.kept.setdefault(name, PlanFamily(RaggedPlans, dtype))
+        if name not in rows.kept:  # the first is planned alone: most forms come once
+            rows.kept[name] = PlanFamily(RaggedPlans, dtype)
+            return None
+        of_rows: PlanFamily = rows.kept[name]
         return of_rows.plan(rows, computation)
     if kept is not None and member is not None:
         of_members: PlanFamily = member.kept.setdefault(name, PlanFamily(MemberPlans.of, dtype))
