@@ -67,6 +67,16 @@ def test_sums_of_half_types_do_not_overflow() -> None:
     torch.testing.assert_close(found[1], found[0], rtol=0, atol=0.02)
 
 
+def test_info_is_in_float32_as_kaldi_prints_it() -> None:
+    """In float64 these are 0.36 and 0.14."""
+    component = create("dim=2")
+    component.count = 7.0
+    mean = torch.tensor([0.365, -300.1], dtype=torch.float64)
+    component.stats_sum = mean * 7
+    component.stats_sumsq = (torch.tensor([0.25, 0.02], dtype=torch.float64) + mean.square()) * 7
+    assert component.info().endswith("data-mean=[ 0.37 -300 ], data-stddev=[ 0.50 0.12 ]")
+
+
 def test_one_row_becomes_zero() -> None:
     y, memo = create("dim=3").propagate(torch.full((1, 3), 5.0))
     assert y.tolist() == [[0, 0, 0]]

@@ -27,3 +27,10 @@ def test_components_are_frozen_whose_rate_is_zero() -> None:
     assert nnet.gradient_copy().frozen == set()
     nnet.set_learning_rate(0.0)
     assert nnet.frozen == {"a", "b"}
+
+
+def test_only_components_with_parameters_get_a_learning_rate() -> None:
+    """As in Kaldi, whose files of such a component keep the rate that it began with."""
+    nnet = Nnet.from_config(CONFIG)
+    nnet.set_learning_rate(0.25)
+    assert nnet.components["fixed"].learning_rate == 0.001  # type: ignore[attr-defined]

@@ -50,6 +50,8 @@ from nnet3.model.structure.normalize import parse_descriptor
         # Sum
         ("Sum(a)", "a"),
         ("Sum(Sum(a))", "a"),
+        ("Switch(a, Sum(b), Offset(Sum(Sum(c)), 1))", "Switch(a, b, Offset(c, 1))"),
+        ("Switch(a, Scale(2, Sum(b)))", "Switch(a, Scale(2, b))"),
         ("Sum(a, b, c)", "Sum(a, Sum(b, c))"),
         ("Sum(a, b, c, d)", "Sum(a, Sum(b, Sum(c, d)))"),
         ("Sum(Sum(a, b), c)", "Sum(Sum(a, b), c)"),
@@ -94,7 +96,8 @@ def test_descriptors_have_one_normal_form(text: str, normal: str) -> None:
         ("Switch(a, Failover(b, c))", "Failover cannot stand inside a Switch of several arguments", "Failover(b, c)"),
         ("Switch(a, Const(1, 2))", "Const cannot stand inside a Switch of several arguments", "Const(1, 2)"),
         ("Switch(a, Offset(Sum(b, c), 1))", "Sum cannot stand inside a Switch of several arguments", "Sum(b, c)"),
-        ("Switch(a, Offset(Sum(b), 1))", "Sum cannot stand inside a Switch of several arguments", "Sum(b)"),
+        ("Switch(Offset(Sum(a), 1), b)", "Sum cannot stand inside a Switch of several arguments", "Sum(a)"),
+        ("Switch(a, Switch(Sum(b), c))", "Sum cannot stand inside a Switch of several arguments", "Sum(b)"),
         ("Switch(Round(IfDefined(a), 2), b)", "IfDefined cannot stand inside a Switch of several arguments",
          "IfDefined(a)"),
         ("Scale(2, Switch(a))", "Scale cannot be applied to Switch: scale its arguments instead", "Switch(a)"),

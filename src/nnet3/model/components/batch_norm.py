@@ -119,10 +119,13 @@ _STATISTIC = Vector(value_of("block_dim"), statistic=True)
 
 
 def _data_info(component: BatchNormComponent) -> str:
+    """Computes in float32, as Kaldi does: where the mean is large, few digits of the deviation are left."""
     if component.count <= 0:
         return ""
-    text = f", data-mean={summarize_vector(component.stats_mean.cpu())}"
-    return text + f", data-stddev={summarize_vector(component.stats_var.clamp(min=0.0).sqrt().cpu())}"
+    sums = (component.stats_sum, component.stats_sumsq)
+    mean, square = (total.cpu().float() * (1.0 / component.count) for total in sums)
+    stddev = (square - mean * mean).clamp_(min=0.0).sqrt_()
+    return f", data-mean={summarize_vector(mean)}, data-stddev={summarize_vector(stddev)}"
 
 
 @register

@@ -37,7 +37,7 @@ def _element(value: float) -> str:
 
 def summarize_vector(vector: Tensor | np.ndarray) -> str:
     """Returns `[ v1 v2 ]` below 10 elements, else percentiles, mean and standard deviation."""
-    values = np.asarray(vector, dtype=np.float64)
+    values = torch.as_tensor(vector).float().double().numpy()  # Kaldi rounds to float32 first: 0.365 is 0.37
     if values.size < 10:
         return "[ " + "".join(f"{_element(v)} " for v in values) + "]"
     ordered = np.sort(values)

@@ -34,7 +34,8 @@ class ComponentOperations(abc.ABC):
         """
         rate = check_number("a learning rate", rate, minimum=0.0)
         for component in self.components.values():
-            component.set_learning_rate(rate)
+            if component.updatable is not None:  # a Constant may have no parameter, and a Composite no such part
+                component.set_learning_rate(rate)
 
     @property
     def frozen(self) -> frozenset[str]:

@@ -124,7 +124,9 @@ def _const(expression: Expression, pending: _Pending) -> Const:
 def _wrap(leaf: Expression, pending: _Pending) -> ForwardingDescriptor:
     """Returns the leaf (a node, or a Switch of several) inside the pending operators."""
     if leaf.kind == "Switch":
-        result: ForwardingDescriptor = Switch(tuple(_to_forwarding(argument) for argument in leaf.arguments))
+        first, *others = leaf.arguments
+        sources = (_to_forwarding(first), *(_to_forwarding(argument, may_be_sum_of_one=True) for argument in others))
+        result: ForwardingDescriptor = Switch(sources)
     else:
         result = NodeReference(leaf.word, 1.0 if pending.scale is None else pending.scale, leaf.span)
     for operator in reversed(pending.operators):
@@ -132,10 +134,13 @@ def _wrap(leaf: Expression, pending: _Pending) -> ForwardingDescriptor:
     return result
 
 
-def _to_forwarding(expression: Expression) -> ForwardingDescriptor:
-    """Returns an argument of a Switch of several: it must come out as a single forwarding descriptor."""
+def _to_forwarding(expression: Expression, may_be_sum_of_one: bool = False) -> ForwardingDescriptor:
+    """Returns an argument of a Switch of several: it must come out as a single forwarding descriptor.
+
+    Kaldi refuses a sum of one as the first argument, and puts the term in its place in the others.
+    """
     within = expression
-    while within.kind not in _SUM_LIKE:
+    while within.kind not in _SUM_LIKE or (within.kind == "Sum" and len(within.arguments) == 1 and may_be_sum_of_one):
         if within.kind == "node" or (within.kind == "Switch" and len(within.arguments) > 1):
             inner = _to_sum(expression, _Pending())
             assert isinstance(inner, Simple), "nothing on the way down makes a sum"
