@@ -185,12 +185,10 @@ class Tape(ProgramMachine):
         at = self._at
         self._check_inside(operands)
         matrices = [at.matrix[number] for number in operands]
-        num_matrices, has_group = len(set(matrices)), fields.has_group
-        is_apart = num_matrices in (len(matrices), len(matrices) + 1 - matrices.count(0))
         memo = getattr(command, fields.memo) if fields.memo else -1
         memo_rows = -1 if memo < 0 else self._memos[memo][1] if memo in self._memos else -2
-        if has_group and self._begun.issuperset(matrices):
-            is_new = num_matrices == len(matrices) or len(set(operands)) == len(operands)  # each of them
+        if fields.has_group and self._begun.issuperset(matrices):
+            is_new = len(set(operands)) == len(operands)  # each of them
             same = () if is_new else tuple([operands.index(each) for each in operands])
             call = self._of_group(command, operands, memo_rows, same)
         else:
@@ -198,9 +196,8 @@ class Tape(ProgramMachine):
             own = self._notes.own_of(self._note(partial(command.evaluate, self), operands, counts))
             call = self._new_call(own, AnyRows(counts, ()))
         self._call(call, [at.first[number] for number in operands], memo)
-        if not (is_apart and has_group):
-            for submatrix in self._spoiled(command):
-                self._do(partial(self._spoil, submatrix), submatrix)
+        for submatrix in self._spoiled(command):
+            self._do(partial(self._spoil, submatrix), submatrix)
         return call
 
     def _check_inside(self, submatrices: Iterable[int]) -> None:
