@@ -11,7 +11,7 @@ from nnet3.engine.runtime import Plan, plan
 from nnet3.engine.runtime.proof import prove_plan
 from nnet3.errors import ProofError
 from tests.runtime.programs import Program
-from tests.runtime.wrong_plans import WRONG_PLANS, small_program
+from tests.runtime.wrong_plans import WRONG_PLANS, moving_program, small_program
 
 
 @pytest.mark.parametrize("change", WRONG_PLANS.values(), ids=WRONG_PLANS)
@@ -39,3 +39,16 @@ def test_matrices_that_live_at_one_time_lie_apart(monkeypatch: pytest.MonkeyPatc
     computation = small_program()
     with pytest.raises(ProofError):
         prove_plan(computation, plan(computation))
+
+
+@pytest.mark.parametrize("opcode", ["copy each", "add each"])
+def test_no_part_of_a_call_writes_what_another_part_reads(opcode: str) -> None:
+    """Parts of a call are made in any order, or at once."""
+    computation = moving_program()
+    made = plan(computation)
+    call = next(call for call, number in enumerate(made.call_opcode.tolist()) if made.opcodes[number] == opcode)
+    first, end = made.call_start[call : call + 2].tolist()
+    args = made.call_args.copy()
+    args[(first + end) // 2 + 1] = args[first]
+    with pytest.raises(ProofError, match=f"call {call} of the plan, '{opcode}' .* lies, which it reads or writes"):
+        prove_plan(computation, made.changed(call_args=args))

@@ -12,7 +12,7 @@ from nnet3.base.native.library import library
 from nnet3.engine.ir.proof import field
 from nnet3.engine.ir.proof.field import PRIME, Drawing, Elements
 from nnet3.engine.ir.proof.randoms import signs
-from nnet3.engine.ir.proof.recording import MEMORY, OPERANDS, ElementRecording, Recorded
+from nnet3.engine.ir.proof.recording import MEMORY, ElementRecording
 
 pytestmark = pytest.mark.skipif(library() is None, reason="there is no native code")
 
@@ -76,19 +76,6 @@ def test_native_code_gives_the_same_elements(name: str) -> None:
     recording.write(recording.memory(MEMORY, 0, lengths, of_row), made)
     got = run(recording, expected.size // 2).reshape(lengths)
     np.testing.assert_array_equal(got, field.words(expected))
-
-
-def test_a_template_says_which_operands_it_overwrites() -> None:
-    recording = ElementRecording()
-    whole, added, read, part, unused = (recording.memory(OPERANDS + k, 0, (6, 3), 3) for k in range(5))
-    recording.write(whole, read)
-    recording.add(whole, read)
-    recording.add(added, read)
-    recording.write(read, given("x", 6, 3))
-    recording.write(Recorded(recording, part.space, 0, (6, 2), (3, 1)), given("y", 6, 2))
-    recording.write(part, read)
-    lengths = [each.lengths for each in (whole, added, read, part, unused)]
-    assert recording.overwritten(recording.finish(5), lengths) == [0]
 
 
 def test_a_hash_is_chosen_by_a_word_or_one_for_each_block() -> None:

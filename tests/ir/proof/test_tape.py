@@ -158,7 +158,8 @@ def test_what_was_not_written_or_has_ended_is_random_and_other_in_each_program()
         c.commands += [cmd.MatrixCopy(2, 1), cmd.ProvideOutput(2, "y")]
         return c
 
-    for commands in ((), (cmd.SetConst(1, 1.0), cmd.DeallocMatrix(1)), (cmd.AcceptInput(1, "x"), cmd.DeallocMatrix(1))):
+    ends = cmd.DeallocMatrix(1), cmd.AllocMatrix(1, zeroed=False)
+    for commands in ((), *[(first, end) for first in (cmd.SetConst(1, 1.0), cmd.AcceptInput(1, "x")) for end in ends]):
         with pytest.raises(ProofError, match="output 'y' differs in 4 rows"):
             prove_equal([PassResult("", program(*commands)), PassResult("p", program(*commands))])
     c = program()

@@ -7,27 +7,35 @@ given here; an opcode without a meaning is an error. Not shown: the work of PyTo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import numpy as np
 
+from nnet3.engine.ir.commands import (
+    AcceptInput,
+    AddRowRanges,
+    AddToRowsMulti,
+    Command,
+    CompressMatrix,
+    CopyRows,
+    CopyRowsMulti,
+    DeallocMatrix,
+    MatrixAdd,
+    MatrixCopy,
+    ProvideOutput,
+    SetConst,
+)
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.objects import many_objects
-from nnet3.engine.ir.proof import field
 from nnet3.engine.ir.proof.columns import Columns
 from nnet3.engine.ir.proof.equal import add_columns, differences
-from nnet3.engine.ir.proof.field import Elements
 from nnet3.engine.ir.proof.machine import Machine
 from nnet3.engine.ir.proof.program_machine import ProgramMachine
-from nnet3.engine.ir.proof.randoms import Randoms, signs
+from nnet3.engine.ir.proof.randoms import Randoms
 from nnet3.engine.ir.proof.seeds import by_each_seed
 from nnet3.engine.runtime.plan import Plan
-from nnet3.engine.runtime.plan_machine import KERNEL_CALLS, PROGRAM, Meaning, PlanMachine, PlannedProgram
+from nnet3.engine.runtime.plan_machine import KERNEL_CALLS, PROGRAM, Meaning, PlanMachine, PlannedCall, PlannedProgram
 from nnet3.errors import ProofError
 
 _OTHER_UNDEFINED = 2
-
-MEANINGS: dict[str, Meaning] = dict.fromkeys(KERNEL_CALLS, lambda machine, args, number: machine.kernel())
 
 
 @by_each_seed
@@ -40,16 +48,18 @@ def prove_plan(computation: NnetComputation, plan: Plan, seed: int = 0) -> None:
     computation = computation.made()  # what is lazy stays so
     columns = Columns()
     try:
-        program = PlannedProgram(computation, plan)
-        add_columns(columns, PROGRAM, computation)
-        program.add_columns(columns)
+        program = PlannedProgram(computation, plan, MEANINGS)
+        for each in (computation, program.views):
+            add_columns(columns, PROGRAM, each)
+        for view in program.iterations:
+            columns.use(program.span(view))
         columns.settle()
         randoms = Randoms(columns, seed)
         plain = ProgramMachine(computation, PROGRAM, randoms)
         with np.errstate(over="ignore"):
             plain.run()
             machine = PlanMachine(program, randoms)
-            machine.run_by(MEANINGS)
+            machine.run()
             found = next(differences(plain, machine), None)
             if found is not None:
                 _forget_undefined(plain, ProgramMachine(computation, PROGRAM, randoms, _OTHER_UNDEFINED), machine)
@@ -76,125 +86,77 @@ def _forget_undefined(plain: ProgramMachine, again: ProgramMachine, machine: Mac
 # ---- what calls do ----
 
 
-def _meaning(*opcodes: str) -> Callable[[Meaning], Meaning]:
-    def register(function: Meaning) -> Meaning:
-        MEANINGS.update(dict.fromkeys(opcodes, function))
-        return function
-
-    return register
+def _only_view(call: PlannedCall) -> int:
+    """Returns the sub-matrix of a call with one view. Raises ValueError for a call with other integers."""
+    (view,) = call.args
+    return int(view) + 1
 
 
-def _pair(machine: PlanMachine, dest: int, source: int) -> Elements:
-    """Returns the elements of view `source`, which go to view `dest` element by element."""
-    machine.check_apart([dest + 1], [source + 1], {(source + 1, dest + 1)})
-    shapes = [machine.memory.shape(view, machine.iteration) for view in (dest, source)]
-    if shapes[0] != shapes[1]:
-        raise ProofError(f"view {dest} has the rows {shapes[0]}, view {source} {shapes[1]}")
-    return machine.read(source + 1)
+def _copies(program: PlannedProgram, call: PlannedCall) -> list[Command]:
+    scale = call.number if call.opcode in ("scaled copy", "scaled add", "add each") else 1.0
+    kind, half = MatrixAdd if "add" in call.opcode else MatrixCopy, len(call.args) // 2
+    if half > 1 and not call.opcode.endswith("each"):
+        raise ProofError(f"it has {len(call.args)} views")
+    return [kind(dest + 1, source + 1, scale) for dest, source in zip(call.args[:half], call.args[half:], strict=True)]
 
 
-@_meaning("zero", "fill")
-def _fill(machine: PlanMachine, args: Sequence[int], number: float) -> None:
-    machine.check_apart([args[0] + 1], [], set())
-    machine.write(args[0] + 1, field.element(number))
+def _sum(program: PlannedProgram, call: PlannedCall) -> list[Command]:
+    dest, terms = call.args
+    shape = program.shape(terms)
+    if len(shape) != 2 or len(program.shape(dest)) != 1:
+        raise ProofError(f"view {dest} is to have the sums of view {terms}, which has the rows {shape}")
+    firsts = np.arange(shape[0]) * shape[1]
+    ranges = program.views.new_range_table(np.stack([firsts, firsts + shape[1]], axis=1))
+    return [SetConst(dest + 1, 0.0), AddRowRanges(dest + 1, terms + 1, ranges)]
 
 
-@_meaning("undefined")
-def _undefined(machine: PlanMachine, args: Sequence[int], number: float) -> None:
-    machine.memory.forget(machine.memory.cells(args[0], machine.iteration))
+def _cat(program: PlannedProgram, call: PlannedCall) -> list[Command]:
+    dest, *sources = call.args
+    if any(len(program.shape(view)) != 1 for view in call.args):
+        raise ProofError(f"view {dest} or one of those that are joined there has no plain rows")
+    pairs = [(source + 1, row) for source in sources for row in range(*program.shape(source))]
+    return [CopyRowsMulti(dest + 1, program.views.new_multi_table(np.array(pairs, np.int64).reshape(-1, 2)))]
 
 
-@_meaning("scale")
-def _scale(machine: PlanMachine, args: Sequence[int], number: float) -> None:
-    machine.check_apart([args[0] + 1], [], set())
-    machine.write(args[0] + 1, field.scaled(machine.read(args[0] + 1), number))
+def _zero_rows(program: PlannedProgram, call: PlannedCall) -> list[Command]:
+    dest, index = call.args
+    kept = np.arange(program.num_rows(dest))
+    kept[program.rows(index, dest)] = -1
+    return [CopyRows(dest + 1, dest + 1, program.views.new_index_table(kept))]
 
 
-@_meaning("copy", "scaled copy", "add", "scaled add")
-def _copy_or_add(machine: PlanMachine, args: Sequence[int], number: float) -> None:
-    is_scaled, adds = machine.opcode.startswith("scaled"), machine.opcode.endswith("add")
-    values = field.scaled(_pair(machine, *args), number if is_scaled else 1.0)
-    (machine.add if adds else machine.write)(args[0] + 1, values)
+def _select_rows(program: PlannedProgram, call: PlannedCall) -> list[Command]:
+    dest, source, index = call.args
+    rows = program.rows(index, source, program.num_rows(dest))
+    return [CopyRows(dest + 1, source + 1, program.views.new_index_table(rows))]
 
 
-@_meaning("positive")
-def _positive(machine: PlanMachine, args: Sequence[int], number: float) -> None:
-    machine.write(args[0] + 1, signs(_pair(machine, *args)))
-
-
-@_meaning("sum")
-def _sum(machine: PlanMachine, args: Sequence[int], number: float) -> None:
-    dest, terms = (each + 1 for each in args)
-    machine.check_apart([dest], [terms], set())
-    shape, values = machine.memory.shape(terms - 1, machine.iteration), machine.read(terms)
-    if len(shape) != 2 or shape[:1] != machine.memory.shape(dest - 1, machine.iteration):
-        raise ProofError(f"view {dest - 1} is to have the sums of view {terms - 1}, which has the rows {shape}")
-    machine.write(dest, field.total(values.reshape(*shape, *values.shape[1:]).swapaxes(0, 1)))
-
-
-@_meaning("cat")
-def _cat(machine: PlanMachine, args: Sequence[int], number: float) -> None:
-    dest, *sources = (each + 1 for each in args)
-    machine.check_apart([dest], sources, set())
-    values = np.concatenate([machine.read(source) for source in sources])
-    if len(values) != machine.num_rows(dest) or any(
-        len(machine.memory.shape(each, machine.iteration)) > 1 for each in args
-    ):
-        raise ProofError(f"view {dest - 1} has {machine.num_rows(dest)} rows for the {len(values)} that are joined")
-    machine.write(dest, values)
-
-
-@_meaning("copy each", "add each")
-def _each(machine: PlanMachine, args: Sequence[int], number: float) -> None:
-    half = len(args) // 2
-    machine.check_apart([each + 1 for each in args[:half]], [each + 1 for each in args[half:]], set())
-    for dest, source in zip(args[:half], args[half:], strict=True):
-        values = _pair(machine, dest, source)
-        if machine.opcode == "copy each":
-            machine.write(dest + 1, values)
-        else:
-            machine.add(dest + 1, field.scaled(values, number))
-
-
-@_meaning("zero rows")
-def _zero_rows(machine: PlanMachine, args: Sequence[int], number: float) -> None:
-    dest, index = args[0] + 1, args[1]
-    values = machine.read(dest)
-    values[machine.rows(index, -1, dest)] = 0
-    machine.write(dest, values)
-
-
-@_meaning("select rows")
-def _select_rows(machine: PlanMachine, args: Sequence[int], number: float) -> None:
-    dest, source, index = args[0] + 1, args[1] + 1, args[2]
-    machine.check_apart([dest], [source], set())
-    machine.write(dest, machine.read(source)[machine.rows(index, machine.num_rows(dest), source)])
-
-
-@_meaning("copy to rows", "add to rows")
-def _to_rows(machine: PlanMachine, args: Sequence[int], number: float) -> None:
-    dest, index, source = args[0] + 1, args[1], args[2] + 1
-    machine.check_apart([dest], [source], set())
-    values, rows = machine.read(dest), machine.rows(index, machine.num_rows(source), dest)
-    if machine.opcode == "add to rows":
-        np.add.at(values, rows, field.scaled(machine.read(source), number))
-    elif len(np.unique(rows)) < len(rows):
+def _to_rows(program: PlannedProgram, call: PlannedCall) -> list[Command]:
+    dest, index, source = call.args
+    rows, views = program.rows(index, dest, program.num_rows(source)), program.views
+    if call.opcode == "add to rows":
+        pairs = np.stack([np.full(len(rows), dest + 1), rows], axis=1)
+        return [AddToRowsMulti(source + 1, views.new_multi_table(pairs), call.number)]
+    if len(np.unique(rows)) < len(rows):
         raise ProofError(f"index table {index} names a row twice")
-    else:
-        values[rows] = machine.read(source)
-    machine.write(dest, field.reduced(values))
+    pairs = np.stack([np.full(program.num_rows(dest), dest + 1), np.arange(program.num_rows(dest))], axis=1)
+    pairs[rows, 0], pairs[rows, 1] = source + 1, np.arange(len(rows))
+    return [CopyRowsMulti(dest + 1, views.new_multi_table(pairs))]
 
 
-@_meaning("accept")
-def _accept(machine: PlanMachine, args: Sequence[int], number: float) -> None:
-    name = machine.plan.texts[args[1]]
-    machine.check_apart([args[0] + 1], [], set())
-    machine.check_port(args[0] + 1, name, is_provided=False)
-    machine.accept(args[0] + 1, name)
-
-
-@_meaning("provide")
-def _provide(machine: PlanMachine, args: Sequence[int], number: float) -> None:
-    name = machine.plan.texts[args[1]]
-    machine.check_port(args[0] + 1, name, is_provided=True)
-    machine.provide(args[0] + 1, name)
+#: The commands on views that do what calls of an opcode do.
+MEANINGS: dict[str, Meaning] = {
+    **dict.fromkeys(KERNEL_CALLS, lambda program, call: [program.kernel_command(call)]),
+    **dict.fromkeys(("zero", "fill"), lambda _, call: [SetConst(_only_view(call), call.number)]),
+    **dict.fromkeys(("copy", "scaled copy", "add", "scaled add", "copy each", "add each"), _copies),
+    **dict.fromkeys(("copy to rows", "add to rows"), _to_rows),
+    "undefined": lambda _, call: [DeallocMatrix(_only_view(call))],
+    "scale": lambda _, call: [MatrixCopy(_only_view(call), _only_view(call), call.number)],
+    "positive": lambda program, call: [*_copies(program, call), CompressMatrix(call.args[0] + 1)],
+    "sum": _sum,
+    "cat": _cat,
+    "zero rows": _zero_rows,
+    "select rows": _select_rows,
+    "accept": lambda program, call: [AcceptInput(call.args[0] + 1, program.plan.texts[call.args[1]])],
+    "provide": lambda program, call: [ProvideOutput(call.args[0] + 1, program.plan.texts[call.args[1]])],
+}

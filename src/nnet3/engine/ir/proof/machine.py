@@ -104,7 +104,7 @@ class Machine:
         for number, entries in parts:
             target, rows = self.read(number), pairs[entries, 1]
             np.add.at(target, rows, values[entries])
-            target[...] = field.reduced(target)
+            self.write(number, field.reduced(target))
 
     def _entries(self, table: int) -> tuple[np.ndarray, list[tuple[int, np.ndarray]]]:
         """Returns a multi table, and the entries of its sub-matrices."""

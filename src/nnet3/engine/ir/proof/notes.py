@@ -24,12 +24,11 @@ class NotedKernel(NamedTuple):
 
 
 class CallTemplate(NamedTuple):
-    """The notes on a group of commands: the template's number, the rows of the memo made, the requests, operands."""
+    """The notes on a group of commands: the template's number, the rows of the memo made, the requests."""
 
     number: int
     memo_rows: int  # -1: they make none; one of ROWS stands for a number
     requests: dict[RandomRequest, tuple[int, ...]]  # and how many blocks each is for
-    overwritten: list[int]  # the operands that the commands write as a whole without reading what was there
 
 
 class OwnTemplate(NamedTuple):

@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
+from nnet3.engine.ir.commands_control import Repeat
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import AccessMode, Command
 from nnet3.engine.ir.proof.machine import Machine
 from nnet3.engine.ir.repeats import with_references_moved
 from nnet3.engine.ir.shape_rules import overlap
 
+_ONCE = Repeat(iterations=1, length=1)
+
 
 class ProgramMachine(Machine):
-    """The state of a run of a program."""
+    """The state of a run of a program. `number`: of the command that runs."""
 
     computation: NnetComputation
+    number = 0
 
     def run(self) -> None:
         """Run the program, each Repeat iteration by iteration."""
         computation = self.computation
         self._moving = frozenset(computation.moving_submatrices())
         for bound in computation.outside:
-            block = computation.submatrices[bound.submatrix]
-            self._memory[block.matrix] = self._named(("outside", bound.name), bound.submatrix)
+            self.begin(bound.submatrix, zeroed=True)
+            self.write(bound.submatrix, self._named(("outside", bound.name), bound.submatrix))
         bodies = {body.start - 1: (repeat, body) for repeat, body in computation.repeats()}
         number = 0
         while number < len(computation.commands):
-            if number not in bodies:
-                self._evaluate(computation.commands[number])
-                number += 1
-                continue
-            repeat, body = bodies[number]
-            for iteration in range(repeat.iterations):
-                self._iteration = iteration
-                for each in body:
-                    self._evaluate(with_references_moved(computation.commands[each], repeat, iteration))
+            repeat, body = bodies.get(number, (_ONCE, range(number, number + 1)))
+            for self._iteration in range(repeat.iterations):
+                for self.number in body:
+                    self._evaluate(with_references_moved(computation.commands[self.number], repeat, self._iteration))
             self._iteration, number = 0, body.stop
         for bound in computation.outside:
             if bound.writable:

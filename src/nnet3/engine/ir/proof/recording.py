@@ -13,9 +13,7 @@ made of ROWS are recognised by their digits. An instance of a template has the r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
-from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple
 
@@ -24,7 +22,6 @@ import numpy.typing as npt
 
 from nnet3.base.native.codes import Instruction
 
-_BY_ELEMENT = {Instruction.ADD, Instruction.MULTIPLY, Instruction.HASH, Instruction.SIGNS, Instruction.ZERO_OR}
 #: Where elements lie: spaces of native code; OPERANDS + i is where operand i of a call lies in memory.
 CONSTANTS, DRAWN, NUMBERS, SCRATCH, MEMORY, OPERANDS = range(6)
 
@@ -130,34 +127,13 @@ class ElementRecording:
     def finish(self, num_addresses: int) -> int:
         """End a template that is called with `num_addresses`; returns its number."""
         first = self._templates[-1].end if self._templates else 0
-        self._write_at_once(first)
         self._templates.append(_Template(first, len(self._instructions), num_addresses, self._used))
         self._used = 0
         return len(self._templates) - 1
 
-    def overwritten(self, template: int, operands: Sequence[Lengths]) -> list[int]:
-        """Returns the operands that a template writes as a whole before it reads any of them."""
-        first, end, *_ = self._templates[template]
-        own = self._instructions[first:end]
-        return [k for k, lengths in enumerate(operands) if _is_overwritten(OPERANDS + k, lengths, own)]
-
     def instance(self, template: int, rows: Lengths) -> int:
         """Returns the number of a template's instance with these `rows`; () for a template noted with its own rows."""
         return self._instances.setdefault((template, rows), len(self._instances))
-
-    def _write_at_once(self, first: int) -> None:
-        """Drop the copies of an element-by-element instruction's result, if nobody else reads the result."""
-        own = self._instructions[first:]
-        read = [_operand(each, k) for each in own for k in (1, 2)]
-        kept = own[:1]
-        for made, copy in pairwise(own):
-            result = _operand(made, 0)
-            is_its_copy = copy[0] == Instruction.COPY and made[0] in _BY_ELEMENT and _operand(copy, 1) == result
-            if is_its_copy and made[1:3] == copy[1:3] and [each[:2] for each in read].count(result[:2]) == 1:
-                made[4:16:3] = _operand(copy, 0)
-            else:
-                kept.append(copy)
-        self._instructions[first:] = kept
 
     def native_program(self) -> NativeProgram:
         """Returns the instances of templates, as native code takes them."""
@@ -317,19 +293,6 @@ def _of_rows(noted: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> npt.N
     shifts, masks = _DIGITS.T
     own, *times = (noted >> shift & mask for shift, mask in zip(shifts, masks, strict=True))
     return np.where(rows[:, 0] == 0, noted, own + times[0] * rows[:, 0] + times[1] * rows[:, 1])
-
-
-def _is_overwritten(space: int, lengths: Lengths, instructions: list[list[int]]) -> bool:
-    """True if the first instruction with this space writes all of it, and reads none of it."""
-    for each in instructions:
-        if space in each[4:7]:
-            return _operand(each, 0)[:2] == [space, 0] and space not in each[5:7] and (*each[1:3],) == lengths
-    return False
-
-
-def _operand(instruction: list[int], number: int) -> list[int]:
-    """Returns where an operand lies, number 0 the result: its space, the first element, the steps."""
-    return instruction[4 + number : 16 : 3]
 
 
 def _is_zero(values: Any) -> bool:

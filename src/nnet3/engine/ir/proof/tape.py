@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -52,7 +53,6 @@ class _Addresses:
             found.append((blocks.start, sizes[0], notes.number(sizes)))
         start, blocks, sizes = np.array(found, np.int64).T[:, program.span]
         width = np.array(widths, np.int64)[matrix]
-        is_whole = (blocks == width) & (rows == num_rows[matrix])
         self.is_inside = (first_row >= 0) & (first_row + rows <= num_rows[matrix])  # its matrix
         self.is_inside &= (first_column >= 0) & (num_columns >= 0)
         self.matrix: list[int] = matrix.tolist()
@@ -60,7 +60,6 @@ class _Addresses:
         self.blocks: list[int] = blocks.tolist()
         first = self.starts[matrix] + first_row * width + start
         self.first: list[int] = first.tolist()
-        self.is_whole: list[bool] = is_whole.tolist()
         self.sizes: list[int] = sizes.tolist()  # a number for all sizes but the rows
         #: The matrix, the first element, a number for sizes and rows: (sub-matrices, 3).
         self.table = np.stack([matrix, first, sizes << 32 | rows], axis=1)
@@ -74,8 +73,7 @@ class _Fields(NamedTuple):
     values: Callable[[Command], Any]
     memo: str
     has_group: bool
-    begins: bool
-    ends: bool
+    is_life: bool  # they begin or end the life of a matrix
     of_node: Callable[[Command], Any]  # the values, the node and the kernel
 
 
@@ -100,7 +98,6 @@ class Tape(ProgramMachine):
         self._at = _Addresses(computation, number, notes, self._widths)
         self._size = self._at.starts[-1]  # of memory, in elements
         self._begun = {0}
-        self._unwritten = set[int]()  # matrices whose contents are random elements that are not in memory yet
         self._memos: dict[int, tuple[int, int]] = {}  # where each memo lies, and its rows
         self._operands: Sequence[int] = ()  # of the command that is noted
         self._rows: Sequence[int] = ()  # theirs
@@ -112,24 +109,23 @@ class Tape(ProgramMachine):
 
     def run(self) -> None:
         """Note all commands, and run the notes."""
-        blocks = self.computation.submatrices
-        for bound in self.computation.outside:
+        blocks, outside = self.computation.submatrices, self.computation.outside
+        self._fill(0, self._size)
+        for bound in outside:
             self._begun.add(blocks[bound.submatrix].matrix)
             values = self._named(("outside", bound.name), bound.submatrix)
             self._do(partial(self.write, bound.submatrix, values), bound.submatrix)
-        calls, alike, unwritten, begun = dict[bytes, _Call | None](), self._alike(), self._unwritten, self._begun
+        calls, alike = dict[bytes, _Call | None](), self._alike()
         for number, command in enumerate(self.computation.commands):
             key, matrices, firsts = alike.get(number, _UNLIKE)
             call = calls.get(key)
-            if call is not None and unwritten.isdisjoint(matrices) and begun.issuperset(matrices):
+            if call is not None and self._begun.issuperset(matrices):
                 self._calls += [call.instance, *firsts, 0, *call.own.drawn]
             else:
                 call = self._note_or_call(command)
                 calls[key] = call if key else None
-        for bound in self.computation.outside:
-            if bound.writable:
-                self._write_unwritten([blocks[bound.submatrix].matrix])
-                self._do(partial(self._keep_result, ("memory", bound.name, 0), bound.submatrix), bound.submatrix)
+        for bound in filter(attrgetter("writable"), outside):
+            self._do(partial(self._keep_result, ("memory", bound.name, 0), bound.submatrix), bound.submatrix)
         memory, drawn = self._run()
         for result, (first, rows, width) in self._results.items():
             self.outputs[result] = field.from_words(memory[first : first + rows * width].reshape(rows, width))
@@ -162,7 +158,7 @@ class Tape(ProgramMachine):
         found = dict[int, tuple[bytes, list[int], list[int]]]()
         for position, (command_class, numbers, operands) in enumerate(self._columns.programs[self._number].commands):
             fields, known = _fields_of(command_class), dict[Any, int]()
-            if not fields.has_group or fields.begins or fields.ends or not operands.size:
+            if not fields.has_group or fields.is_life or not operands.size:
                 continue
             matrices = at.table[operands, 0]
             ordered = np.sort(matrices, axis=1)
@@ -183,39 +179,25 @@ class Tape(ProgramMachine):
         """Call the notes on commands that are alike, made now if there are none; returns how they are called."""
         command_class: Any = type(command)
         fields, operands = _fields_of(command_class), command.schema.operands(command)
-        if fields.ends:
+        if fields.is_life:
             command.evaluate(self)
             return None
         at = self._at
         self._check_inside(operands)
         matrices = [at.matrix[number] for number in operands]
-        if fields.begins:
-            self._begun.update(matrices)
-            self._unwritten.update(matrices)
-        num_matrices, has_group = len(set(matrices)), fields.has_group
-        is_apart = num_matrices in (len(matrices), len(matrices) + 1 - matrices.count(0))
         memo = getattr(command, fields.memo) if fields.memo else -1
         memo_rows = -1 if memo < 0 else self._memos[memo][1] if memo in self._memos else -2
-        if has_group and self._begun.issuperset(matrices):
-            is_new = num_matrices == len(matrices) or len(set(operands)) == len(operands)  # each of them
+        if fields.has_group and self._begun.issuperset(matrices):
+            is_new = len(set(operands)) == len(operands)  # each of them
             same = () if is_new else tuple([operands.index(each) for each in operands])
             call = self._of_group(command, operands, memo_rows, same)
         else:
             counts = tuple([at.rows[number] for number in operands])
             own = self._notes.own_of(self._note(partial(command.evaluate, self), operands, counts))
             call = self._new_call(own, AnyRows(counts, ()))
-        if self._unwritten and not (has_group and self._unwritten.isdisjoint(matrices)):
-            if has_group and is_apart:  # else another operand or a table may read them
-                overwritten = call.own.template.overwritten
-                self._unwritten.difference_update([matrices[k] for k in overwritten if at.is_whole[operands[k]]])
-            if not has_group:  # those of tables too
-                matrices = [at.matrix[each.submatrix] for each in command.accesses(self.computation)]
-            if not fields.begins:
-                self._write_unwritten(matrices)
         self._call(call, [at.first[number] for number in operands], memo)
-        if not (is_apart and has_group):
-            for submatrix in self._spoiled(command):
-                self._do(partial(self._spoil, submatrix), submatrix)
+        for submatrix in self._spoiled(command):
+            self._do(partial(self._spoil, submatrix), submatrix)
         return call
 
     def _check_inside(self, submatrices: Iterable[int]) -> None:
@@ -258,9 +240,8 @@ class Tape(ProgramMachine):
         self.randoms.begin(name, len(operands) + 1)
         evaluate()
         requests = self.randoms.wanted()
-        lengths = [(count, self._at.blocks[each]) for count, each in zip(rows, operands, strict=False)]
         number = self._recording.finish(len(operands) + 1 + len(requests))
-        return CallTemplate(number, self._memo_rows, requests, self._recording.overwritten(number, lengths))
+        return CallTemplate(number, self._memo_rows, requests)
 
     def _new_call(self, own: OwnTemplate, rows: AnyRows) -> _Call:
         return _Call(own, self._recording.instance(own.template.number, rows.own), rows)
@@ -283,24 +264,30 @@ class Tape(ProgramMachine):
     # ---- what commands do: as `Machine` does it ----
 
     def begin(self, submatrix: int, zeroed: bool) -> None:
+        matrix = self.computation.submatrices[submatrix].matrix
+        first, end = self._at.starts[matrix : matrix + 2].tolist()
+        if zeroed or matrix in self._begun:
+            self._fill(first, end - first, zeroed)
+        self._begun.add(matrix)
+
+    def _fill(self, first: int, count: int, zeroed: bool = False) -> None:
+        """Write zeros or random elements to memory."""
+        rows = self._notes.any_rows((count,))
+        own = self._notes.own.get((rows.noted, zeroed))
+        if own is None:
+            target = self._recording.memory(OPERANDS, 0, (*rows.noted, 1), 1)
+            own = self._notes.own_of(self._note(partial(self._overwrite, target, zeroed), (0,), rows.noted))
+            self._notes.own[rows.noted, zeroed] = own
+        self._call(self._new_call(own, rows), [first], -1)
+
+    def _spoil(self, submatrix: int) -> None:
+        self._overwrite(self.read(submatrix))
+
+    def _overwrite(self, target: Recorded, zeroed: bool = False) -> None:
         if zeroed:
-            self.write(submatrix, field.ZERO)
-
-    def end(self, submatrix: int) -> None:
-        self._unwritten.add(self.computation.submatrices[submatrix].matrix)
-
-    def _write_unwritten(self, matrices: Iterable[int]) -> None:
-        """Write random elements to those of the matrices that nobody has written since they began or ended."""
-        for matrix in self._unwritten.intersection(matrices):
-            self._unwritten.remove(matrix)
-            first, end = self._at.starts[matrix : matrix + 2].tolist()
-            rows = self._notes.any_rows((end - first,))
-            own = self._notes.own.get(rows.noted)
-            if own is None:
-                target = self._recording.memory(OPERANDS, 0, (*rows.noted, 1), 1)
-                template = self._note(partial(self._randomize, target), (0,), rows.noted)
-                own = self._notes.own[rows.noted] = self._notes.own_of(template)
-            self._call(self._new_call(own, rows), [first], -1)
+            self._recording.write(target, field.ZERO)
+        else:
+            self._recording.randomize(target, self.randoms.asked(_UNDEFINED))
 
     def read(self, submatrix: int) -> Any:
         if not submatrix:
@@ -355,12 +342,6 @@ class Tape(ProgramMachine):
         self._recording.write(self._recording.memory(MEMORY, first, (rows, blocks), blocks), self.read(submatrix))
         self._results[what] = first, rows, blocks
 
-    def _spoil(self, submatrix: int) -> None:
-        self._randomize(self.read(submatrix))
-
-    def _randomize(self, target: Recorded) -> None:
-        self._recording.randomize(target, self.randoms.asked(_UNDEFINED))
-
     # ---- kernels ----
 
     def keep(self, number: int, memo: Memo) -> None:
@@ -394,5 +375,5 @@ def _fields_of(command_class: Any) -> _Fields:
     values = attributes([name for name in names if name != "node"])
     of_node = attributes([*names, schema.kernel] if schema.kernel else names)
     has_group = not schema.table_fields and command_class.role is not Role.IO
-    begins, ends = (any(each is life for _, each in schema.lives) for life in (Life.BEGINS, Life.ENDS))
-    return _Fields(schema.kernel, values, schema.makes_memo or schema.uses_memo, has_group, begins, ends, of_node)
+    is_life = any(each in (Life.BEGINS, Life.ENDS) for _, each in schema.lives)
+    return _Fields(schema.kernel, values, schema.makes_memo or schema.uses_memo, has_group, is_life, of_node)
