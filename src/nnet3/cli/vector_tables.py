@@ -121,7 +121,7 @@ def print_dims(source: str, show: Callable[[str], object]) -> int:
 
 
 def select_columns(columns: str, source: str, output: str) -> int:
-    """Writes some columns of features, such as 0-12,15, in this order. Returns 1, an exit status, without any."""
+    """Writes some columns of features, such as 0-12,15 or 3-1, in this order. Returns 1, an exit status, if none."""
     chosen = np.array(_columns(columns))
 
     def selected(_: str, rows: np.ndarray) -> np.ndarray:
@@ -136,9 +136,10 @@ def _columns(text: str) -> list[int]:
     found: list[int] = []
     for piece in text.split(","):
         first, dash, last = piece.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()) or (dash and int(last) < int(first)):
+        if not first.isdecimal() or (dash and not last.isdecimal()):
             raise Nnet3Error(f"'{text}': expected columns such as 0-12,15, counted from 0")
-        found += range(int(first), int(last or first) + 1)
+        begin, end = int(first), int(last or first)
+        found += range(begin, end + 1) if begin <= end else range(begin, end - 1, -1)
     return found
 
 
