@@ -64,9 +64,16 @@ def test_sums_of_matrices(tables: Cli) -> None:
     tables.good("matrix-sum", "--average=true", "ark:m.ark", "ark:m.ark", "ark:out.ark")
     assert np.allclose(_read("out.ark")["b"], B)
     Path("b.ark").write_text("b [ 1 2 3 ]\n")
+    tables.good("matrix-sum", "--average=true", "--scale1=5", "ark:m.ark", "ark:m.ark", "ark:out.ark")
+    assert np.allclose(_read("out.ark")["b"], B)  # scales are not for means
+    Path("b.ark").write_text("b [ 1 2 3 ]\na [ 1 2 ]\n")
     outcome = tables.good("matrix-sum", "ark:m.ark", "ark:b.ark", "ark:out.ark")
-    assert "'a' left out: not all tables have a matrix of this size for it" in outcome.err
-    assert tables("matrix-sum", "ark:m.ark", "ark:/dev/null", "ark:out.ark").status == 1
+    assert "ark:b.ark: a: left out: expected 2 x 3 numbers, got 1 x 2" in outcome.err
+    assert np.array_equal(_read("out.ark")["a"], A)  # what a table lacks is not in the sum
+    outcome = tables("matrix-sum", "ark:m.ark", "ark:/dev/null", "ark:out.ark")
+    assert "ark:/dev/null has no 'a': the others are summed" in outcome.err
+    assert outcome.status == 1  # as with Kaldi: not more sums than matrices that are missing
+    assert list(_read("out.ark")) == ["a", "b"]
     tables.good("matrix-sum", "a.mat", "a.mat", "a.mat", "out.mat")
     assert tables.good("copy-matrix", "--binary=false", "out.mat", "-").out.split() == [
         "[",
@@ -78,8 +85,12 @@ def test_sums_of_matrices(tables: Cli) -> None:
         "18",
         "]",
     ]
-    outcome = tables.good("matrix-sum", "--binary=false", "ark:m.ark", "out.txt")
-    assert "a matrix is left out: it is (1, 3), the first one is (2, 3)" in outcome.err
+    ones = "[\n 1 1 1\n 1 1 1 ]\n"
+    Path("o.ark").write_text(f"e [ ]\na {ones}b [ 1 2 3 ]\nc {ones}d {ones}")
+    outcome = tables.good("matrix-sum", "--binary=false", "ark:o.ark", "out.txt")
+    assert "ark:o.ark: e: left out: it is empty" in outcome.err
+    assert "ark:o.ark: b: left out: expected 2 x 3 numbers, got 1 x 3" in outcome.err
+    assert tables("matrix-sum", "ark:m.ark", "out.mat").status == 1  # as many left out as summed
     assert tables.good("matrix-dim", "out.txt").out == "2\t3\n"
     assert tables.good("matrix-dim", "ark:m.ark").out == "a\t2\t3\nb\t1\t3\n"
 

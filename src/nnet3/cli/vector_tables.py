@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from nnet3.base.kaldi_io.specifiers import is_table
 from nnet3.base.kaldi_io.table_values import (
     matrix_writer,
     open_general_matrix_table,
-    open_matrix_table,
     open_vector_table,
     random_access_matrices,
     random_access_tokens,
@@ -22,7 +21,7 @@ from nnet3.base.kaldi_io.table_values import (
 from nnet3.cli.feature_tables import write_changed
 from nnet3.cli.files import open_file, read_text, save
 from nnet3.cli.messages import say
-from nnet3.cli.number_tables import part_of_file
+from nnet3.cli.number_tables import MATRICES, part_of_file, sum_by_key, sum_of_table
 from nnet3.errors import Nnet3Error
 
 
@@ -64,47 +63,22 @@ def sum_matrices(
 ) -> int:
     """Writes a sum of matrices: of all in one table into a file, of equal keys of tables, or of files.
 
-    `scales` are of the first and the second of two. Returns 1, an exit status, without any sum.
+    `scales` are of the first and the second of several tables, whose means have none. Returns 1, an exit status, if not
+    most of the matrices are in the sums. Raises Nnet3Error for files with matrices of different sizes.
     """
-    factors = (*scales, *[1.0] * len(sources))
     if is_table(output):
-        others = [random_access_matrices(name) for name in sources[1:]]
-        with open_matrix_table(sources[0]) as first, matrix_writer(output) as writer:
-            for key, matrix in first:
-                found = [matrix, *(table.get(key) for table in others)]
-                parts = [part for part in found if part is not None]
-                if len(parts) < len(found) or len({part.shape for part in parts}) > 1:
-                    say(f"warning: '{key}' left out: not all tables have a matrix of this size for it")
-                    continue
-                writer.write(key, _sum(parts, factors, average))
-            return int(writer.count == 0)
+        factors = [1 / len(sources)] * len(sources) if average else [*scales, *[1.0] * len(sources)][: len(sources)]
+        return sum_by_key(sources, output, factors, MATRICES)
+    status = 0
     if len(sources) == 1 and is_table(sources[0]):
-        with open_matrix_table(sources[0]) as table:
-            total = _sum_all((matrix for _, matrix in table), sources[0], average)
+        total, status = sum_of_table(sources[0], average, MATRICES)
     else:
         parts = [dense(part_of_file(name)) for name in sources]
         if len({part.shape for part in parts}) > 1:
             raise Nnet3Error(f"{', '.join(sources)}: the matrices are {', '.join(str(part.shape) for part in parts)}")
-        total = _sum(parts, (1.0,) * len(parts), average)
+        total = np.sum(parts, axis=0) / (len(parts) if average else 1)
     save(output, binary, lambda writer: writer.matrix(total))
-    return 0
-
-
-def _sum(parts: list[np.ndarray], factors: tuple[float, ...], average: bool) -> np.ndarray:
-    total = np.sum([factor * part for factor, part in zip(factors, parts, strict=False)], axis=0)
-    return np.asarray(total / len(parts) if average else total, np.float32)
-
-
-def _sum_all(matrices: Iterable[np.ndarray], source: str, average: bool) -> np.ndarray:
-    total, count = np.zeros((0, 0)), 0
-    for matrix in matrices:
-        if count and matrix.shape != total.shape:
-            say(f"warning: {source}: a matrix is left out: it is {matrix.shape}, the first one is {total.shape}")
-            continue
-        total, count = (matrix.astype(np.float64) if count == 0 else total + matrix), count + 1
-    if count == 0:
-        raise Nnet3Error(f"{source}: there are no matrices")
-    return np.asarray(total / count if average else total, np.float32)
+    return status
 
 
 def print_dims(source: str, show: Callable[[str], object]) -> int:
