@@ -25,9 +25,7 @@ from nnet3.base.kaldi_io.table_values import (
     open_vector_table,
     random_access_matrices,
     random_access_vectors,
-    read_alignment,
     vector_writer,
-    write_alignment,
 )
 from nnet3.base.kaldi_io.tables import TableReader
 from nnet3.base.kaldi_io.writer import Writer
@@ -51,8 +49,8 @@ def copy_int_vectors(source: str, output: str, binary: bool) -> None:
                 raise Nnet3Error(f"{source}: there are no vectors")
             say(f"Copied {writer.count} vectors of int32.")
         return
-    vector = read_alignment(open_file(source))
-    save(output, binary, lambda writer: write_alignment(writer, vector))
+    vector = open_file(source).whole(Reader.int_vector)  # another form than that of tables
+    save(output, binary, lambda writer: writer.int_vector(vector))
 
 
 def copy_features(
