@@ -39,6 +39,7 @@ def _read(name: str) -> dict[str, np.ndarray]:
         (["--scale=-1", "--apply-exp=true"], np.exp(-A)),
         (["--apply-softmax-per-row=true"], np.exp(A) / np.exp(A).sum(1, keepdims=True)),
         (["--apply-power=2"], A**2),
+        (["--apply-power=-1"], 1 / A),
     ],
 )
 def test_matrices_are_copied_with_changes(tables: Cli, options: list[str], expected: np.ndarray) -> None:
