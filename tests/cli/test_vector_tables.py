@@ -124,6 +124,10 @@ def test_some_features(tables: Cli) -> None:
         tables.good("subset-feats", *options, "ark:m.ark", "ark:out.ark")
         assert list(_read("out.ark")) == expected
     assert tables("subset-feats", "--n=0", "ark:m.ark", "ark:out.ark").status == 1
+    tables.good("copy-feats", "--compress=true", "ark:m.ark", "ark:small.ark")
+    tables.good("copy-feats", "ark:small.ark", "ark:full.ark")
+    tables.good("subset-feats", "ark:small.ark", "ark:out.ark")
+    assert Path("out.ark").read_bytes() == Path("full.ark").read_bytes()  # written in full, as by Kaldi
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from nnet3.base.kaldi_io.specifiers import is_table
 from nnet3.base.kaldi_io.table_values import (
     matrix_writer,
     open_general_matrix_table,
+    open_matrix_table,
     open_vector_table,
     random_access_matrices,
     random_access_tokens,
@@ -205,10 +206,13 @@ def _beside(rows: np.ndarray, vector: np.ndarray) -> np.ndarray:
 
 
 def take_some(source: str, output: str, most: int, include: str, exclude: str) -> int:
-    """Writes the first `most` features, or those of keys that begin lines of a file, or all others. 1 without any."""
+    """Writes the first `most` features, or those of keys that begin lines of a file, or all others; never compressed.
+
+    Returns 1, an exit status, without any.
+    """
     lines = read_text(include or exclude).splitlines() if include or exclude else []
     keys, by_key = {line.split()[0] for line in lines if line.split()}, bool(include or exclude)
-    with open_general_matrix_table(source) as table, matrix_writer(output) as writer:
+    with open_matrix_table(source) as table, matrix_writer(output) as writer:
         for key, matrix in table:
             if not by_key and writer.count == most:
                 break
