@@ -54,7 +54,7 @@ def splice(source: str, output: str, left: int, right: int) -> int:
 
 def subsample(source: str, output: str, step: int, offset: int) -> int:
     """Writes every `step`-th frame, or each several times."""
-    return write_changed(source, output, lambda _, rows: subsampled(rows, step, offset))
+    return write_changed(source, output, lambda _, rows: subsampled(rows, step, offset), empty=step < 0)
 
 
 def paste(sources: Sequence[str], output: str, tolerance: int, binary: bool) -> int:

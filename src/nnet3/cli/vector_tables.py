@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -96,7 +97,7 @@ def print_dims(source: str, show: Callable[[str], object]) -> int:
 
 
 def select_columns(columns: str, source: str, output: str) -> int:
-    """Writes some columns of features, such as 0-12,15 or 3-1, in this order. Returns 1, an exit status, if none."""
+    """Writes some columns of features, such as 0-12,15 or 3-1, in this order; 1, an exit status, if none can be."""
     chosen = np.array(_columns(columns))
 
     def selected(_: str, rows: np.ndarray) -> np.ndarray:
@@ -104,7 +105,7 @@ def select_columns(columns: str, source: str, output: str) -> int:
             raise Nnet3Error(f"it has {rows.shape[1]} columns, so there is no column {chosen.max()}")
         return rows[:, chosen]
 
-    return write_changed(source, output, selected, "Selected columns of")
+    return write_changed(source, output, selected, "Selected columns of", needs_some=False)
 
 
 def _columns(text: str) -> list[int]:
@@ -149,11 +150,12 @@ def compose(first: str, second: str, output: str, binary: bool, utt2spk: str, is
         product = _product(dense(part_of_file(first)), dense(part_of_file(second)), is_affine)
         save(output, binary, lambda writer: writer.matrix(product))
         return 0
+    composed = partial(write_changed, output=output, done="Composed", needs_some=False)
     if not is_table(first):
         whole = dense(part_of_file(first))
-        return write_changed(second, output, lambda _, matrix: _product(whole, matrix, is_affine), "Composed")
+        return composed(second, change=lambda _, matrix: _product(whole, matrix, is_affine))
     find = _finder(second, utt2spk)
-    return write_changed(first, output, lambda key, matrix: _product(matrix, find(key), is_affine), "Composed")
+    return composed(first, change=lambda key, matrix: _product(matrix, find(key), is_affine))
 
 
 def _finder(transforms: str, utt2spk: str) -> Callable[[str], np.ndarray]:
@@ -208,7 +210,7 @@ def _beside(rows: np.ndarray, vector: np.ndarray) -> np.ndarray:
 def take_some(source: str, output: str, most: int, include: str, exclude: str) -> int:
     """Writes the first `most` features, or those of keys that begin lines of a file, or all others; never compressed.
 
-    Returns 1, an exit status, without any.
+    Returns 1, an exit status, if keys or `most` leave none.
     """
     lines = read_text(include or exclude).splitlines() if include or exclude else []
     keys, by_key = {line.split()[0] for line in lines if line.split()}, bool(include or exclude)
@@ -219,4 +221,4 @@ def take_some(source: str, output: str, most: int, include: str, exclude: str) -
             if not by_key or (key in keys) == bool(include):
                 writer.write(key, matrix)
         say(f"Copied {writer.count} feature files.")
-        return int(writer.count == 0)
+        return int(writer.count == 0 and (by_key or most == 0))

@@ -163,9 +163,9 @@ def transform_feats(**given: Any) -> int:
 @binary_option
 @number("--scale", default=1.0, help="Multiplies all numbers.")
 @arguments(source="IN", output="OUT")
-def vector_scale(source: str, output: str, binary: bool, scale: float) -> int:
+def vector_scale(source: str, output: str, binary: bool, scale: float) -> None:
     """Multiply the vectors of a table, or the vector in a file, with a number. --binary is about a file.
 
     nnet3 vector-scale --scale=-1.0 mean.vec negative.vec
     """
-    return later.vector_tables.change_vectors(source, output, binary, later.matrix_changes.VectorChange(scale=scale))
+    later.vector_tables.change_vectors(source, output, binary, later.matrix_changes.VectorChange(scale=scale))
