@@ -41,6 +41,9 @@ def test_changes_of_features(cli: Cli) -> None:
     _check({key: subsampled(matrix, 3, 20) for key, matrix in FEATURES.items() if key != "a"})
     cli.good("subsample-feats", "--n=-2", "scp:feats.scp", "ark:out.ark")
     _check({key: np.repeat(matrix, 2, axis=0) for key, matrix in FEATURES.items()})
+    Path("none").write_text("e  [ ]\n")
+    cli.good("subsample-feats", "--n=-2", "ark:none", "ark:out.ark")  # nothing, repeated, is nothing
+    _check({"e": np.zeros((0, 0))})
     for wrong, message in ((["--n=0"], "expected a number of frames"), (["--n=-2", "--offset=1"], "is for --n > 0")):
         outcome = cli("subsample-feats", *wrong, "scp:feats.scp", "ark:out.ark")
         assert (outcome.status, message in outcome.err) == (2, True)

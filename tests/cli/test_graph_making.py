@@ -414,4 +414,4 @@ def test_word_errors(cli: Cli) -> None:
         assert "ark:twice: the key 'u' is there twice" in _failed(cli, "compute-wer", "--text", *names)
     Path("numbers").write_text("u 1 2 3\n")
     assert cli.good("compute-wer", "ark:numbers", "ark:numbers").out.startswith("%WER 0.00 [ 0 / 3")
-    assert "is not a 32-bit integer" in _failed(cli, "compute-wer", "ark:ref", "ark:ref")
+    assert cli.good("compute-wer", "ark:ref", "ark:ref").out.startswith("%WER 0.00 [ 0 / 4")  # words without --text

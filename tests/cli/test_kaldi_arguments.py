@@ -51,6 +51,11 @@ def test_words_become_click_arguments(words: str, expected: str) -> None:
     assert _read(*words.split()) == expected.split()
 
 
+def test_negative_numbers_are_arguments() -> None:
+    read = _read("-2", "--scale", "-3", "--flag", "-.5e-3", "-o", "-x")
+    assert read == [" -2", "--scale", "-3", "--flag=true", " -.5e-3", "-o=true", "-x"]
+
+
 def test_config_files_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a.conf").write_text("# all of it\n  --Some_Name=A  # why\n\n--flag\n")

@@ -66,10 +66,11 @@ def test_files_are_copied(cli: Cli) -> None:
     Path("m").write_text(" [\n 1 2\n 3 4 ]\n")
     cli.good("copy-feats", "m", "copy")
     assert load_matrix("copy").tolist() == [[1, 2], [3, 4]]
-    Path("v").write_text("1 2 3\n")
+    Path("v").write_text("[ 1 2 -3 ]\n")
     cli.good("copy-int-vector", "v", "binary")
+    assert Path("binary").read_bytes() == b"\0B\4" + struct.pack("<4i", 3, 1, 2, -3)  # as Kaldi's program writes it
     cli.good("copy-int-vector", "--binary=false", "binary", "text")
-    assert Path("text").read_text() == "1 2 3 \n"
+    assert Path("text").read_text() == "[ 1 2 -3 ]\n"
     Path("t").write_text("a 1 2\nb 3\n")
     assert cli.good("copy-int-vector", "ark:t", "ark,t:-").out == "a 1 2 \nb 3 \n"
     assert "give two tables or two files" in cli("copy-int-vector", "ark:t", "v").err

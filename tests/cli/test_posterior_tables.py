@@ -35,6 +35,7 @@ def test_scales(posts: Cli) -> None:
     assert outcome.out == twice
     assert "'u2' left out: ark:scales has no scale for it" in outcome.err
     assert posts.good("scale-post", "ark:post", "0", "ark,t:-").out == "u1 [ ] [ ] [ ] \nu2 [ ] \n"
+    assert posts.good("scale-post", "ark:post", "-2", "ark,t:-").out.endswith("u2 [ 2 -2 ] \n")
     for scale in ("half", "nan", "inf"):
         outcome = posts("scale-post", "ark:post", scale, "ark,t:-")
         assert (outcome.status, f"'{scale}': expected a scale, or a table of scales" in outcome.err) == (1, True)

@@ -30,7 +30,7 @@ def test_sums_of_vectors(cli: Cli) -> None:
     assert Path("out").read_text() == " [ 12 24 6 ]\n"
     outcome = cli("vector-sum", "ark:v", "ark:w", "ark:v", "ark,t:out")
     assert Path("out").read_text() == "a  [ 8 12 ]\nb  [ 11 13 ]\n"
-    assert "warning: ark:w has no vector 'a'" in outcome.err
+    assert "warning: ark:w has no 'a'" in outcome.err
     assert outcome.status == 1  # as with Kaldi: not more sums than vectors that are missing
     Path("out").unlink()  # a vector does not take the place of a table
     assert "--average acts on one table" in cli.good("vector-sum", "--average", "1", "2", "out").err
@@ -42,11 +42,11 @@ def test_vectors_that_do_not_fit_together(cli: Cli) -> None:
     Path("w").write_text("a  [ 4 ]\nd  [ 1 2 ]\nb  [ 1 1 1 ]\nc  [ ]\n")
     outcome = cli.good("vector-sum", "--binary=false", "ark:v", "out")
     assert Path("out").read_text() == " [ 7 10 ]\n"
-    assert "warning: ark:v: b: left out: expected a vector of 2 numbers, got 3" in outcome.err
-    assert "3 vectors summed, 2 left out" in outcome.err
+    assert "warning: ark:v: b: left out: expected 2 numbers, got 3" in outcome.err
+    assert "3 entries summed, 2 left out" in outcome.err
     outcome = cli.good("vector-sum", "ark:v", "ark:w", "ark,t:out")
     assert Path("out").read_text() == "a  [ 4 6 ]\nb  [ 6 7 8 ]\nc  [ ]\nd  [ 2 3 ]\ne  [ 2 3 ]\n"
-    assert "warning: ark:w: a: left out: expected a vector of 2 numbers, got 1" in outcome.err
+    assert "warning: ark:w: a: left out: expected 2 numbers, got 1" in outcome.err
     Path("v").write_text("a  [ 4 6 ]\nb  [ 5 6 7 ]\n")
     Path("out").unlink()
     assert cli("vector-sum", "--binary=false", "ark:v", "out").status == 1  # as many left out as summed

@@ -39,6 +39,7 @@ def _read(name: str) -> dict[str, np.ndarray]:
         (["--scale=-1", "--apply-exp=true"], np.exp(-A)),
         (["--apply-softmax-per-row=true"], np.exp(A) / np.exp(A).sum(1, keepdims=True)),
         (["--apply-power=2"], A**2),
+        (["--apply-power=-1"], 1 / A),
     ],
 )
 def test_matrices_are_copied_with_changes(tables: Cli, options: list[str], expected: np.ndarray) -> None:
@@ -64,9 +65,16 @@ def test_sums_of_matrices(tables: Cli) -> None:
     tables.good("matrix-sum", "--average=true", "ark:m.ark", "ark:m.ark", "ark:out.ark")
     assert np.allclose(_read("out.ark")["b"], B)
     Path("b.ark").write_text("b [ 1 2 3 ]\n")
+    tables.good("matrix-sum", "--average=true", "--scale1=5", "ark:m.ark", "ark:m.ark", "ark:out.ark")
+    assert np.allclose(_read("out.ark")["b"], B)  # scales are not for means
+    Path("b.ark").write_text("b [ 1 2 3 ]\na [ 1 2 ]\n")
     outcome = tables.good("matrix-sum", "ark:m.ark", "ark:b.ark", "ark:out.ark")
-    assert "'a' left out: not all tables have a matrix of this size for it" in outcome.err
-    assert tables("matrix-sum", "ark:m.ark", "ark:/dev/null", "ark:out.ark").status == 1
+    assert "ark:b.ark: a: left out: expected 2 x 3 numbers, got 1 x 2" in outcome.err
+    assert np.array_equal(_read("out.ark")["a"], A)  # what a table lacks is not in the sum
+    outcome = tables("matrix-sum", "ark:m.ark", "ark:/dev/null", "ark:out.ark")
+    assert "ark:/dev/null has no 'a': the others are summed" in outcome.err
+    assert outcome.status == 1  # as with Kaldi: not more sums than matrices that are missing
+    assert list(_read("out.ark")) == ["a", "b"]
     tables.good("matrix-sum", "a.mat", "a.mat", "a.mat", "out.mat")
     assert tables.good("copy-matrix", "--binary=false", "out.mat", "-").out.split() == [
         "[",
@@ -78,15 +86,20 @@ def test_sums_of_matrices(tables: Cli) -> None:
         "18",
         "]",
     ]
-    outcome = tables.good("matrix-sum", "--binary=false", "ark:m.ark", "out.txt")
-    assert "a matrix is left out: it is (1, 3), the first one is (2, 3)" in outcome.err
+    ones = "[\n 1 1 1\n 1 1 1 ]\n"
+    Path("o.ark").write_text(f"e [ ]\na {ones}b [ 1 2 3 ]\nc {ones}d {ones}")
+    outcome = tables.good("matrix-sum", "--binary=false", "ark:o.ark", "out.txt")
+    assert "ark:o.ark: e: left out: it is empty" in outcome.err
+    assert "ark:o.ark: b: left out: expected 2 x 3 numbers, got 1 x 3" in outcome.err
+    assert tables("matrix-sum", "ark:m.ark", "out.mat").status == 1  # as many left out as summed
     assert tables.good("matrix-dim", "out.txt").out == "2\t3\n"
     assert tables.good("matrix-dim", "ark:m.ark").out == "a\t2\t3\nb\t1\t3\n"
 
 
 def test_columns_and_transforms(tables: Cli) -> None:
-    tables.good("select-feats", "2,0-1", "ark:m.ark", "ark:out.ark")
-    assert np.array_equal(_read("out.ark")["a"], A[:, [2, 0, 1]])
+    for columns, chosen in (("2,0-1", [2, 0, 1]), ("2-0,1-1", [2, 1, 0, 1])):
+        tables.good("select-feats", columns, "ark:m.ark", "ark:out.ark")
+        assert np.array_equal(_read("out.ark")["a"], A[:, chosen])
     Path("linear.mat").write_text(" [\n 1 0 -1\n 0 2 0 ]\n")
     tables.good("transform-feats", "linear.mat", "ark:m.ark", "ark:out.ark")
     assert np.array_equal(_read("out.ark")["a"], A @ np.array([[1, 0, -1], [0, 2, 0]]).T)
@@ -111,6 +124,10 @@ def test_some_features(tables: Cli) -> None:
         tables.good("subset-feats", *options, "ark:m.ark", "ark:out.ark")
         assert list(_read("out.ark")) == expected
     assert tables("subset-feats", "--n=0", "ark:m.ark", "ark:out.ark").status == 1
+    tables.good("copy-feats", "--compress=true", "ark:m.ark", "ark:small.ark")
+    tables.good("copy-feats", "ark:small.ark", "ark:full.ark")
+    tables.good("subset-feats", "ark:small.ark", "ark:out.ark")
+    assert Path("out.ark").read_bytes() == Path("full.ark").read_bytes()  # written in full, as by Kaldi
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from nnet3.base.kaldi_io.general import dense
 from nnet3.base.options.discriminative import DiscriminativeMakingOptions
-from nnet3.base.options.examples import ChunkOptions
+from nnet3.base.options.examples import WHOLE, ChunkOptions
 from nnet3.errors import ModelFormatError, TrainingError
 from nnet3.kaldi_io import open_general_matrix_table, open_int_vector_table, open_matrix_table
 from nnet3.training.discriminative.making import DiscriminativeExampleMaker, LatticeUtterance
@@ -83,7 +83,7 @@ def _utterance(frames: int = 8, lattice_frames: int | None = None) -> LatticeUtt
 
 
 def _maker(**chunks: object) -> DiscriminativeExampleMaker:
-    options = DiscriminativeMakingOptions(chunks=ChunkOptions(num_frames=(4,), left_context=1, **chunks))  # type: ignore[arg-type]
+    options = DiscriminativeMakingOptions(chunks=ChunkOptions(**{"num_frames": (4,), "left_context": 1, **chunks}))  # type: ignore[arg-type]
     return DiscriminativeExampleMaker(options, toy_transitions())
 
 
@@ -129,5 +129,10 @@ def test_lattices_and_alignments_that_do_not_belong_together(change, message: st
 
 def test_short_utterances_and_chunks_of_one_frame() -> None:
     assert _maker().make(_utterance(3)) == []
+    for frames in (2, 5):
+        whole = _utterance(frames, lattice_frames=-(-frames // 3))
+        whole = replace(whole, alignment=whole.alignment[: -(-frames // 3)])
+        with pytest.raises(TrainingError, match=f"its {frames} frames make fewer than 2 rows"):
+            _maker(num_frames=WHOLE, frame_subsampling_factor=3).make(whole)
     with pytest.raises(TrainingError, match="num_frames must be at least 2, such as 150, or -1, got 1"):
         DiscriminativeExampleMaker(DiscriminativeMakingOptions(), toy_transitions())

@@ -14,6 +14,7 @@ from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.specifiers import is_table
 from nnet3.base.kaldi_io.table_values import (
     matrix_writer,
+    open_general_matrix_table,
     open_matrix_table,
     open_words_table,
     random_access_matrices,
@@ -53,7 +54,7 @@ def splice(source: str, output: str, left: int, right: int) -> int:
 
 def subsample(source: str, output: str, step: int, offset: int) -> int:
     """Writes every `step`-th frame, or each several times."""
-    return write_changed(source, output, lambda _, rows: subsampled(rows, step, offset))
+    return write_changed(source, output, lambda _, rows: subsampled(rows, step, offset), empty=step < 0)
 
 
 def paste(sources: Sequence[str], output: str, tolerance: int, binary: bool) -> int:
@@ -152,13 +153,15 @@ def write_by_speaker(
 
 
 def normalise_tables(stats: str, features: str, output: str, utt2spk: str, options: Normalising | None) -> int:
-    """Writes features, normalised by `options`, or as they are. Returns 1, an exit status, if there were none."""
-    find = _found(stats, utt2spk) if options is not None else None
-
-    def changed(key: str, matrix: np.ndarray) -> np.ndarray:
-        return matrix if find is None or options is None else options.apply(matrix, find(key))
-
-    return write_changed(features, output, changed, "Copied" if options is None else "Normalised", empty=True)
+    """Writes features, normalised by `options`, or as they are, compressed ones too; 1, an exit status, without any."""
+    if options is None:
+        with open_general_matrix_table(features) as table, matrix_writer(output) as writer:
+            for key, matrix in table:
+                writer.write(key, matrix)
+        say(f"Copied {writer.count} utterances.")
+        return int(writer.count == 0)
+    find = _found(stats, utt2spk)
+    return write_changed(features, output, lambda key, rows: options.apply(rows, find(key)), "Normalised", empty=True)
 
 
 def write_stats(features: str, output: str, spk2utt: str, weights: str, binary: bool) -> int:

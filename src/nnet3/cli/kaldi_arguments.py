@@ -1,11 +1,12 @@
 """Command lines of Kaldi's programs, made ready for click: what they understand beyond declared options.
 
-Names with underscores and capitals, flags without a value, empty values, `--config=FILE`, and options that steer
-Kaldi's internals.
+Names with underscores and capitals, flags without a value, empty values, negative numbers as arguments,
+`--config=FILE`, and options that steer Kaldi's internals.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +29,7 @@ _OPTIMIZATION_SWITCHES = _words("""
     split-row-ops convert-addition remove-assignments allow-left-merge allow-right-merge initialize-undefined
     move-sizing-commands allocate-from-other snip-row-ops optimize-looped-computation
 """)
+_NEGATIVE = re.compile(r"-\.?\d[\d.e+-]*")
 _LEVEL = click.IntRange(0, HIGHEST_LEVEL)
 _OPTIMIZATION_NUMBERS = _words("min-deriv-time max-deriv-time max-deriv-time-relative memory-compression-level")
 
@@ -84,7 +86,8 @@ def read_arguments(command: click.Command, arguments: list[str]) -> KaldiArgumen
     flags = {name for parameter in command.params if parameter.type is KALDI_BOOL for name in parameter.opts}
     kept: list[str] = []
     internals: dict[str, Any] = {}
-    for word, following in [*((line, "") for line in lines), *zip(words, [*words, ""][1:], strict=True)]:
+    around = zip(["", *words][:-1], words, [*words, ""][1:], strict=True)
+    for before, word, following in [*(("", line, "") for line in lines), *around]:
         name, equals, value = word.partition("=")
         if name.removeprefix("--") in INTERNALS and name.startswith("--") and name not in own:
             internals[name.removeprefix("--")] = _internal_value(name, value if equals else "true")
@@ -92,6 +95,8 @@ def read_arguments(command: click.Command, arguments: list[str]) -> KaldiArgumen
             kept = [other for other in kept if other.partition("=")[0] != name]  # as if it had not been given
         elif word in flags and following.lower() not in TRUTHS:
             kept.append(f"{word}=true")
+        elif _NEGATIVE.fullmatch(word) and (before not in own or before in flags):
+            kept.append(f" {word}")  # an argument: the space keeps click from taking it for an option
         else:
             kept.append(word)
     return KaldiArguments(kept + arguments[end:], internals)

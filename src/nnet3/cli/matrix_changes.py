@@ -33,7 +33,7 @@ class MatrixChange:
     apply_power: float = 1.0
 
     def __call__(self, matrix: np.ndarray) -> np.ndarray:
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             changed = matrix * np.float32(self.scale)
             if self.apply_log:
                 changed = np.log(np.maximum(changed, _LEAST))

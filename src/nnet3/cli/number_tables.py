@@ -23,16 +23,19 @@ from nnet3.base.kaldi_io.table_values import (
     open_int_vector_table,
     open_matrix_table,
     open_vector_table,
+    random_access_matrices,
     random_access_vectors,
-    read_alignment,
     vector_writer,
-    write_alignment,
 )
 from nnet3.base.kaldi_io.tables import TableReader
 from nnet3.base.kaldi_io.writer import Writer
 from nnet3.cli.files import open_file, save
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error
+
+Tables = tuple[Callable[[str], Any], Callable[[str], Any], Callable[[str], Any]]  # open, look up by key, write
+VECTORS: Tables = (open_vector_table, random_access_vectors, vector_writer)
+MATRICES: Tables = (open_matrix_table, random_access_matrices, matrix_writer)
 
 
 def copy_int_vectors(source: str, output: str, binary: bool) -> None:
@@ -46,8 +49,8 @@ def copy_int_vectors(source: str, output: str, binary: bool) -> None:
                 raise Nnet3Error(f"{source}: there are no vectors")
             say(f"Copied {writer.count} vectors of int32.")
         return
-    vector = read_alignment(open_file(source))
-    save(output, binary, lambda writer: write_alignment(writer, vector))
+    vector = open_file(source).whole(Reader.int_vector)  # another form than that of tables
+    save(output, binary, lambda writer: writer.int_vector(vector))
 
 
 def copy_features(
@@ -149,58 +152,74 @@ def sum_vectors(sources: Sequence[str], output: str, binary: bool, average: bool
     `average`: of one table, the mean in the place of the sum. Returns 1, an exit status, if not most of the vectors are
     in the sums. Raises UsageError for tables and files together.
     """
-    tables, into_table = {is_table(name) for name in sources}, is_table(output)
-    is_one_table = tables == {True} and not into_table and len(sources) == 1
-    if not is_one_table and tables != {into_table}:
+    kinds, into_table = {is_table(name) for name in sources}, is_table(output)
+    is_one_table = kinds == {True} and not into_table and len(sources) == 1
+    if not is_one_table and kinds != {into_table}:
         raise click.UsageError("give tables and a table to write, files and a file to write, or a table and a file")
     if average and not is_one_table:
         say("warning: --average acts on one table into a file only: these are summed")
     if into_table:
-        return _sum_by_key(sources, output)
-    total, status = _sum_of_table(sources[0], average) if is_one_table else (_sum_of_files(sources), 0)
+        return sum_by_key(sources, output, [1.0] * len(sources), VECTORS)
+    total, status = sum_of_table(sources[0], average, VECTORS) if is_one_table else (_sum_of_files(sources), 0)
     save(output, binary, lambda writer: writer.vector(total))
     return status
 
 
-def _sum_of_table(source: str, average: bool) -> tuple[np.ndarray, int]:
+def sum_of_table(source: str, average: bool, tables: Tables) -> tuple[np.ndarray, int]:
+    """Returns the sum, or the mean, of the vectors or matrices of a table, and an exit status: 1 if not most are in it.
+
+    Empty ones, and ones of another size than the first, are left out. Raises Nnet3Error if nothing is left.
+    """
     total, count, left_out = np.zeros(0), 0, 0
-    with open_vector_table(source) as table:
-        for key, vector in table:
-            if len(vector) == 0 or (count and not _fits(vector, total, f"{source}: {key}")):
+    with tables[0](source) as table:
+        for key, values in table:
+            if values.size == 0:
+                say(f"warning: {source}: {key}: left out: it is empty")
+            if values.size == 0 or (count and not _fits(values, total, f"{source}: {key}")):
                 left_out += 1
                 continue
-            total = vector.astype(np.float64) if count == 0 else total + vector
+            total = values.astype(np.float64) if count == 0 else total + values
             count += 1
     if count == 0:
-        raise Nnet3Error(f"{source}: there are no vectors")
-    say(f"{count} vectors {'averaged' if average else 'summed'}, {left_out} left out")
+        raise Nnet3Error(f"{source}: there is nothing to sum")
+    say(f"{count} entries {'averaged' if average else 'summed'}, {left_out} left out")
     return (total / count if average else total), int(left_out >= count)
 
 
-def _fits(vector: np.ndarray, other: np.ndarray, where: str) -> bool:
-    """Returns whether two vectors are equally long, and warns if not."""
-    if len(vector) != len(other):
-        say(f"warning: {where}: left out: expected a vector of {len(other)} numbers, got {len(vector)}")
-    return len(vector) == len(other)
+def _fits(values: np.ndarray, other: np.ndarray, where: str) -> bool:
+    """Returns whether two vectors or matrices are equally large, and warns if not."""
+    if values.shape != other.shape:
+        say(f"warning: {where}: left out: expected {_size(other)} numbers, got {_size(values)}")
+    return values.shape == other.shape
 
 
-def _sum_by_key(sources: Sequence[str], output: str) -> int:
-    others = [random_access_vectors(name) for name in sources[1:]]
+def _size(values: np.ndarray) -> str:
+    return " x ".join(map(str, values.shape))
+
+
+def sum_by_key(sources: Sequence[str], output: str, factors: Sequence[float], tables: Tables) -> int:
+    """Writes sums of what several tables have for the keys of the first one, times `factors`, one a table.
+
+    What a table lacks, or has in another size, is not in the sum. `tables` open, look up and write. Returns 1, an exit
+    status, if not most sums are whole. Raises Nnet3Error for an empty table.
+    """
+    open_table, look_up, make = tables
+    others = [look_up(name) for name in sources[1:]]
     missing = 0
-    with open_vector_table(sources[0]) as first, vector_writer(output) as writer:
-        for key, vector in first:
-            total = vector
-            for name, table in zip(sources[1:], others, strict=True):
+    with open_table(sources[0]) as first, make(output) as writer:
+        for key, values in first:
+            total = values * np.float32(factors[0])
+            for name, table, factor in zip(sources[1:], others, factors[1:], strict=True):
                 other = table.get(key)
                 if other is None:
                     missing += 1
-                    say(f"warning: {name} has no vector '{key}': the others are summed")
-                elif _fits(other, vector, f"{name}: {key}"):
-                    total = total + other
+                    say(f"warning: {name} has no '{key}': the others are summed")
+                elif _fits(other, values, f"{name}: {key}"):
+                    total = total + other * np.float32(factor)
             writer.write(key, total)
         if writer.count == 0:
-            raise Nnet3Error(f"{sources[0]}: there are no vectors")
-        say(f"{writer.count} sums of vectors; {missing} vectors were missing")
+            raise Nnet3Error(f"{sources[0]}: the table is empty")
+        say(f"{writer.count} sums; {missing} entries were missing")
         return int(missing >= writer.count - missing)
 
 

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TypeVar
 
 import click
 
-from nnet3.base.kaldi_io.reader import Reader
-from nnet3.base.kaldi_io.table_values import open_words_table, random_access_words, read_alignment, words_writer
-from nnet3.base.kaldi_io.tables import TableReader
-from nnet3.base.text import words_of
+from nnet3.base.kaldi_io.table_values import open_words_table, random_access_words, words_writer
 from nnet3.cli.messages import LeftOut, say
 from nnet3.errors import Nnet3Error
 from nnet3.speech.asr.word_errors import WordErrors, aligned_words, word_errors
 
 T = TypeVar("T")
-Words = tuple[str, ...] | tuple[int, ...]
 
 
-def compute_wer(said: str, heard: str, text: bool, mode: str) -> None:
+def compute_wer(said: str, heard: str, mode: str) -> None:
     """Prints Kaldi's lines. `mode`: what becomes of sentences that were not heard: strict, all or present."""
-    read: Callable[[Reader], Words] = _read_words if text else _read_integers
-    with TableReader(heard, read) as table:
+    with open_words_table(heard) as table:
         known = dict(each_once(table, heard))
     total, absent = WordErrors(), 0
-    with TableReader(said, read) as table:
+    with open_words_table(said) as table:
         for key, reference in each_once(table, said):
             if key not in known:
                 absent += 1
@@ -74,11 +69,3 @@ def each_once(table: Iterable[tuple[str, T]], name: str) -> Iterator[tuple[str, 
             raise Nnet3Error(f"{name}: the key '{key}' is there twice: leave one of them out")
         seen.add(key)
         yield key, entry
-
-
-def _read_words(reader: Reader) -> tuple[str, ...]:
-    return tuple(words_of(reader.line()))
-
-
-def _read_integers(reader: Reader) -> tuple[int, ...]:
-    return tuple(read_alignment(reader).tolist())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from nnet3.base.kaldi_io.table_values import (
 from nnet3.cli.feature_tables import write_changed
 from nnet3.cli.files import open_file, read_text, save
 from nnet3.cli.messages import say
-from nnet3.cli.number_tables import part_of_file
+from nnet3.cli.number_tables import MATRICES, part_of_file, sum_by_key, sum_of_table
 from nnet3.errors import Nnet3Error
 
 
@@ -64,47 +65,22 @@ def sum_matrices(
 ) -> int:
     """Writes a sum of matrices: of all in one table into a file, of equal keys of tables, or of files.
 
-    `scales` are of the first and the second of two. Returns 1, an exit status, without any sum.
+    `scales` are of the first and the second of several tables, whose means have none. Returns 1, an exit status, if not
+    most of the matrices are in the sums. Raises Nnet3Error for files with matrices of different sizes.
     """
-    factors = (*scales, *[1.0] * len(sources))
     if is_table(output):
-        others = [random_access_matrices(name) for name in sources[1:]]
-        with open_matrix_table(sources[0]) as first, matrix_writer(output) as writer:
-            for key, matrix in first:
-                found = [matrix, *(table.get(key) for table in others)]
-                parts = [part for part in found if part is not None]
-                if len(parts) < len(found) or len({part.shape for part in parts}) > 1:
-                    say(f"warning: '{key}' left out: not all tables have a matrix of this size for it")
-                    continue
-                writer.write(key, _sum(parts, factors, average))
-            return int(writer.count == 0)
+        factors = [1 / len(sources)] * len(sources) if average else [*scales, *[1.0] * len(sources)][: len(sources)]
+        return sum_by_key(sources, output, factors, MATRICES)
+    status = 0
     if len(sources) == 1 and is_table(sources[0]):
-        with open_matrix_table(sources[0]) as table:
-            total = _sum_all((matrix for _, matrix in table), sources[0], average)
+        total, status = sum_of_table(sources[0], average, MATRICES)
     else:
         parts = [dense(part_of_file(name)) for name in sources]
         if len({part.shape for part in parts}) > 1:
             raise Nnet3Error(f"{', '.join(sources)}: the matrices are {', '.join(str(part.shape) for part in parts)}")
-        total = _sum(parts, (1.0,) * len(parts), average)
+        total = np.sum(parts, axis=0) / (len(parts) if average else 1)
     save(output, binary, lambda writer: writer.matrix(total))
-    return 0
-
-
-def _sum(parts: list[np.ndarray], factors: tuple[float, ...], average: bool) -> np.ndarray:
-    total = np.sum([factor * part for factor, part in zip(factors, parts, strict=False)], axis=0)
-    return np.asarray(total / len(parts) if average else total, np.float32)
-
-
-def _sum_all(matrices: Iterable[np.ndarray], source: str, average: bool) -> np.ndarray:
-    total, count = np.zeros((0, 0)), 0
-    for matrix in matrices:
-        if count and matrix.shape != total.shape:
-            say(f"warning: {source}: a matrix is left out: it is {matrix.shape}, the first one is {total.shape}")
-            continue
-        total, count = (matrix.astype(np.float64) if count == 0 else total + matrix), count + 1
-    if count == 0:
-        raise Nnet3Error(f"{source}: there are no matrices")
-    return np.asarray(total / count if average else total, np.float32)
+    return status
 
 
 def print_dims(source: str, show: Callable[[str], object]) -> int:
@@ -121,7 +97,7 @@ def print_dims(source: str, show: Callable[[str], object]) -> int:
 
 
 def select_columns(columns: str, source: str, output: str) -> int:
-    """Writes some columns of features, such as 0-12,15, in this order. Returns 1, an exit status, without any."""
+    """Writes some columns of features, such as 0-12,15 or 3-1, in this order; 1, an exit status, if none can be."""
     chosen = np.array(_columns(columns))
 
     def selected(_: str, rows: np.ndarray) -> np.ndarray:
@@ -129,16 +105,17 @@ def select_columns(columns: str, source: str, output: str) -> int:
             raise Nnet3Error(f"it has {rows.shape[1]} columns, so there is no column {chosen.max()}")
         return rows[:, chosen]
 
-    return write_changed(source, output, selected, "Selected columns of")
+    return write_changed(source, output, selected, "Selected columns of", needs_some=False)
 
 
 def _columns(text: str) -> list[int]:
     found: list[int] = []
     for piece in text.split(","):
         first, dash, last = piece.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()) or (dash and int(last) < int(first)):
+        if not first.isdecimal() or (dash and not last.isdecimal()):
             raise Nnet3Error(f"'{text}': expected columns such as 0-12,15, counted from 0")
-        found += range(int(first), int(last or first) + 1)
+        begin, end = int(first), int(last or first)
+        found += range(begin, end + 1) if begin <= end else range(begin, end - 1, -1)
     return found
 
 
@@ -173,11 +150,12 @@ def compose(first: str, second: str, output: str, binary: bool, utt2spk: str, is
         product = _product(dense(part_of_file(first)), dense(part_of_file(second)), is_affine)
         save(output, binary, lambda writer: writer.matrix(product))
         return 0
+    composed = partial(write_changed, output=output, done="Composed", needs_some=False)
     if not is_table(first):
         whole = dense(part_of_file(first))
-        return write_changed(second, output, lambda _, matrix: _product(whole, matrix, is_affine), "Composed")
+        return composed(second, change=lambda _, matrix: _product(whole, matrix, is_affine))
     find = _finder(second, utt2spk)
-    return write_changed(first, output, lambda key, matrix: _product(matrix, find(key), is_affine), "Composed")
+    return composed(first, change=lambda key, matrix: _product(matrix, find(key), is_affine))
 
 
 def _finder(transforms: str, utt2spk: str) -> Callable[[str], np.ndarray]:
@@ -230,14 +208,17 @@ def _beside(rows: np.ndarray, vector: np.ndarray) -> np.ndarray:
 
 
 def take_some(source: str, output: str, most: int, include: str, exclude: str) -> int:
-    """Writes the first `most` features, or those of keys that begin lines of a file, or all others. 1 without any."""
+    """Writes the first `most` features, or those of keys that begin lines of a file, or all others; never compressed.
+
+    Returns 1, an exit status, if keys or `most` leave none.
+    """
     lines = read_text(include or exclude).splitlines() if include or exclude else []
     keys, by_key = {line.split()[0] for line in lines if line.split()}, bool(include or exclude)
-    with open_general_matrix_table(source) as table, matrix_writer(output) as writer:
+    with open_matrix_table(source) as table, matrix_writer(output) as writer:
         for key, matrix in table:
             if not by_key and writer.count == most:
                 break
             if not by_key or (key in keys) == bool(include):
                 writer.write(key, matrix)
         say(f"Copied {writer.count} feature files.")
-        return int(writer.count == 0)
+        return int(writer.count == 0 and (by_key or most == 0))

@@ -47,8 +47,10 @@ def test_utterances_speakers_and_back(cli: Cli) -> None:
 
 @pytest.mark.usefixtures("tables")
 def test_nothing_is_done_and_what_cannot_be(cli: Cli) -> None:
-    cli.good("apply-cmvn", "--norm-means=false", "--norm-vars=false", "scp:nofile", "ark:feats.ark", "ark:same.ark")
-    assert Path("same.ark").read_bytes() == Path("feats.ark").read_bytes()
+    cli.good("copy-feats", "--compress=true", "ark:feats.ark", "ark:small.ark")
+    for name in ("feats.ark", "small.ark"):  # compressed ones are not decoded
+        cli.good("apply-cmvn", "--norm-means=false", "--norm-vars=false", "scp:nofile", f"ark:{name}", "ark:same.ark")
+        assert Path("same.ark").read_bytes() == Path(name).read_bytes()
     Path("few").write_text("a s\nb q\n")
     outcome = cli.good("apply-cmvn", "--utt2spk=ark:few", "ark:cmvn.ark", "ark:feats.ark", "ark:out")
     assert "utterance 'b' left out: there are no statistics for 'q'" in outcome.err

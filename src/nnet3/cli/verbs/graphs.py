@@ -66,7 +66,7 @@ def arpa2fst(**given: Any) -> None:
 
 
 @verb()
-@flag("--text", help="Tables have words, not labels.")
+@flag("--text", help="Has no effect: words are compared as they are written.")
 @click.option("--mode", type=click.Choice(["strict", "all", "present"]), default="strict", show_default=True,
               help="Sentences that were not heard are an error, count as left out, or do not count.")  # fmt: skip
 @arguments(said="REFERENCE-RSPECIFIER", heard="HYPOTHESIS-RSPECIFIER")
@@ -75,7 +75,7 @@ def compute_wer(said: str, heard: str, text: bool, mode: str) -> None:
 
     nnet3 compute-wer --text --mode=present ark:data/test/text ark:heard.txt
     """
-    later.scoring.compute_wer(said, heard, text, mode)
+    later.scoring.compute_wer(said, heard, mode)
 
 
 @verb()

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from nnet3.base.text.values import at_least
 from nnet3.cli import later
 from nnet3.cli.options import arguments, binary_option, flag, ignored, number, text_option, whole_number
 from nnet3.cli.verb import verb
@@ -57,7 +56,7 @@ def concat_feats(names: tuple[str, ...], binary: bool) -> None:
 @flag("--apply-log", help="Logarithms; numbers below 1e-20 count as that.")
 @flag("--apply-exp", help="Exponentials.")
 @flag("--apply-softmax-per-row", "apply_softmax", help="The softmax of each row.")
-@number("--apply-power", rule=at_least(0), default=1.0, help="Powers, at last.")
+@number("--apply-power", default=1.0, help="Powers, at last.")
 @arguments(source="IN", output="OUT")
 def copy_matrix(source: str, output: str, binary: bool, **changes: Any) -> int:
     """Copy a table of matrices, or the matrix in a file, with changes. --binary is about a file.
@@ -164,9 +163,9 @@ def transform_feats(**given: Any) -> int:
 @binary_option
 @number("--scale", default=1.0, help="Multiplies all numbers.")
 @arguments(source="IN", output="OUT")
-def vector_scale(source: str, output: str, binary: bool, scale: float) -> int:
+def vector_scale(source: str, output: str, binary: bool, scale: float) -> None:
     """Multiply the vectors of a table, or the vector in a file, with a number. --binary is about a file.
 
     nnet3 vector-scale --scale=-1.0 mean.vec negative.vec
     """
-    return later.vector_tables.change_vectors(source, output, binary, later.matrix_changes.VectorChange(scale=scale))
+    later.vector_tables.change_vectors(source, output, binary, later.matrix_changes.VectorChange(scale=scale))

@@ -68,6 +68,8 @@ class DiscriminativeExampleMaker:
                 "do they belong to the same features?"
             )
         check_length("transition-ids of the alignment", len(alignment), num_frames, factor, 0)
+        if options.chunks.num_frames == WHOLE and num_frames < 2 * factor:
+            raise TrainingError(f"its {num_frames} frames make fewer than 2 rows of the output")
         check_ivectors(utterance.ivectors, options.online_ivector_period, num_frames, options.length_tolerance)
         cutter = LatticeCutter(prepared, self.transitions.pdf_of_label, options)
         examples = []
