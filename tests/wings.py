@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 #: Each wing with its rooms; a wing without rooms is a room itself.
 WINGS = {
-    "base": ("text", "options", "index", "kaldi_io", "drawing", "native"),
+    "base": ("text", "options", "index", "native", "kaldi_io", "drawing"),
     "engine": ("ir", "schedule", "lowering", "families", "driver", "runtime"),
     "model": ("components", "hmm", "structure", "xconfig", "nnet", "edits", "requests"),
     "inference": (),

@@ -20,6 +20,12 @@ from tests.seeds import RANDOM
 SMALL = Fst.from_arcs(0, [np.inf, 0.5], [0, 0], [1, 1], [1, 2], [0.25, 1], [3, 0])
 
 
+@pytest.fixture(autouse=True, params=["in C", "with NumPy"])
+def _by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "with NumPy":
+        monkeypatch.setattr(fst_const, "little_endian_library", lambda: None)
+
+
 def _loaded(folder: Path, contents: bytes) -> GraphFile:
     (folder / "graph.fst").write_bytes(contents)
     return load_graph(folder / "graph.fst")
@@ -107,10 +113,24 @@ def test_damaged_files(tmp_path: Path, contents: bytes, message: str) -> None:
 
 
 def test_any_damage_is_an_error_or_another_graph(tmp_path: Path) -> None:
+    """The same one in C and with NumPy."""
     for _ in range(300):
         changed = bytearray(WHOLE)
         changed[RANDOM.integers(len(WHOLE))] = RANDOM.integers(256)
-        try:
-            _loaded(tmp_path, bytes(changed[: RANDOM.integers(len(WHOLE) // 2, 2 * len(WHOLE))]))
-        except ModelFormatError as error:
-            assert "graph.fst" in str(error)  # noqa: PT017
+        contents = bytes(changed[: RANDOM.integers(len(WHOLE) // 2, 2 * len(WHOLE))])
+        found = _read_or_refused(tmp_path, contents)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(fst_const, "little_endian_library", lambda: None)
+            assert _read_or_refused(tmp_path, contents) == found
+
+
+def _read_or_refused(folder: Path, contents: bytes) -> str | list[list[float]]:
+    """Returns the numbers of a graph and of its reach, or what is said of damage."""
+    try:
+        graph = _loaded(folder, contents)
+    except ModelFormatError as error:
+        assert "graph.fst" in str(error)  # noqa: PT017
+        return str(error)
+    columns: list[np.ndarray] = [graph.fst.final, graph.fst.offsets]
+    columns += [] if graph.reach is None else [graph.reach.offsets, graph.reach.begin, graph.reach.end]
+    return [column.tolist() for column in columns]

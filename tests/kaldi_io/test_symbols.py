@@ -19,6 +19,12 @@ BODY = const_bytes(SMALL)[len(header("const", 2)) :]
 WORDS = {0: "<eps>", 1: "안녕", 2: "", 7: "word"}
 
 
+@pytest.fixture(autouse=True, params=["in C", "one by one"])
+def _by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "one by one":
+        monkeypatch.setattr("nnet3.base.kaldi_io.symbols.little_endian_library", lambda: None)
+
+
 @pytest.mark.parametrize("flags", [0, 1, 2, 3])
 def test_tables_stand_with_their_side(tmp_path: Path, flags: int) -> None:
     tables = symbol_table(WORDS) * (flags & 1) + symbol_table({0: "<eps>"} if flags == 2 else WORDS) * (flags >> 1)
@@ -67,11 +73,22 @@ def test_long_words(tmp_path: Path, length: int, place: int) -> None:
 
 
 def test_a_symbol_that_the_file_cannot_hold(tmp_path: Path) -> None:
-    table = bytearray(symbol_table(WORDS))
-    table[24:28] = struct.pack("<i", 1 << 30)
-    (tmp_path / "graph.fst").write_bytes(header("const", 2, 0, 2, 2, 1) + table + BODY)
-    with pytest.raises(ModelFormatError, match="a symbol table of 4 symbols is not there"):
-        load_graph(tmp_path / "graph.fst")
+    for length in (1 << 30, -1, -(1 << 31)):
+        table = bytearray(symbol_table(WORDS))
+        table[24:28] = struct.pack("<i", length)
+        (tmp_path / "graph.fst").write_bytes(header("const", 2, 0, 2, 2, 1) + table + BODY)
+        with pytest.raises(ModelFormatError, match="a symbol table of 4 symbols is not there"):
+            load_graph(tmp_path / "graph.fst")
+
+
+def test_tables_of_both_sides_that_are_long(tmp_path: Path) -> None:
+    """They are compared block by block."""
+    words = {label: f"word{label}" for label in range(8000)}
+    table, other = symbol_table(words), symbol_table(words | {7999: "another"})
+    for second in (table, other):
+        (tmp_path / "graph.fst").write_bytes(header("const", 2, 0, 2, 2, 3) + table + second + BODY)
+        graph = load_graph(tmp_path / "graph.fst")
+        assert (graph.output_symbols is graph.input_symbols) == (second is table)
 
 
 def test_words_of_a_text(tmp_path: Path) -> None:

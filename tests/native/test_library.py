@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from nnet3.base.native import library as room
-from nnet3.base.native.operations import BYTES
+from nnet3.base.native.codes import BYTES
 from tests.call_count import count_calls_of
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")

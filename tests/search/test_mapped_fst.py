@@ -128,7 +128,7 @@ def test_damage_is_told_as_for_graphs_in_memory(tmp_path: Path) -> None:
             for is_mapped in (True, False):
                 with pytest.MonkeyPatch.context() as patch:
                     if not is_mapped:
-                        patch.setattr(mapped_fst, "library", lambda **_: None)
+                        patch.setattr(mapped_fst, "little_endian_library", lambda: None)
                     try:
                         graph = SearchGraph.read(Reader(each, binary=True), np.arange(1 << 20))
                         found.append((graph.fst.cost.tobytes(), graph.fst.dst.tolist(), graph.final.tobytes()))

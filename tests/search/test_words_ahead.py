@@ -10,7 +10,8 @@ import pytest
 from nnet3.base.kaldi_io.fst_const import LabelReach
 from nnet3.kaldi_io import Fst
 from nnet3.speech.language_models.language_model import BackoffModel
-from nnet3.speech.search.words_ahead import ReachedWords, WordsAhead, _sums_before
+from nnet3.speech.search import words_ahead
+from nnet3.speech.search.words_ahead import ReachedWords, WordsAhead, _sums_before, _sums_before_with_numpy
 from tests.native.native_code import needs_native_code
 from tests.seeds import RANDOM, shifted
 
@@ -92,4 +93,27 @@ def test_sums_of_groups_of_any_length() -> None:
         values = rng.random(offsets[-1])
         groups = [values[first:end] for first, end in itertools.pairwise(offsets)]
         expected = [sum(group[:place]) for group in groups for place in range(len(group))]
-        assert np.allclose(_sums_before(values, offsets)[: len(values)], expected, rtol=1e-12, atol=0)
+        found = _sums_before_with_numpy(values, offsets)
+        assert np.allclose(found[: len(values)], expected, rtol=1e-12, atol=0)
+        assert np.array_equal(_sums_before(values, offsets)[: len(values)], found[: len(values)])
+
+
+def test_words_within_reach() -> None:
+    """Against a look at each label; a state may reach none, and a model may have a word in its last block only."""
+    for _ in range(5):
+        intervals, lm = reach(), model()
+        reached = ReachedWords(intervals)
+        state, word = np.divmod(np.arange(STATES * (WORDS + 3)), WORDS + 3)
+        labels = [set[int]() for _ in range(STATES)]
+        for q, some in enumerate(labels):
+            for at in range(intervals.offsets[q], intervals.offsets[q + 1]):
+                some.update(range(intervals.begin[at], intervals.end[at]))
+        assert reached.has(state, word).tolist() == [w in labels[q] for q, w in zip(state, word, strict=True)]
+        assert reached.can_end(np.arange(STATES)).tolist() == [WORDS + 1 in some for some in labels]
+        known = set(lm.words.tolist())
+        for block in (1, 7, 4096):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(words_ahead, "_WORDS_AT_ONCE", block)
+                assert [reached.has_any(q, lm) for q in range(STATES)] == [bool(known & some) for some in labels]
+    none = ReachedWords(LabelReach(WORDS + 1, np.zeros(3, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32)))
+    assert not none.has(np.array([0, 1]), np.array([1, 2])).any()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,8 @@ from nnet3.base.kaldi_io.fst_properties import EXPANDED
 from nnet3.base.kaldi_io.fst_records import RECORD_WORDS, record_starts
 from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.writer import Writer
+from nnet3.base.native.addresses import address_of
+from nnet3.base.native.library import little_endian_library
 
 Integers = npt.NDArray[np.integer]
 _STATE = np.dtype([("final", "<f4"), ("first", "<u4"), ("arcs", "<u4"), ("iepsilons", "<u4"), ("oepsilons", "<u4")])
@@ -30,7 +33,7 @@ class LabelReach:
 
     The labels of state q are all l with begin[i] <= l < end[i] for an i of offsets[q] .. offsets[q + 1] - 1;
     `final_label` among them says that the path can end without a label. offsets: (states + 1,) int64; begin, end:
-    (intervals,) int32.
+    (intervals,) int32; those of a state increase.
     """
 
     final_label: int
@@ -53,13 +56,27 @@ def read_const_states(reader: Reader, header: FstHeader) -> tuple[npt.NDArray[np
         raise reader.error(f"an FST cannot have {header.arcs} arcs")
     reader.need(_STATE.itemsize * header.states + _ARC.itemsize * header.arcs, "the tables of an FST")
     header.align(reader)
-    final, first, count = _columns(reader, header.states, _STATE, ("final", "first", "arcs"), "states of an FST")
-    offsets = np.zeros(header.states + 1, np.int64)
-    np.cumsum(count, out=offsets[1:])
-    if offsets[-1] != header.arcs or ((first != offsets[:-1]) & (count > 0)).any():
+    final, offsets = np.empty(header.states, np.float32), np.zeros(header.states + 1, np.int64)
+    are_in_order = True
+    for states, (first, end) in _blocks(reader, header.states, _STATE, "states of an FST"):
+        are_in_order &= _take_states(states, final[first:end], offsets[first : end + 1])
+    if offsets[-1] != header.arcs or not are_in_order:
         raise reader.error(f"the states of the FST do not share its {header.arcs} arcs in order")
     header.align(reader)
     return final, offsets
+
+
+def _take_states(states: npt.NDArray[np.void], final: npt.NDArray[np.float32], offsets: npt.NDArray[np.int64]) -> bool:
+    """Sets the final costs (n,) of states (n,) and, but for the first one, the offsets (n + 1,) of their arcs.
+
+    Returns True if each state has its arcs behind those of the state before.
+    """
+    functions = little_endian_library()
+    if functions is not None:
+        return bool(functions.nnet3_const_states(len(states), *map(address_of, (states, offsets, final))))
+    final[:] = states["final"]
+    offsets[1:] = offsets[0] + np.cumsum(states["arcs"], dtype=np.int64)
+    return not ((states["first"] != offsets[:-1]) & (states["arcs"] > 0)).any()
 
 
 def write_const(writer: Writer, fst: Fst) -> None:
@@ -75,17 +92,25 @@ def write_const(writer: Writer, fst: Fst) -> None:
 
 
 def _columns(reader: Reader, count: int, record: np.dtype, names: tuple[str, ...], what: str) -> list[npt.NDArray[Any]]:
-    """Reads a table; returns some of its columns, (count,) each.
+    """Reads a table; returns some of its columns, (count,) each."""
+    columns = [np.empty(count, record[name]) for name in names]
+    for block, (first, end) in _blocks(reader, count, record, what):
+        for column, name in zip(columns, names, strict=True):
+            column[first:end] = block[name]
+    return columns
+
+
+def _blocks(
+    reader: Reader, count: int, record: np.dtype, what: str
+) -> Iterator[tuple[npt.NDArray[np.void], tuple[int, int]]]:
+    """Yields a table of records in blocks, each with its first record and the one behind.
 
     Memory of a mapped file is given back block by block: a large file never lies in memory twice.
     """
-    columns = [np.empty(count, record[name]) for name in names]
     for first in range(0, count, _BLOCK):
-        block = reader.raw_array(min(_BLOCK, count - first), record, f"{count} {what}")
-        for column, name in zip(columns, names, strict=True):
-            column[first : first + len(block)] = block[name]
+        end = min(first + _BLOCK, count)
+        yield reader.raw_array(end - first, record, f"{count} {what}"), (first, end)
         reader.release()
-    return columns
 
 
 def read_lookahead(reader: Reader) -> tuple[FstHeader, Fst, LabelReach]:
@@ -130,8 +155,15 @@ def _read_intervals(reader: Reader, states: int) -> tuple[Integers, Integers, In
     what = f"the labels that {states} states reach"
     if states < 0 or 4 * RECORD_WORDS * states > reader.left:
         raise reader.truncated(f"{what} are not there")
-    start = reader.position
+    start, functions = reader.position, little_endian_library()
     words = reader.raw_array(reader.left // 4, "<i4", what)
+    if functions is not None:
+        most = (len(words) - RECORD_WORDS * states) // _INTERVAL_WORDS
+        offsets, begin, end = np.empty(states + 1, np.int64), np.empty(most, np.int32), np.empty(most, np.int32)
+        read = functions.nnet3_intervals(len(words), states, *map(address_of, (words, offsets, begin, end)))
+        if read >= 0:  # else what follows says where the damage is
+            reader.position = start + 4 * read
+            return offsets, begin[: offsets[-1]], end[: offsets[-1]]
     at = record_starts(words, states, _INTERVAL_WORDS)
     reader.position = start
     if at.max(initial=0) + RECORD_WORDS > len(words):

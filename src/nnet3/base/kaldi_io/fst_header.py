@@ -22,6 +22,7 @@ _ALIGNED_VERSION = 1
 _HAS_INPUT, _HAS_OUTPUT, _IS_ALIGNED = 1, 2, 4
 _ALIGNMENT = 16
 _MOST_NAME_BYTES = 256
+_BLOCK = 1 << 16  # bytes that are compared at a time, without much memory
 _NAME_LENGTH = struct.Struct("<i")
 _END = struct.Struct("<iiQqqq")  # version, flags, properties, start, states, arcs
 
@@ -76,10 +77,16 @@ def _read_tables(reader: Reader, of_input: bool, of_output: bool) -> tuple[Symbo
     if not of_output:
         return first, None
     size = reader.position - start
-    if first is not None and reader.data[start : start + size] == reader.data[start + size : start + 2 * size]:
+    if first is not None and _is_repeated(reader, start, size):
         reader.position += size
         return first, first
     return first, read_symbols(reader)
+
+
+def _is_repeated(reader: Reader, start: int, size: int) -> bool:
+    """Returns True if so many bytes are followed by the same ones."""
+    ranges = ((first, min(first + _BLOCK, start + size)) for first in range(start, start + size, _BLOCK))
+    return all(reader.data[first:end] == reader.data[first + size : end + size] for first, end in ranges)
 
 
 def write_fst_header(

@@ -14,6 +14,8 @@ import numpy.typing as npt
 
 from nnet3.base.kaldi_io.files import map_file
 from nnet3.base.kaldi_io.reader import Reader
+from nnet3.base.native.addresses import address_of
+from nnet3.base.native.library import little_endian_library
 from nnet3.errors import ModelFormatError
 
 MAGIC = struct.pack("<i", 2125658996)
@@ -53,11 +55,8 @@ def read_symbols(reader: Reader) -> SymbolTable:
     _, count = _COUNTS.unpack(take(reader, _COUNTS.size, _WHAT))
     if count < 0 or _LEAST_SYMBOL * count > reader.left:
         raise reader.error(f"{_WHAT} of {count} symbols is more than the file can hold")
-    starts, end = _starts(reader, count)
-    contents = np.frombuffer(reader.data[reader.position : end], np.uint8)
-    starts -= reader.position
-    reader.position = end
-    return SymbolTable(_PackedNames(contents, starts), reader.source)
+    starts, labels = _found_symbols(reader, count)
+    return SymbolTable(_PackedNames(take(reader, int(starts[-1]), _WHAT), starts, labels), reader.source)
 
 
 def symbol_bytes(symbols: SymbolTable) -> bytes:
@@ -68,63 +67,47 @@ def symbol_bytes(symbols: SymbolTable) -> bytes:
     return MAGIC + _LENGTH.pack(0) + counts + b"".join(entries)
 
 
-def _starts(reader: Reader, count: int) -> tuple[npt.NDArray[np.int64], int]:
-    """Returns the offsets of the symbols in the data, and the end of the last symbol, as a last number and alone.
-
-    A symbol's offset is known only after the symbol before. Lengths are therefore first taken to fit in one byte, which
-    is fast; all lengths are checked together then.
-    """
-    data, offset = reader.data, reader.position
-    starts = [offset]
-    try:
-        for _ in range(count):
-            offset += data[offset] + _LEAST_SYMBOL
-            starts.append(offset)
-    except IndexError:
-        return _starts_of_long(reader, count)
-    found = np.array(starts)
-    if offset > reader.position + reader.left:
-        return _starts_of_long(reader, count)
-    lengths = _numbers_at(np.frombuffer(data, np.uint8), found[:-1], "<u4")
-    return _starts_of_long(reader, count) if (lengths > 255).any() else (found, offset)
+def _found_symbols(reader: Reader, count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Returns where symbols begin behind the reader's position, and the end of the last one, (count + 1,); labels."""
+    contents, functions = np.frombuffer(reader.data, np.uint8, reader.left, reader.position), little_endian_library()
+    if functions is not None:
+        starts, labels = np.empty(count + 1, np.int64), np.empty(count, np.int64)
+        found = address_of(starts), address_of(labels)
+        if functions.nnet3_symbols(len(contents), count, address_of(contents), *found):
+            return starts, labels
+    return _symbols_one_by_one(reader, count)
 
 
-def _numbers_at(contents: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], dtype: str) -> npt.NDArray[np.integer]:
-    """Returns the numbers at byte offsets (n,), aligned or not."""
-    anywhere = np.ndarray(max(len(contents) - np.dtype(dtype).itemsize + 1, 0), dtype, contents, strides=(1,))
-    return np.asarray(anywhere[offsets])
-
-
-def _starts_of_long(reader: Reader, count: int) -> tuple[npt.NDArray[np.int64], int]:
-    """Does what `_starts` does for symbols of any length, or finds the damage."""
+def _symbols_one_by_one(reader: Reader, count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Does the same without C, or says where the damage is."""
     data, size, offset = reader.data, reader.position + reader.left, reader.position
-    starts, length = [offset], _LENGTH.unpack_from
+    starts, labels = [0], list[int]()
     for _ in range(count):
         behind = offset + _LEAST_SYMBOL
         if behind <= size:
-            behind += length(data, offset)[0]
+            behind += _LENGTH.unpack_from(data, offset)[0]
         if not offset + _LEAST_SYMBOL <= behind <= size:
             reader.position = offset
             raise reader.truncated(f"{_WHAT} of {count} symbols is not there")
         offset = behind
-        starts.append(offset)
-    return np.array(starts), offset
+        starts.append(offset - reader.position)
+        labels += _KEY.unpack_from(data, offset - _KEY.size)
+    return np.array(starts), np.array(labels, np.int64)
 
 
 class _PackedNames(Mapping[int, str]):
     """Names by their labels; a name becomes text on demand only, because most words are never said.
 
-    contents: bytes, the symbols as in a file; starts: (symbols + 1,), the starts of all symbols and the end of the
-    last.
+    contents: the symbols as in a file; starts: (symbols + 1,), the starts of all symbols and the end of the last;
+    labels: (symbols,).
     """
 
-    def __init__(self, contents: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]):
+    def __init__(self, contents: bytes, starts: npt.NDArray[np.int64], labels: npt.NDArray[np.int64]):
         self._contents, self._starts = contents, starts
-        keys = _numbers_at(contents, starts[1:] - _KEY.size, "<i8")
-        if (keys[1:] > keys[:-1]).all():
-            self._labels, self._offsets = keys, np.arange(len(keys))
+        if (labels[1:] > labels[:-1]).all():
+            self._labels, self._offsets = labels, np.arange(len(labels))
         else:  # of several names of a label the first one
-            self._labels, self._offsets = np.unique(keys, return_index=True)
+            self._labels, self._offsets = np.unique(labels, return_index=True)
 
     @cached_property
     def _in_order(self) -> npt.NDArray[np.int64]:
@@ -137,7 +120,7 @@ class _PackedNames(Mapping[int, str]):
             raise KeyError(label)
         offset = self._offsets[at]
         begin, end = self._starts[offset] + _LENGTH.size, self._starts[offset + 1] - _KEY.size
-        return self._contents[begin:end].tobytes().decode("utf-8", "replace")
+        return self._contents[begin:end].decode("utf-8", "replace")
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._in_order.tolist())

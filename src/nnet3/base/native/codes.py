@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import enum
 
+NUM_MATRICES = 6  # of an operation on matrices
+BYTES = 8 * (5 + 2 * NUM_MATRICES)  # of an operation
+
 
 class Code(enum.IntEnum):
     """Operations on matrices, see operations.c."""

@@ -21,8 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from nnet3.base.native.codes import DEFINITIONS
-from nnet3.base.native.operations import BYTES
+from nnet3.base.native.codes import BYTES, DEFINITIONS
 from nnet3.base.native.own_files import own_folder, private_path, read_own, write_own
 
 _LOG = logging.getLogger("nnet3")
@@ -138,6 +137,12 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
     "nnet3_vector_states": ((_POINTER, _SIZE, _SIZE, _SIZE, _POINTER, _POINTER), _SIZE),
     # Words, the first arcs of states, two states, the number of states; the largest label.
     "nnet3_arcs_are_sound": ((_POINTER, _POINTER, _SIZE, _SIZE, _SIZE, _POINTER), _SIZE),
+    # States and their table; their first arcs and final costs.
+    "nnet3_const_states": ((_SIZE, *3 * (_POINTER,)), _SIZE),
+    # Numbers of words and states; words; offsets, begins and ends of intervals.
+    "nnet3_intervals": ((_SIZE, _SIZE, *4 * (_POINTER,)), _SIZE),
+    # Numbers of bytes and symbols; bytes; where symbols begin, labels.
+    "nnet3_symbols": ((_SIZE, _SIZE, *3 * (_POINTER,)), _SIZE),
     # Tokens and their states and costs, the highest cost, whether they are of the row before.
     "nnet3_row_begin": ((_SIZE, _POINTER, _POINTER, _DOUBLE, _SIZE, _SIZE), _POINTER),
     # The row; the graph, scores, the beam, the most rounds.
@@ -162,6 +167,8 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
     "nnet3_leaps": ((_POINTER, _POINTER, _POINTER), _POINTER),
     "nnet3_leaps_sizes": ((_POINTER, _POINTER), None),
     "nnet3_leaps_end": ((_POINTER, _POINTER), None),
+    # Groups and where they begin; values; sums.
+    "nnet3_sums_before": ((_SIZE, *3 * (_POINTER,)), None),
     # Pairs, states, histories; intervals; arcs of words, their masses; the number of words, their mass, the last arc.
     "nnet3_words_of_intervals": ((_SIZE, *12 * (_POINTER,)), None),
     # The n-gram model, a key and a history, a word, the cost.
@@ -211,6 +218,11 @@ def library(*, warns: bool = True) -> ctypes.CDLL | None:
                 "PyTorch computes all, which takes longer: %s (NNET3_NATIVE=0: no such warning)", _problems.pop()
             )
         return _found[0]
+
+
+def little_endian_library() -> ctypes.CDLL | None:
+    """Returns the functions, without a warning, where numbers lie in memory as in OpenFst's files."""
+    return library(warns=False) if sys.byteorder == "little" else None
 
 
 def kept_beside_library(name: str, make: Callable[[], bytes]) -> bytes:

@@ -11,20 +11,18 @@ from collections.abc import Mapping
 
 from torch import Tensor, float32
 
-from nnet3.base.native.codes import Code
+from nnet3.base.native.codes import NUM_MATRICES, Code
 
 #: One operation: a number that tells which, rows, columns, inner size, a float as bits, addresses, strides.
 Row = tuple[int, ...]
 #: Operations that run one after the other.
 Operations = tuple[Row, ...]
 
-NUM_MATRICES = 6
 FLOAT_BYTES = 4
 #: The columns of a row that hold rows, columns and the inner size, those that hold addresses, and those of strides.
 SIZES = slice(1, 4)
 ADDRESSES = slice(5, 5 + NUM_MATRICES)
 STRIDES = slice(5 + NUM_MATRICES, 5 + 2 * NUM_MATRICES)
-BYTES = 8 * (5 + 2 * NUM_MATRICES)  # of one operation
 #: How an operation goes on in a loop is a row of numbers. Of each matrix: floats an iteration, floats a row of a table,
 #: and that table; then the table whose counts each size is. A table (iterations, 2) has the first row and the number of
 #: rows of each iteration; -1 is no table.

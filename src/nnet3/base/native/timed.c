@@ -1,7 +1,7 @@
 /* Words of a lattice of transition-ids, with the least expected number of errors: aligns the words with their phones
    (alignment.c), leaves silent arcs out, and asks bayes_risk.c. nnet3/speech/lattices/timed_lattice.py does the same with
-   NumPy, and is asked where this file gives up: without memory, for words that do not fit their phones, unknown ids, infinite
-   costs, and lattices of many states. */
+   NumPy, and is asked where this file gives up: without memory, for words that do not fit their phones, unknown ids, and
+   infinite costs. */
 
 #include "alignment.h"
 #include "bayes_risk.h"
@@ -11,7 +11,7 @@
 
 #define LEAST_NODES 1000
 #define NODES_PER_ARC 20
-#define MOST_STATES 1000 /* more are taken in parts */
+#define LEAST_STATES 1000 /* of a part: memory grows with states times words */
 #define MOST_COST 1e100  /* of an arc: sums are finite */
 
 static double scaled(double scale, double graph, double acoustic) {
@@ -29,7 +29,7 @@ static int are_known(const int32_t *ids, int64_t count, int64_t known) {
 static int64_t most_nodes(const Given *given, double scale) {
     const Labelled *all = &given->lattice;
     const int64_t states = all->states, ids = states ? all->first_id[all->arcs] : 0;
-    int64_t most = LEAST_NODES + NODES_PER_ARC * (states + all->arcs) + ids, is_sound = states && states <= MOST_STATES;
+    int64_t most = LEAST_NODES + NODES_PER_ARC * (states + all->arcs) + ids, is_sound = states != 0;
     if (!is_sound || !are_known(all->ids, ids, given->num_ids)) return 0;
     if (!are_known(all->final_ids, all->first_final_id[states], given->num_ids)) return 0;
     for (int64_t state = 0; state < states; state++) {
@@ -185,6 +185,32 @@ static TimedArcs with_one_end(const Nodes *nodes, const Spoken *spoken, int64_t 
     return (TimedArcs){.states = kept + 1, .arcs = arcs, .row = row, .src = src, .dst = dst, .label = label, .cost = cost};
 }
 
+/* Finds the words of parts of a lattice, between states that no arc leads past. */
+static int64_t words_of_parts(const TimedArcs *made, double *found) {
+    const int64_t states = made->states, arcs = made->arcs;
+    int64_t words = 0, first = 0, past = 0, *steps = calloc((size_t)(states + 4 * arcs + 1), sizeof *steps);
+    if (!steps) return -1;
+    int64_t *src = steps + states + 1, *dst = src + arcs, *label = dst + arcs;
+    double *cost = (double *)(label + arcs);
+    for (int64_t at = 0; at < arcs; at++) steps[made->src[at] + 1]++, steps[made->dst[at]]--;
+    for (int64_t state = 1; words >= 0 && state < states; state++) {
+        past += steps[state];
+        if (state + 1 < states && (past || state < first + LEAST_STATES)) continue;
+        int64_t own = 0;
+        for (int64_t at = 0; at < arcs; at++) {
+            if (made->src[at] < first || made->dst[at] > state) continue;
+            src[own] = made->src[at] - first, dst[own] = made->dst[at] - first;
+            label[own] = made->label[at], cost[own++] = made->cost[at];
+        }
+        TimedArcs part = {.states = state - first + 1, .arcs = own, .most = made->most - words, .row = made->row + first};
+        part.src = src, part.dst = dst, part.label = label, part.cost = cost;
+        const int64_t more = nnet3_least_risk(&part, found + 4 * words);
+        words = more < 0 ? -1 : words + more, first = state;
+    }
+    free(steps);
+    return words;
+}
+
 /* Finds the words on nodes; `most` of them. */
 static int64_t words_of(const Nodes *nodes, int64_t most, double *found) {
     const int64_t count = nodes->count;
@@ -201,7 +227,7 @@ static int64_t words_of(const Nodes *nodes, int64_t most, double *found) {
     if (block) {
         TimedArcs made = with_one_end(nodes, &spoken, is_entry + count, is_entry + 2 * count, block);
         made.most = most;
-        if (made.states > 1 && made.states <= MOST_STATES) words = nnet3_least_risk(&made, found);
+        if (made.states > 1) words = words_of_parts(&made, found);
     }
     free(block), free(spoken.arcs), free(is_entry), free(final);
     return words;

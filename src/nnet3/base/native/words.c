@@ -18,6 +18,14 @@ static int64_t first_with(const int64_t *key, int64_t from, int64_t end, int64_t
     return found;
 }
 
+/* Sums for each value of a group those before it in the group. */
+void nnet3_sums_before(int64_t groups, const int64_t *first, const double *value, double *before) {
+    for (int64_t group = 0; group < groups; group++) {
+        double sum = 0;
+        for (int64_t at = first[group]; at < first[group + 1]; at++) before[at] = sum, sum += value[at];
+    }
+}
+
 /* For each pair of a state and a history: how many of the history's words lie in the state's intervals, the sum of their
    masses, and the last one's arc, -1 without any. Arcs are by history and word; `before` are sums of masses within it. */
 void nnet3_words_of_intervals(int64_t pairs, const int64_t *state, const int64_t *history, const int64_t *offsets,

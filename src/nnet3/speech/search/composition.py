@@ -82,10 +82,7 @@ class LookaheadSearch:
     def __init__(self, graph: LookaheadGraph, model: BackoffModel, column_of_label: npt.ArrayLike):
         if graph.fst.largest_input >= np.size(column_of_label) + len(graph.disambiguation):  # before a table is made
             columns_of_labels(column_of_label, graph.fst.largest_input)
-        known = np.zeros(1 + int(model.words.max(initial=0)), bool)
-        known[model.words] = True
-        words = np.flatnonzero(known)
-        if not graph.reached.has(np.full(len(words), graph.fst.start), words).any():
+        if not graph.reached.has_any(graph.fst.start, model):
             raise ModelFormatError("the look-ahead graph has no word of the language model: do they belong together?")
         self._graph, self._columns = graph, column_of_label
         self._take(model)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import sys
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -18,7 +17,7 @@ from nnet3.base.kaldi_io.graph_file import read_graph
 from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.symbols import SymbolTable
 from nnet3.base.native.addresses import address_of
-from nnet3.base.native.library import library
+from nnet3.base.native.library import little_endian_library
 from nnet3.errors import ModelFormatError
 from nnet3.speech.arrays.aliases import Integers, Singles
 from nnet3.speech.arrays.arcs import arcs_leaving
@@ -103,7 +102,7 @@ def map_graph(reader: Reader) -> GraphParts | None:
 
     All arcs are looked at once, and each part of the file goes back to the system then.
     """
-    if library(warns=False) is None or sys.byteorder != "little":
+    if little_endian_library() is None:
         return None
     try:
         file = WatchedFile(reader.source) if isinstance(reader.data, mmap.mmap) else None
@@ -144,7 +143,7 @@ _WAYS = {VECTOR: _map_vector, CONST: _map_const, LOOKAHEAD: _map_lookahead}
 
 def _mapped(reader: Reader, header: FstHeader, final: Singles, first: Integers, is_vector: bool) -> GraphParts | None:
     """Maps what is left, block by block; states of type vector are found on the way."""
-    functions, states = library(warns=False), header.states
+    functions, states = little_endian_library(), header.states
     begin, before = reader.position, _STATE_WORDS if is_vector else 0
     words = reader.raw_array(reader.left // 4 if is_vector else _ARC_WORDS * header.arcs, "<i4", "the arcs of an FST")
     largest, place = np.zeros(1, np.int64), address_of(first)

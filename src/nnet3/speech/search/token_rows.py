@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -141,51 +141,31 @@ class TokenRows:
         """
         rows = self._rows[first - self.first : last + 1 - self.first]
         sizes = np.array([len(row.state) for row in rows])
-        base = np.append(0, np.cumsum(sizes))
-        links = [rows[0].epsilons, *(each for row in rows[1:] for each in (row.emitting, row.epsilons))]
-        number = np.repeat(np.arange(len(links)), [len(each.arc) for each in links])
-        src = np.concatenate([each.src for each in links]) + base[number // 2]
-        dst = np.concatenate([each.dst for each in links]) + base[(number + 1) // 2]
-        arcs, costs = (np.concatenate([getattr(each, name) for each in links]) for name in ("arc", "cost"))
+        links = _joined_links(rows, np.append(0, np.cumsum(sizes)))
+        finals = np.append(np.full(sizes[:-1].sum(), np.inf), final)
         state, row_of_state = np.concatenate([row.state for row in rows]), np.repeat(np.arange(first, last + 1), sizes)
-        finals = np.append(np.full(base[-2], np.inf), final)
-        within = number % 2 == 0
-        depth = longest_paths(base[-1], src[within], dst[within])
-        entry = rows[0].cost
+        depth, entry = longest_paths(len(state), links.src[links.within], links.dst[links.within]), rows[0].cost
         if beam < np.inf:
-            begin = np.append(entry if first else 0.0, np.full(base[-1], np.inf))[: base[-1]]
-            tokens, kept = _within(src, dst, costs, begin, finals, beam)
-            renamed = np.cumsum(tokens) - 1
-            src, dst, arcs, costs = renamed[src[kept]], renamed[dst[kept]], arcs[kept], costs[kept]
+            begin = np.append(entry if first else 0.0, np.full(len(state), np.inf))[: len(state)]
+            tokens, kept = _within(links, begin, finals, beam)
+            links = links.kept(kept, np.cumsum(tokens) - 1)
             state, row_of_state, depth = state[tokens], row_of_state[tokens], depth[tokens]
             entry, finals = entry[tokens[: sizes[0]]], finals[tokens]
-        graph_cost = self.graph.cost[arcs].astype(np.float64)
+        graph_cost = self.graph.cost[links.arc].astype(np.float64)
         columns = {
             "row_of_state": row_of_state,
             "depth": depth,
-            "src": src,
-            "dst": dst,
-            "word": self.graph.olabel[arcs],
-            "transition_id": self.graph.ilabel[arcs],
+            "src": links.src,
+            "dst": links.dst,
+            "word": self.graph.olabel[links.arc],
+            "transition_id": self.graph.ilabel[links.arc],
             "graph_cost": graph_cost,
-            "acoustic_cost": costs - graph_cost,
+            "acoustic_cost": links.cost - graph_cost,
             "final_graph": finals,
             "graph_state": state,
         }
         if first > 0:
-            more: dict[str, Any] = {
-                "row_of_state": [first - 1],
-                "depth": [0],
-                "src": np.full(len(entry), len(state)),
-                "dst": np.arange(len(entry)),
-                "graph_cost": entry,
-                "final_graph": [np.inf],
-                "graph_state": [NONE],
-            }
-            columns |= {name: np.append(columns[name], added) for name, added in more.items()}
-            none = np.zeros(len(entry))
-            for name in ("word", "transition_id", "acoustic_cost"):
-                columns[name] = np.append(columns[name], none.astype(columns[name].dtype))
+            columns = _with_start(columns, first, entry)
         return RawLattice.sorted(**columns, has_ended=has_ended)
 
     def piece(self, first: int, last: int) -> RawLattice:
@@ -258,13 +238,52 @@ class TokenRows:
             row.state = graph.adopted(old, state)
 
 
-def _within(
-    src: Integers, dst: Integers, cost: Doubles, begin: Doubles, end: Doubles, beam: float
-) -> tuple[Flags, Flags]:
+class _JoinedLinks(NamedTuple):
+    """The links of rows: tokens as numbered in all rows, arcs, costs, and whether each is within its row, (links,)."""
+
+    src: Integers
+    dst: Integers
+    arc: Integers
+    cost: Doubles
+    within: Flags
+
+    def kept(self, links: Flags, renamed: Integers) -> _JoinedLinks:
+        """Returns some of the links, between tokens with other numbers."""
+        src, dst = renamed[self.src[links]], renamed[self.dst[links]]
+        return _JoinedLinks(src, dst, self.arc[links], self.cost[links], self.within[links])
+
+
+def _joined_links(rows: Sequence[TokenRow], base: Integers) -> _JoinedLinks:
+    """Returns the links of rows, whose tokens begin at `base`: within the first row, into the second, and so on."""
+    links = [rows[0].epsilons, *(each for row in rows[1:] for each in (row.emitting, row.epsilons))]
+    src, dst, arc, cost = (
+        np.concatenate([getattr(each, name) for each in links]) for name in ("src", "dst", "arc", "cost")
+    )
+    number = np.repeat(np.arange(len(links)), [len(each.arc) for each in links])
+    return _JoinedLinks(src + base[number // 2], dst + base[(number + 1) // 2], arc, cost, number % 2 == 0)
+
+
+def _with_start(columns: Mapping[str, np.ndarray], first: int, entry: Doubles) -> dict[str, np.ndarray]:
+    """Adds a start before row `first`, with an arc to each token of the row, at the token's cost `entry`."""
+    more: dict[str, Any] = {
+        "row_of_state": [first - 1],
+        "depth": [0],
+        "src": np.full(len(entry), len(columns["graph_state"])),
+        "dst": np.arange(len(entry)),
+        "graph_cost": entry,
+        "final_graph": [np.inf],
+        "graph_state": [NONE],
+    }
+    none = np.zeros(len(entry))
+    return {name: np.append(column, more.get(name, none.astype(column.dtype))) for name, column in columns.items()}
+
+
+def _within(links: _JoinedLinks, begin: Doubles, end: Doubles, beam: float) -> tuple[Flags, Flags]:
     """Marks tokens and links on paths within a little more than the beam, all without native code.
 
     begin, end: the costs of beginning and of ending with each token, (tokens,).
     """
+    src, dst, cost = links.src, links.dst, links.cost
     forward, backward = begin.copy(), end.copy()
     if not find_best_paths(src, dst, cost, forward, backward):
         return np.ones(len(end), bool), np.ones(len(src), bool)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.base.kaldi_io.fst_const import LabelReach
+from nnet3.base.native.addresses import address_of
 from nnet3.base.native.library import library
 from nnet3.speech.arrays.aliases import Doubles, Integers
 from nnet3.speech.arrays.arcs import arcs_leaving
@@ -16,6 +17,7 @@ from nnet3.speech.language_models.language_model import BackoffModel
 Costs = npt.NDArray[np.float32]
 _NONE = -1
 _LONG_GROUP = 64
+_WORDS_AT_ONCE = 4096
 _KINDS = *3 * (np.int64,), np.int32, np.int32, np.int64, np.int64  # as C takes intervals and arcs
 
 
@@ -38,14 +40,15 @@ class _Found(NamedTuple):
 
 
 class ReachedWords:
-    """The words that states of a graph reach. ends: (states,), if a path can end without a word."""
+    """The words that states of a graph reach."""
 
     def __init__(self, reach: LabelReach):
-        self.reach, states = reach, len(reach.offsets) - 1
-        state = np.repeat(np.arange(states, dtype=np.int64), np.diff(reach.offsets))
-        self._begin_key = state << 32 | reach.begin
-        self.ends = np.zeros(states, bool)
-        self.ends[state[reach.end > reach.final_label]] = True
+        self.reach = reach
+
+    def can_end(self, states: Integers) -> npt.NDArray[np.bool_]:
+        """Returns for each state if a path can end without a word: the final label is the largest one."""
+        last = self.reach.offsets[states + 1] - 1
+        return (last >= self.reach.offsets[states]) & (self.reach.end[last] > self.reach.final_label)
 
     def num_intervals(self, states: Integers) -> Integers:
         """Returns the numbers of intervals of labels that states reach."""
@@ -53,10 +56,20 @@ class ReachedWords:
 
     def has(self, states: Integers, words: Integers) -> npt.NDArray[np.bool_]:
         """Returns for each state if its word can come next."""
-        key = states.astype(np.int64) << 32 | words
-        at = np.maximum(np.searchsorted(self._begin_key, key, side="right") - 1, 0)
-        begin = self._begin_key[at]
-        return (begin <= key) & (begin >> 32 == states) & (words < self.reach.end[at])
+        reach, first, end = self.reach, self.reach.offsets[states], self.reach.offsets[states + 1]
+        if not len(reach.begin):
+            return np.zeros(len(states), bool)
+        at, step = first - 1, 1 << int((end - first).max(initial=0)).bit_length()  # the last interval before each word
+        while step := step >> 1:
+            ahead = np.minimum(at + step, end - 1)
+            at = np.where(reach.begin[ahead] <= words, ahead, at)
+        return (at >= first) & (words < reach.end[at])
+
+    def has_any(self, state: int, model: BackoffModel) -> bool:
+        """Returns True if a word of the model can come next in a state."""
+        arcs = len(model.cost)
+        blocks = (np.arange(at, min(at + _WORDS_AT_ONCE, arcs)) for at in range(0, arcs, _WORDS_AT_ONCE))
+        return any(self.has(np.full(len(block), state), model.word(block)).any() for block in blocks)
 
 
 class WordsAhead:
@@ -64,7 +77,8 @@ class WordsAhead:
 
     def __init__(self, reached: ReachedWords, model: BackoffModel):
         self._reached, self._model = reached, model
-        self._mass = np.exp(-model.cost.astype(np.float64))
+        self._mass = model.cost.astype(np.float64)
+        np.exp(np.negative(self._mass, out=self._mass), out=self._mass)
         self._mass_before = _sums_before(self._mass, model.first_arc)
 
     def look(self, states: Integers, histories: Integers) -> Ahead:
@@ -75,7 +89,7 @@ class WordsAhead:
             chosen = np.flatnonzero(those)
             if len(chosen):
                 count[chosen], mass[chosen], arc[chosen] = ask(states[chosen], histories[chosen])
-        final = np.where(self._reached.ends[states], self._model.final[histories], np.inf)
+        final = np.where(self._reached.can_end(states), self._model.final[histories], np.inf)
         ends = final < np.inf
         with np.errstate(divide="ignore"):
             cost = -np.log(mass)
@@ -127,7 +141,17 @@ class WordsAhead:
 
 
 def _sums_before(values: Doubles, offsets: Integers) -> Doubles:
-    """Returns for every value the sum of the values before in the group; groups begin at `offsets`.
+    """Returns for every value the sum of the values before in the group; groups begin at `offsets`."""
+    functions = library()
+    if functions is None:
+        return _sums_before_with_numpy(values, offsets)
+    before = np.zeros(max(len(values), 1))
+    functions.nnet3_sums_before(len(offsets) - 1, *map(address_of, (offsets, values, before)))
+    return before
+
+
+def _sums_before_with_numpy(values: Doubles, offsets: Integers) -> Doubles:
+    """Does what `_sums_before` does in C, to the last bit.
 
     Sums never cross groups, and are exact even behind many large values: long groups are summed one by one, short
     groups together, first all second values, then all third values and so on.
