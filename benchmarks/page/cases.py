@@ -93,7 +93,7 @@ def forward(case: Case, folder: Path, seconds: float, *, quick: bool) -> dict[st
             twin(given.x, given.ivector)
         notes = dict[str, str]()
         with tempfile.TemporaryDirectory() as name:
-            add(works, notes, expected, "packed", lambda: running(nnet.pack(), given))
+            add(works, notes, expected, "packed", lambda: running(nnet.pack(many_rows=case.sequences > 1), given))
             if not quick:
                 add(works, notes, expected, "torch.compile", lambda: compiled(twin, given))
             if case.name == "tdnnf" or not quick:

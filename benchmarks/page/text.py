@@ -112,9 +112,9 @@ def _forward(results: Sequence[Result], machine: dict[int, Result]) -> Iterator[
     yield "Milliseconds, in test mode. `torch.compile` compiles whole feed-forward networks, and of recurrent ones what"
     yield "each step does to the elements of its gates. onnxruntime runs the file that this project writes and, of the"
     yield "TDNN-F, the one that `torch.onnx.export` writes of the hand-written network; the faster one counts."
-    yield '"Packed" is the network that `nnet.pack()` gives, which verbs and recognizers run: its weights lie as they'
-    yield "are multiplied fastest, as those of onnxruntime do, and native code runs the steps of its recurrences. What"
-    yield "is wanted is wanted of it."
+    yield '"Packed" is the network that `nnet.pack()` gives, for 16 sequences with `many_rows=True`, which verbs and'
+    yield "recognizers run: its weights lie as they are multiplied fastest, as those of onnxruntime do, and native code"
+    yield "runs the steps of its recurrences. What is wanted is wanted of it."
     yield ""
     header = ("network", "threads", "nnet3", "packed", "PyTorch", "torch.compile", "onnxruntime", "nnet3 / PyTorch",
               "packed / PyTorch", "packed / onnxruntime", "GFLOP/s of packed, of the most")  # fmt: skip

@@ -75,6 +75,21 @@ def test_streams_agree_with_kaldi(cli: Cli, folder: Path, monkeypatch: pytest.Mo
         assert np.linalg.norm(actual[key] - matrix) <= 1e-4 * np.linalg.norm(matrix)
 
 
+@pytest.mark.parametrize(("verb", "many_rows"), [("compute", True), ("compute-batch", True), ("compute-looped", False)])
+def test_networks_are_packed_for_streams_or_for_many_rows(
+    features: Cli, verb: str, many_rows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed, pack = list[bool](), Nnet.pack
+
+    def noted(nnet: Nnet, *, many_rows: bool) -> Nnet:
+        packed.append(many_rows)
+        return pack(nnet, many_rows=many_rows)
+
+    monkeypatch.setattr(Nnet, "pack", noted)
+    features.good(verb, "net.raw", "ark:feats.ark", "ark:out.ark")
+    assert packed == [many_rows]
+
+
 def test_streams_leave_out_what_cannot_be_computed(features: Cli) -> None:
     with matrix_writer("ark:bad.ark") as writer:
         writer.write("wide", np.ones((4, 5), np.float32))

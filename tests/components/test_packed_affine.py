@@ -35,16 +35,20 @@ ALL = table(range(-30, 60), ns=range(4), xs=range(-1, 2))
 @pytest.fixture(
     autouse=True,
     params=[
-        pytest.param(Panels, marks=needs_native_code),
+        pytest.param((Panels, False), id="panels", marks=needs_native_code),
+        pytest.param((Panels, True), id="amx", marks=needs_native_code),
         pytest.param(
-            OneDnnWeights,
+            (OneDnnWeights, False),
+            id="onednn",
             marks=pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this PyTorch has no oneDNN"),
         ),
     ],
 )
 def all_are_packed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed_affine, "_FEWEST_WEIGHTS", 1)
-    monkeypatch.setattr(packed_affine, "packed", request.param)
+    made, by_amx = request.param
+    monkeypatch.setattr(packed_affine, "packed", made)
+    monkeypatch.setattr(packed_affine.PackedAffineComponent, "by_amx", by_amx)
 
 
 def pair(kind: str, config: str) -> tuple[Component, Component]:
@@ -76,7 +80,7 @@ def test_times_are_summed_on_all_kinds_of_rows(
     rows: np.ndarray, at_once: int, offsets: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(onednn, "_ROWS_AT_ONCE", at_once)
-    for dims in ("input-dim=3 output-dim=11", "input-dim=9 output-dim=4 use-bias=false"):
+    for dims in ("input-dim=3 output-dim=11", "input-dim=20 output-dim=70", "input-dim=9 output-dim=4 use-bias=false"):
         component, packed = pair("TdnnComponent", f"time-offsets={offsets} {dims}")
         case = index_case(component, rows, ALL)
         x = rows_of(len(case.inputs), component.input_dim)

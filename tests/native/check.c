@@ -51,7 +51,7 @@ void nnet3_dropout_backward(int64_t, int64_t, float *, int64_t, const float *, i
                             int64_t);
 void nnet3_make_panels(int64_t, int64_t, float *, const float *, int64_t, int64_t);
 int64_t nnet3_sum_of_blocks(int64_t, int64_t, int64_t, int64_t, float *, int64_t, const float *, int64_t, const float *,
-                            const float *const *, int64_t, int64_t, const Rows *, int64_t, int64_t);
+                            const float *const *, int64_t, int64_t, const Rows *, int64_t, int64_t, int64_t);
 void nnet3_output_gru(int64_t, int64_t, float *, int64_t, const float *, int64_t, const float *);
 void nnet3_output_gru_backward(int64_t, int64_t, const float *, int64_t, const float *, int64_t, const float *, int64_t,
                                float *, int64_t, const float *);
@@ -268,7 +268,7 @@ static void offsets(int64_t columns, int64_t inner) {
     const Rows terms[2] = {{0, 0, 0, 1, -1, 1}, {1, 1, 0, 2, -1, 1}};
     nnet3_make_panels(columns, inner, one, w, inner, 1);
     nnet3_make_panels(columns, inner, other, w + columns * inner, inner, 1);
-    if (!nnet3_sum_of_blocks(rows, rows + 2, columns, inner, y, columns, x, inner, b, panels, 2, of_panel, terms, 2, 1))
+    if (!nnet3_sum_of_blocks(rows, rows + 2, columns, inner, y, columns, x, inner, b, panels, 2, of_panel, terms, 2, 0, 1))
         compare("terms that are taken", columns, 0, 1, 0);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++) {

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from nnet3.base.native.panels import has_amx, product
+from nnet3.base.native.panels import Panels, PanelsOfOffsets, has_amx, product
 
 pytestmark = pytest.mark.skipif(not has_amx(), reason="there is no AMX")
 
@@ -14,6 +15,13 @@ pytestmark = pytest.mark.skipif(not has_amx(), reason="there is no AMX")
 def multiplied(left: Tensor, right: Tensor) -> Tensor:
     y = torch.full((len(left), right.shape[1]), torch.nan)
     product(y, left, right, by_amx=True)
+    return y
+
+
+def by_panels(left: Tensor, right: Tensor) -> Tensor:
+    """The same, of weights in panels."""
+    y, one = torch.full((len(left), right.shape[1]), torch.nan), np.array([(0, 0, 0, 0, 0, 1)], np.int64)
+    PanelsOfOffsets([Panels(right.t())]).multiply(left.contiguous(), y, torch.zeros(y.shape[1]), one, by_amx=True)
     return y
 
 
@@ -27,6 +35,18 @@ def test_errors_are_no_larger_than_those_of_pytorch(inner: int) -> None:
     exact = left.double() @ right.double()
     error, of_pytorch = ((found.double() - exact).norm() for found in (multiplied(left, right), left @ right))
     assert error < 1.1 * of_pytorch
+
+
+@pytest.mark.parametrize("rows", [1, 20, 200, 300])
+def test_products_of_panels_are_those_of_matrices(rows: int) -> None:
+    """To the last bit, so that all that is said here of one is true of the other."""
+    left, right = numbers(rows, 1000), numbers(1000, 90)
+    left[0, 3], right[30, 40] = torch.inf, torch.nan
+    found = by_panels(left, right)
+    assert torch.equal(found.nan_to_num(7.0), multiplied(left, right).nan_to_num(7.0))
+    assert found[0].isnan().all()
+    assert found[:, 40].isnan().all()
+    assert found[1:, 41:].isfinite().all()
 
 
 @pytest.mark.parametrize("exponent", [-60, 0, 60])

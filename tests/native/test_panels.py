@@ -90,6 +90,28 @@ def test_blocks_of_rows_are_summed_as_one_by_one(name: str, rows: int, columns: 
     assert torch.equal(y, expected)
 
 
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize(("columns", "inner"), [(40, 3), (64, 160), (300, 40), (70, 1100), (33, 601), (32, 50)])
+def test_rows_of_sums_do_not_depend_on_their_number_by_amx(
+    columns: int, inner: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "_FEWEST_FOR_THREADS", 1)
+    weights, bias = [numbers(columns, inner), numbers(columns, inner + 1)[:, 1:].contiguous()], numbers(columns)
+    packed = PanelsOfOffsets([Panels(each) for each in weights])
+    x, of_all = numbers(603, inner), torch.empty(600, columns)
+    blocks = np.array([(0, 0, 0, 0, 0, 1), (1, 0, 0, 3, 0, 1)], np.int64)
+    packed.multiply(x, of_all, bias, blocks, by_amx=True)
+    expected = exact(x[:600], weights[0], bias).double() + x[3:].double() @ weights[1].double().T
+    torch.testing.assert_close(of_all, expected.float(), rtol=1e-5, atol=1e-4)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    for first, rows in ((0, 1), (5, 2), (0, 7), (3, 16), (1, 17), (40, 33), (9, 255), (9, 257), (0, 600)):
+        around = torch.full((rows + 2, columns + 3), torch.nan)
+        y = around[1:-1, 1:-2]
+        packed.multiply(strided(x[first : first + rows + 3]), y, bias, blocks, by_amx=True)
+        assert torch.equal(y, of_all[first : first + rows]), "a row must not depend on the others"
+        assert around.isnan().sum() == around.numel() - y.numel(), "what is beside the result must stay"
+
+
 @pytest.mark.parametrize(
     "change",
     [(0, -1), (0, 2), (1, -1), (2, 1), (1, 8), (3, -1), (3, 4), (3, 99), (5, 0), (5, 2), (5, 2**62)]

@@ -18,6 +18,7 @@ from nnet3.model.components import packed_affine
 from nnet3.model.nnet import AcousticModel, Nnet, conversion
 from nnet3.model.nnet.load import read_model
 from tests.effort import EFFORT
+from tests.native.native_code import needs_native_code
 from tests.nnet.model_texts import MDL_TEXT
 from tests.random_cases import forward_cases
 
@@ -107,6 +108,21 @@ def test_all_lengths_chunks_minibatches_and_streams() -> None:
     stream = nnet3.StreamComputer(packed, frames_per_chunk=10, frame_subsampling_factor=1).open()
     parts = [stream.accept(features()[:5]), stream.accept(features()[5:]), stream.finish()]
     torch.testing.assert_close(torch.cat(parts), whole)
+
+
+@needs_native_code
+@pytest.mark.parametrize("is_faster", [False, True])
+def test_amx_multiplies_many_rows_outside_recurrences(is_faster: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed_affine, "packed", Panels)
+    monkeypatch.setattr(conversion, "amx_is_faster", lambda: is_faster)
+    nnet = network()
+    few, packed = nnet.pack(), nnet.pack(many_rows=True)
+    for each in (packed, packed.copy(), packed.pack(), pickle.loads(pickle.dumps(packed))):
+        found = {name for name, c in each.components.items() if getattr(c, "by_amx", False)}
+        assert found == ({"first.affine", "second.linear", "second.affine", "output.affine"} if is_faster else set())
+        assert torch.equal(each.compute(features()), packed.compute(features()))
+    assert not any(getattr(c, "by_amx", False) for c in few.components.values())
+    torch.testing.assert_close(packed.compute(features()), nnet.compute(features()))
 
 
 def test_pack_copy_change_pickle_and_then_training_is_refused(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def compute_streams(chunks: StreamOptions, frame_shift: float, network: str, **g
     """Computes and writes the matrices of a table, each utterance as a stream, and says how long chunks took."""
     tables, running = _tables(given), _running(given)
     period = given.pop("period")
-    scored = later.compute_tables.load_scored(network, running["device"], **given)
+    scored = later.compute_tables.load_scored(network, running["device"], many_rows=False, **given)
     run = later.looped_tables.LoopedRunner(*scored, chunks, online_ivector_period=period, **running)
     later.compute_tables.compute_tables(tables, run)
     say(run.report(frame_shift))
@@ -193,7 +193,7 @@ def decode_streams(chunks: StreamOptions, **given: Any) -> None:
     def runner(nnet: Any, scoring: Any) -> Any:
         return later.looped_tables.LoopedRunner(nnet, scoring, chunks, online_ivector_period=period, **running)
 
-    _decode(tables, runner, running["device"], given)
+    _decode(tables, runner, running["device"], given | {"many_rows": False})
 
 
 def decode_utterances(chunks: UtteranceOptions, **given: Any) -> None:

@@ -138,18 +138,24 @@ def batch_runner(nnet: Nnet, scoring: Scoring, settings: ComputeSettings) -> Run
     )
 
 
-def load_scored(path: str, device: str, precision: PrecisionOptions, scores: ScoreOptions) -> tuple[Nnet, Scoring]:
-    """Returns the network of a model file, on a device, and the scoring of its outputs."""
+def load_scored(
+    path: str, device: str, precision: PrecisionOptions, scores: ScoreOptions, *, many_rows: bool = True
+) -> tuple[Nnet, Scoring]:
+    """Returns the network of a model file, on a device, and the scoring of its outputs; see `on_device`."""
     model = load_model(path)
     priors = _priors(model, path) if scores.use_priors else None
     nnet = network_of(model)
-    return on_device(nnet, device, precision), Scoring(priors, scores.acoustic_scale, scores.apply_exp)
+    scoring = Scoring(priors, scores.acoustic_scale, scores.apply_exp)
+    return on_device(nnet, device, precision, many_rows=many_rows), scoring
 
 
-def on_device(nnet: Nnet, device: str, precision: PrecisionOptions) -> Nnet:
-    """Returns a network that nobody trains on a device, with products of that precision."""
+def on_device(nnet: Nnet, device: str, precision: PrecisionOptions, *, many_rows: bool = True) -> Nnet:
+    """Returns a network that nobody trains on a device, with products of that precision.
+
+    `many_rows`: see `Nnet.pack`.
+    """
     nnet = nnet.to(device=device)
-    return nnet.pack() if precision.dtype == "float32" else nnet.quantize(precision.dtype)
+    return nnet.pack(many_rows=many_rows) if precision.dtype == "float32" else nnet.quantize(precision.dtype)
 
 
 def compute_xvectors(

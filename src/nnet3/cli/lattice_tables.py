@@ -95,15 +95,17 @@ def decode_tables(
     precision: PrecisionOptions,
     acoustic_scale: float,
     num_threads: int = 1,
+    many_rows: bool = True,
     **search: Any,
 ) -> None:
     """Decodes all utterances; leaves failed utterances out, with a warning. Errors are those of `compute_tables`.
 
-    `search` are the fields of an `UtteranceDecoder` without a parameter here.
+    `many_rows`: see `Nnet.pack`. `search` are the fields of an `UtteranceDecoder` without a parameter here.
     """
     acoustic = load_acoustic_model(model)
     decoder = UtteranceDecoder(acoustic.transition_model, acoustic_scale=acoustic_scale, **search)
-    scores = runner(on_device(acoustic.nnet, device, precision), Scoring(log_priors(acoustic), acoustic_scale))
+    network = on_device(acoustic.nnet, device, precision, many_rows=many_rows)
+    scores = runner(network, Scoring(log_priors(acoustic), acoustic_scale))
     _decode(tables, inputs, decoder, scores, num_threads)
 
 

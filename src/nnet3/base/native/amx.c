@@ -18,9 +18,10 @@
 #define SIDE 32           /* of a block: numbers of rows or columns of y, and inner numbers */
 #define HALF 16           /* of them, as many as a tile has rows */
 #define PARTS 3           /* of a number */
-#define MOST_INNER 512    /* inner numbers of a block of W */
-#define MOST_NUMBERS (2 << 16) /* of a block of W, whose parts stay in the second cache */
+#define MOST_INNER 512    /* inner numbers of what is kept of W or x */
+#define MOST_NUMBERS (2 << 16) /* of what is kept, whose parts stay in the second cache */
 #define INNER_AT_ONCE 4   /* blocks, whose parts stay in the first cache */
+#define FEW_ROWS 256      /* whose blocks stay in the second cache while those of W come and go */
 #define LINE 64           /* bytes of the cache */
 
 /* Compilers do not know that loads of tiles read memory. */
@@ -30,8 +31,9 @@
    numbers apart are a pair. Of x a row of a tile has the pairs of one row, of W the pairs number i of all rows. */
 typedef struct { __m512i pairs[PARTS][2][HALF]; } Block;
 
-/* A matrix (outer, inner), and how many floats lie from one outer or inner number to the next: one of both is 1. */
-typedef struct { const float *numbers; int64_t outer, inner, of_outer, of_inner; } Factor;
+/* A matrix (outer, inner), and how many floats lie from one outer or inner number to the next, one of both is 1, and from SIDE
+   outer numbers to the next SIDE, which for panels are elsewhere. */
+typedef struct { const float *numbers; int64_t outer, inner, of_outer, of_inner, of_strip; } Factor;
 
 typedef struct {
     int64_t rows, columns;
@@ -41,13 +43,15 @@ typedef struct {
     float alpha;
     Factor x, w;
     double *squares; /* of the rows of x, to which they are added; or none */
+    int keeps_x;     /* see multiply */
 } Product;
 
 INLINED int64_t least(int64_t one, int64_t other) { return one < other ? one : other; }
 
+/* `outer`: a multiple of SIDE */
 static Factor part_of(const Factor *f, int64_t outer, int64_t outers, int64_t inner, int64_t inners) {
     Factor part = *f;
-    part.numbers += outer * f->of_outer + inner * f->of_inner;
+    part.numbers += outer / SIDE * f->of_strip + inner * f->of_inner;
     part.outer = least(outers, f->outer - outer);
     part.inner = least(inners, f->inner - inner);
     return part;
@@ -80,10 +84,9 @@ INLINED void put(__m512 one, __m512 other, Block *block, int half, int row) {
         __m512i first = _mm512_castps_si512(one), second = _mm512_castps_si512(other);
         if (part < PARTS - 1) {
             first = _mm512_and_si512(_mm512_add_epi32(first, round), upper);
-            second = _mm512_add_epi32(second, round);
+            second = _mm512_and_si512(_mm512_add_epi32(second, round), upper);
         }
-        second = _mm512_and_si512(second, upper);
-        block->pairs[part][half][row] = _mm512_or_si512(_mm512_srli_epi32(first, 16), second);
+        block->pairs[part][half][row] = _mm512_mask_blend_epi16(0xAAAAAAAA, _mm512_srli_epi32(first, 16), second);
         one = _mm512_sub_ps(one, _mm512_castsi512_ps(first));
         other = _mm512_sub_ps(other, _mm512_castsi512_ps(second));
     }
@@ -117,8 +120,8 @@ static void transpose(__m512i *pairs) {
     memcpy(pairs, rows, sizeof rows);
 }
 
-/* Makes blocks of at most SIDE outer numbers and all inner ones. */
-static void make_blocks(const Factor *f, int of_w, Block *blocks, Soon *s) {
+/* Makes blocks of at most SIDE outer numbers and all inner ones; asks for so many lines with each row of a tile. */
+static void make_blocks(const Factor *f, int of_w, Block *blocks, Soon *s, const int64_t lines) {
     const int64_t count = (f->inner + SIDE - 1) / SIDE;
     const int by_outer = f->of_inner == 1;
     for (int64_t number = 0; number < count; number++) {
@@ -135,7 +138,7 @@ static void make_blocks(const Factor *f, int of_w, Block *blocks, Soon *s) {
                 put(one ? _mm512_maskz_loadu_ps(one, from) : _mm512_setzero_ps(),
                     other ? _mm512_maskz_loadu_ps(other, from + HALF * f->of_inner) : _mm512_setzero_ps(),
                     blocks + number, half, row);
-                ask(s, 3);
+                ask(s, lines);
             }
         for (int part = 0; by_outer == of_w && part < PARTS; part++)
             for (int half = 0; half < 2; half++) transpose(blocks[number].pairs[part][half]);
@@ -180,33 +183,43 @@ static void finish(int64_t rows, int64_t columns, float *y, int64_t of_y, const 
         }
 }
 
-/* All rows of some columns and inner numbers, whose blocks of W stay in the second cache. */
-static void multiply(const Product *p, const Block *of_w, int adds_to_y) {
-    static _Thread_local Block of_x[MOST_INNER / SIDE];
+/* Some inner numbers. Blocks of W, or of x if `keeps_x`, were made before and stay in the second cache; SIDE outer numbers of
+   the other factor are made here: of x all blocks, and of W, which come from memory, those that stay in the first cache. */
+static void multiply(const Product *p, const Block *kept, int adds_to_y) {
+    static _Thread_local Block made[MOST_INNER / SIDE];
     float sums[SIDE * SIDE] __attribute__((aligned(LINE)));
-    const int64_t count = (p->x.inner + SIDE - 1) / SIDE, strips = (p->columns + SIDE - 1) / SIDE;
-    const int64_t times = (count + INNER_AT_ONCE - 1) / INNER_AT_ONCE, lines = (SIDE * SIDE * 4 / LINE + strips - 1) / strips;
-    Soon nothing = {0};
-    for (int64_t row = 0; row < p->rows; row += SIDE) {
-        const int64_t rows = least(SIDE, p->rows - row);
-        const Factor x = part_of(&p->x, row, SIDE, 0, p->x.inner);
-        const Factor next = part_of(&p->x, least(row + SIDE, p->rows), SIDE, 0, p->x.inner);
-        Soon s = soon(&next);
-        make_blocks(&x, 0, of_x, &nothing);
-        if (p->squares) add_squares(rows, x.inner, x.numbers, x.of_outer, p->squares + row);
+    const Factor *f = p->keeps_x ? &p->w : &p->x;
+    const int64_t count = (f->inner + SIDE - 1) / SIDE, times = (count + INNER_AT_ONCE - 1) / INNER_AT_ONCE;
+    const int64_t strips = ((p->keeps_x ? p->rows : p->columns) + SIDE - 1) / SIDE;
+    const int64_t most = p->keeps_x ? INNER_AT_ONCE * SIDE : f->inner;
+    const int64_t lines = ((p->keeps_x ? 1 : 2) * SIDE + strips - 1) / strips;
+    Soon s = {0};
+    for (int64_t outer = 0; outer < f->outer; outer += SIDE) {
+        const Factor strip = part_of(f, outer, SIDE, 0, f->inner);
+        const Factor after = part_of(f, least(outer + SIDE, f->outer), SIDE, 0, most);
+        if (p->squares) add_squares(strip.outer, strip.inner, strip.numbers, strip.of_outer, p->squares + outer);
         for (int64_t time = 0, block = 0, some; time < times; time++, block += some) {
             some = (count - block + times - time - 1) / (times - time);
-            for (int64_t column = 0; column < p->columns; column += SIDE) {
+            if (p->keeps_x || time == 0) {
+                const Factor part = part_of(&strip, 0, SIDE, block * SIDE, p->keeps_x ? some * SIDE : most);
+                const int is_last = !p->keeps_x || time + 1 == times;
+                const Factor next = is_last ? after : part_of(&strip, 0, SIDE, (block + some) * SIDE, most);
+                s = soon(&next);
+                make_blocks(&part, p->keeps_x, made, &s, p->keeps_x);
+            }
+            for (int64_t number = 0; number < strips; number++) {
+                const int64_t row = p->keeps_x ? number * SIDE : outer, column = p->keeps_x ? outer : number * SIDE;
+                const int64_t rows = least(SIDE, p->rows - row), is_first = !adds_to_y && time == 0;
+                const Block *ready = kept + number * count + block;
                 float *y = p->y + row * p->of_y + column;
-                const int is_first = !adds_to_y && time == 0;
                 const float *a = is_first ? (p->a ? p->a + row * p->of_a + column : 0) : y;
-                const Block *w = of_w + column / SIDE * count + block;
                 for (int64_t k = 0; time == 0 && k < rows; k++) {
                     __builtin_prefetch(y + k * p->of_y, 1);
                     __builtin_prefetch(y + k * p->of_y + HALF, 1);
                 }
-                if (rows > HALF) add_up(2, of_x + block, w, some, sums, &s, lines);
-                else add_up(1, of_x + block, w, some, sums, &s, lines);
+                const Block *x = p->keeps_x ? ready : made + block, *w = p->keeps_x ? made : ready;
+                if (rows > HALF) add_up(2, x, w, some, sums, &s, lines);
+                else add_up(1, x, w, some, sums, &s, lines);
                 finish(rows, least(SIDE, p->columns - column), y, p->of_y, a, is_first ? p->of_a : p->of_y, p->alpha, sums);
             }
         }
@@ -222,33 +235,37 @@ static void set_tiles(void) {
 
 /* What one of the threads does: some of the rows if there are many, else some of the columns. */
 static void share(const void *product, int64_t number, int64_t threads) {
-    static _Thread_local Block of_w[MOST_NUMBERS / SIDE / SIDE];
+    static _Thread_local Block kept[MOST_NUMBERS / SIDE / SIDE];
     Product p = *(const Product *)product;
     const int64_t tall = (p.rows + SIDE - 1) / SIDE, wide = (p.columns + SIDE - 1) / SIDE, parts = tall > wide ? tall : wide;
     const int64_t first = parts * number / threads * SIDE, count = parts * (number + 1) / threads * SIDE - first;
     if (count == 0) return;
     const Factor x = tall > wide ? part_of(&p.x, first, count, 0, p.x.inner) : p.x;
     const Factor w = tall > wide ? p.w : part_of(&p.w, first, count, 0, p.w.inner);
+    const int64_t outer_of_kept = p.keeps_x ? x.outer : w.outer;
     const int64_t from_row = tall > wide ? first : 0, from_column = tall > wide ? 0 : first;
     const int64_t times = (x.inner + MOST_INNER - 1) / MOST_INNER, inner = ((x.inner + times - 1) / times + SIDE - 1) / SIDE * SIDE;
     const int64_t most = MOST_NUMBERS / inner / SIDE * SIDE;
-    const int64_t stretches = (w.outer + most - 1) / most, columns = ((w.outer + stretches - 1) / stretches + SIDE - 1) / SIDE * SIDE;
+    const int64_t stretches = (outer_of_kept + most - 1) / most;
+    const int64_t outers = ((outer_of_kept + stretches - 1) / stretches + SIDE - 1) / SIDE * SIDE;
     set_tiles();
     for (int64_t step = 0; step < x.inner; step += inner)
-        for (int64_t column = 0; column < w.outer; column += columns) {
-            const Factor some = part_of(&w, column, columns, step, inner);
-            for (int64_t k = 0; k < some.outer; k += SIDE) {
-                const Factor strip = part_of(&some, k, SIDE, 0, inner);
-                const Factor next = k + SIDE < some.outer ? part_of(&some, k + SIDE, SIDE, 0, inner) : part_of(&x, 0, SIDE, step, inner);
+        for (int64_t outer = 0; outer < outer_of_kept; outer += outers) {
+            const Factor some_x = p.keeps_x ? part_of(&x, outer, outers, step, inner) : part_of(&x, 0, x.outer, step, inner);
+            const Factor some_w = p.keeps_x ? part_of(&w, 0, w.outer, step, inner) : part_of(&w, outer, outers, step, inner);
+            const Factor *some = p.keeps_x ? &some_x : &some_w, *other = p.keeps_x ? &some_w : &some_x;
+            const int64_t row = from_row + (p.keeps_x ? outer : 0), column = from_column + (p.keeps_x ? 0 : outer);
+            const Product block = {some_x.outer, some_w.outer, p.y + row * p.of_y + column,
+                                   p.a ? p.a + row * p.of_a + column : 0, p.of_y, p.of_a, p.alpha, some_x, some_w,
+                                   p.squares && column == 0 ? p.squares + row : 0, p.keeps_x};
+            for (int64_t k = 0; k < some->outer; k += SIDE) {
+                const Factor strip = part_of(some, k, SIDE, 0, inner);
+                const Factor next = k + SIDE < some->outer ? part_of(some, k + SIDE, SIDE, 0, inner)
+                                                           : part_of(other, 0, SIDE, 0, INNER_AT_ONCE * SIDE);
                 Soon s = soon(&next);
-                make_blocks(&strip, 1, of_w + k / SIDE * ((some.inner + SIDE - 1) / SIDE), &s);
+                make_blocks(&strip, !p.keeps_x, kept + k / SIDE * ((some->inner + SIDE - 1) / SIDE), &s, 3);
             }
-            const int64_t place = from_column + column;
-            const Product block = {x.outer, some.outer, p.y + from_row * p.of_y + place,
-                                   p.a ? p.a + from_row * p.of_a + place : 0, p.of_y, p.of_a, p.alpha,
-                                   part_of(&x, 0, x.outer, step, inner), some,
-                                   p.squares && place == 0 ? p.squares + from_row : 0};
-            multiply(&block, of_w, step > 0);
+            multiply(&block, kept, step > 0);
         }
     _tile_release();
 }
@@ -270,9 +287,21 @@ int64_t nnet3_amx_product(int64_t rows, int64_t columns, int64_t inner, float *y
                           float alpha, double *squares, int64_t threads) {
     if ((of_x != 1 && step_of_x != 1) || (of_w != 1 && step_of_w != 1) || inner == 0 || columns <= SIDE ||
         !nnet3_has_amx()) return 0;
-    const Product product = {rows, columns, y, a, of_y, of_a, alpha, {x, rows, inner, of_x, step_of_x},
-                             {w, columns, inner, of_w, step_of_w}, squares};
+    const Product product = {rows, columns, y, a, of_y, of_a, alpha, {x, rows, inner, of_x, step_of_x, SIDE * of_x},
+                             {w, columns, inner, of_w, step_of_w, SIDE * of_w}, squares, 0};
     if (rows && columns) by_team(share, &product, threads);
+    return 1;
+}
+
+/* The product of nnet3_panel_product. A row of y does not depend on how many there are. Returns 0, and computes nothing, where
+   there is no AMX, and for few columns. */
+int64_t nnet3_amx_panel_product(int64_t rows, int64_t columns, int64_t inner, float *y, int64_t of_y, const float *x,
+                                int64_t of_x, const float *a, int64_t of_a, const float *panels, int64_t of_panel,
+                                int64_t threads) {
+    if (inner == 0 || columns <= SIDE || !nnet3_has_amx()) return 0;
+    const Product product = {rows, columns, y, a, of_y, of_a, 1.0f, {x, rows, inner, of_x, 1, SIDE * of_x},
+                             {panels, columns, inner, 1, SIDE, of_panel}, 0, rows <= FEW_ROWS};
+    by_team(share, &product, threads);
     return 1;
 }
 
@@ -285,6 +314,14 @@ int64_t nnet3_amx_product(int64_t rows, int64_t columns, int64_t inner, float *y
                           float alpha, double *squares, int64_t threads) {
     (void)rows, (void)columns, (void)inner, (void)y, (void)of_y, (void)x, (void)of_x, (void)step_of_x, (void)w, (void)of_w;
     (void)step_of_w, (void)a, (void)of_a, (void)alpha, (void)squares, (void)threads;
+    return 0;
+}
+
+int64_t nnet3_amx_panel_product(int64_t rows, int64_t columns, int64_t inner, float *y, int64_t of_y, const float *x,
+                                int64_t of_x, const float *a, int64_t of_a, const float *panels, int64_t of_panel,
+                                int64_t threads) {
+    (void)rows, (void)columns, (void)inner, (void)y, (void)of_y, (void)x, (void)of_x, (void)a, (void)of_a, (void)panels;
+    (void)of_panel, (void)threads;
     return 0;
 }
 

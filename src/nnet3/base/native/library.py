@@ -61,9 +61,10 @@ FUNCTIONS: Mapping[str, tuple[Sequence[type], type | None]] = {
     "nnet3_run": ((_POINTER, _POINTER, _POINTER, _SIZE, _SIZE, _SIZE, _SIZE, _POINTER, _SIZE), None),
     # Rows, columns, inner size; y, x, the addend, panels; threads.
     "nnet3_panel_product": ((_SIZE, _SIZE, _SIZE, *_MATRIX, *_MATRIX, *_MATRIX, *_MATRIX, _SIZE), None),
-    # Rows of y and of x, columns, inner size; y, x, b; panels of offsets, how far panels are apart; blocks; threads.
+    # Rows of y and of x, columns, inner size; y, x, b; panels of offsets, how far panels are apart; blocks; whether AMX
+    # multiplies; threads.
     "nnet3_sum_of_blocks": (
-        (_SIZE, _SIZE, _SIZE, _SIZE, *_MATRIX, *_MATRIX, _POINTER, _POINTER, _SIZE, _SIZE, _POINTER, _SIZE, _SIZE),
+        (*4 * (_SIZE,), *_MATRIX, *_MATRIX, _POINTER, _POINTER, _SIZE, _SIZE, _POINTER, *3 * (_SIZE,)),
         _SIZE,
     ),
     # Columns, inner size; panels, weights and the distances of their columns and inner numbers.

@@ -336,11 +336,16 @@ void nnet3_panel_product(int64_t rows, int64_t columns, int64_t inner, float *y,
    count from the last row. */
 typedef struct { int64_t offset, begin_y, end_y, begin_x, end_x, step_x; } Block;
 
+int64_t nnet3_amx_panel_product(int64_t rows, int64_t columns, int64_t inner, float *y, int64_t of_y, const float *x,
+                                int64_t of_x, const float *a, int64_t of_a, const float *panels, int64_t of_panel,
+                                int64_t threads);
+
 /* y = b + sum over blocks of x W^T; panels of each offset as above. Blocks on the same rows of y are multiplied together,
-   panel by panel. Returns 0, and computes nothing, if a block has an offset or rows that there are not. */
+   panel by panel; if `by_amx`, one by one by AMX, where it can. Returns 0, and computes nothing, if a block has an offset or
+   rows that there are not. */
 int64_t nnet3_sum_of_blocks(int64_t rows, int64_t rows_of_x, int64_t columns, int64_t inner, float *y, int64_t of_y,
                             const float *x, int64_t of_x, const float *b, const float *const *panels, int64_t offsets,
-                            int64_t of_panel, const Block *blocks, int64_t count, int64_t threads) {
+                            int64_t of_panel, const Block *blocks, int64_t count, int64_t by_amx, int64_t threads) {
     Place places[MOST_AT_ONCE];
     for (int64_t k = 0; k < count; k++) {
         const Block *block = blocks + k;
@@ -362,7 +367,10 @@ int64_t nnet3_sum_of_blocks(int64_t rows, int64_t rows_of_x, int64_t columns, in
         Product product = {some, columns, inner, y + block->begin_y * of_y, first_x, a == b ? b : a + block->begin_y * of_y,
                            0, first_panels, of_y, of_x * block->step_x, a == b ? 0 : of_y, 0, 1, 1, of_panel, 1.0f,
                            STEPS_AT_ONCE, ROWS, 0, places, 0};
-        for (next = k + 1; next < count && product.more < MOST_AT_ONCE; next++, product.more++) {
+        next = k + 1;
+        if (by_amx && nnet3_amx_panel_product(some, columns, inner, product.y, of_y, first_x, product.of_x, product.a,
+                                              product.of_a, first_panels, of_panel, threads)) continue;
+        for (; next < count && product.more < MOST_AT_ONCE; next++, product.more++) {
             const Block *other = blocks + next;
             if (other->begin_y != block->begin_y || other->end_y != block->end_y || other->step_x != block->step_x) break;
             places[product.more].x = (other->begin_x - block->begin_x) * of_x;

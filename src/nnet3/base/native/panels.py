@@ -58,8 +58,10 @@ class PanelsOfOffsets:
         self._sizes = weights[0].columns, first.shape[1], self._addresses.ctypes.data, len(weights), first.stride(0)
         self._multiplications = first.numel()
 
-    def multiply(self, x: Tensor, y: Tensor, bias: Tensor, blocks: np.ndarray) -> None:
+    def multiply(self, x: Tensor, y: Tensor, bias: Tensor, blocks: np.ndarray, *, by_amx: bool = False) -> None:
         """y = b + sum over blocks of x_o W_o^T. Columns of x, of y and of b (columns,) lie side by side.
+
+        With `by_amx` AMX multiplies where it can. Either way a row of y does not depend on the number of rows.
 
         `blocks` (blocks, 6), int64: the number of an offset o; the first row of y that gets its product, and the end of
         these rows, which counts from the last row, 0 or negative; the first row of x_o in x, the end, which nobody
@@ -76,7 +78,7 @@ class PanelsOfOffsets:
             threads = num_threads(rows * self._multiplications)
             operands = y.data_ptr(), y.stride(0), x.data_ptr(), x.stride(0), bias.data_ptr(), *of_weights[2:]
             fits = functions.nnet3_sum_of_blocks(
-                *(rows, rows_of_x, columns, inner, *operands, blocks.ctypes.data, len(blocks), threads)
+                *(rows, rows_of_x, columns, inner, *operands, blocks.ctypes.data, len(blocks), by_amx, threads)
             )
         if not fits:
             raise ValueError(f"panels of {of_weights[0]} x {of_weights[1]} and matrices {x.shape}, {y.shape}, {blocks}")

@@ -64,6 +64,11 @@ def packed(weights: Tensor) -> Panels | OneDnnWeights:
     return Panels(weights) if fastest().packed == "panels" else OneDnnWeights(weights)
 
 
+def amx_is_faster() -> bool:
+    """Returns true if AMX multiplies many rows by weights in panels faster than native code without AMX."""
+    return fastest() == ("panels", "amx")
+
+
 def packing_is_faster() -> bool:
     """Returns true if products with packed weights are faster than those by PyTorch."""
     return fastest().packed != ""

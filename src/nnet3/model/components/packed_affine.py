@@ -25,14 +25,15 @@ _FEWEST_WEIGHTS = 2**15  # with fewer, it takes longer to call a product with pa
 class PackedAffineComponent(InferenceAffine):
     """Weights of float32 in the fastest order for products; the result of a row does not depend on further rows.
 
-    `packed_weights` has each W_i. Columns of weights in panels lie together: a part of the columns is a view.
+    `packed_weights` has each W_i. Columns of weights in panels lie together: a part of the columns is a view. With
+    `by_amx` AMX multiplies by panels where it can, unless native code or a slice does.
     """
 
     type_name = "PackedAffineComponent"
     properties = Properties.SIMPLE
     products = torch.float32
     is_linear = True
-    slices_pack = False
+    slices_pack = by_amx = False
 
     def take_weights(self, linear: Tensor) -> None:
         self._take_packed(linear.split(self.input_dim, 1))
@@ -61,8 +62,9 @@ class PackedAffineComponent(InferenceAffine):
         blocks: tuple[RowBlock, ...] = (ALL_ROWS,)
         if indexes is not None:
             x, blocks = indexes.input_without_padding(x), indexes.blocks
-        if self._panels is not None and x.stride(1) == 1 == y.stride(1):
-            self._panels.multiply(x, y, self.bias_params, table_of(blocks))
+        if self._panels is not None and y.stride(1) == 1:
+            x = x if x.stride(1) == 1 else x.contiguous()
+            self._panels.multiply(x, y, self.bias_params, table_of(blocks), by_amx=self.by_amx)
             return
         addend = self.bias_params
         if not blocks or not blocks[0].is_whole:

@@ -80,9 +80,9 @@ class AcousticModel(RunsUtterances):
         """Returns a copy for inference with products of `dtype`, int8 or bfloat16; see `Nnet.quantize`."""
         return AcousticModel(self.transition_model, self.nnet.quantize(dtype), self.priors.clone())
 
-    def pack(self) -> AcousticModel:
+    def pack(self, *, many_rows: bool = False) -> AcousticModel:
         """Returns a copy for inference; see `Nnet.pack`."""
-        return AcousticModel(self.transition_model, self.nnet.pack(), self.priors.clone())
+        return AcousticModel(self.transition_model, self.nnet.pack(many_rows=many_rows), self.priors.clone())
 
     def info(self) -> str:
         """Kaldi's description: dimensions, priors, then the network."""

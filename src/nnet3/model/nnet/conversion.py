@@ -13,7 +13,8 @@ import torch
 from nnet3.base.native.library import library
 from nnet3.errors import ArgumentError, ComponentError, NetworkError
 from nnet3.model.components.base import Component
-from nnet3.model.components.large_products import packing_is_faster
+from nnet3.model.components.large_products import amx_is_faster, packing_is_faster
+from nnet3.model.components.packed_affine import PackedAffineComponent
 from nnet3.model.structure.cycles import recurrent_nodes
 from nnet3.model.structure.node_rules import NodeRules
 from nnet3.model.structure.parts import NetworkParts
@@ -110,13 +111,16 @@ def quantized(parts: NetworkParts, dtype: torch.dtype | str) -> dict[str, Compon
     return components
 
 
-def packed(parts: NetworkParts) -> dict[str, Component]:
+def packed(parts: NetworkParts, *, many_rows: bool) -> dict[str, Component]:
     """Returns copies of the components with packed weights, and native code for recurrences; see `Nnet.pack`."""
     in_loops, components = _in_loops(parts), dict[str, Component]()
     for name, component in parts.components.items():
         packed = _in_low_precision(name, component, torch.float32) if packing_is_faster() else component.copy()
         # A recurrence multiplies by parts of its weights.
         components[name] = packed if packed.has_slices or name not in in_loops else component.copy()
+    for name in components.keys() - in_loops if many_rows and amx_is_faster() else ():
+        if isinstance(component := components[name], PackedAffineComponent):
+            component.by_amx = True
     _make_native(components, in_loops)
     return components
 

@@ -386,12 +386,16 @@ class Nnet(RunsUtterances, ComponentOperations):
         twin.given_dtype = torch.float32
         return twin
 
-    def pack(self) -> Self:
+    def pack(self, *, many_rows: bool = False) -> Self:
         """Returns a copy for inference, as by `quantize`, in faster forms:
 
         where products with packed weights are faster than PyTorch's, which is measured at the first call, the weights
         of large affine, linear and TDNN components are packed. With a C compiler, native code runs the steps of
         recurrences on the CPU in float32; the code is built at the first call. NNET3_NATIVE=0 in the environment
         forbids it.
+
+        `many_rows`: the network runs on some 100 output frames or more at a time, of one sequence or of many. AMX then
+        multiplies weights outside recurrences, on processors where AMX is fastest. Either way a row's result depends on
+        no other rows.
         """
-        return type(self)(self.nodes, packed(self.parts), self.warnings)
+        return type(self)(self.nodes, packed(self.parts, many_rows=many_rows), self.warnings)
