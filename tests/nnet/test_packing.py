@@ -95,6 +95,16 @@ def test_recurrences_multiply_by_parts_of_packed_weights(monkeypatch: pytest.Mon
         assert packed() == others
 
 
+@needs_native_code
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this PyTorch has no oneDNN")
+def test_networks_with_panels_are_read_where_none_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices of weights are slices of panels: without panels a recurrence multiplies by whole weights."""
+    monkeypatch.setattr(packed_affine, "packed", Panels)
+    written = pickle.dumps(network().pack(many_rows=True))
+    monkeypatch.setattr(packed_affine, "packed", OneDnnWeights)
+    torch.testing.assert_close(pickle.loads(written).compute(features()), network().compute(features()))
+
+
 def test_all_lengths_chunks_minibatches_and_streams() -> None:
     nnet = network()
     packed = nnet.pack()
@@ -122,6 +132,7 @@ def test_amx_multiplies_many_rows_outside_recurrences(is_faster: bool, monkeypat
         assert found == ({"first.affine", "second.linear", "second.affine", "output.affine"} if is_faster else set())
         assert torch.equal(each.compute(features()), packed.compute(features()))
     assert not any(getattr(c, "by_amx", False) for c in few.components.values())
+    assert few.fingerprint() == packed.fingerprint()  # they share programs in caches
     torch.testing.assert_close(packed.compute(features()), nnet.compute(features()))
 
 

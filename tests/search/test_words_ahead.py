@@ -18,7 +18,7 @@ from tests.seeds import RANDOM, shifted
 STATES, HISTORIES, WORDS = 30, 12, 40
 
 
-def reach() -> LabelReach:
+def reach(final_label: int = WORDS + 1) -> LabelReach:
     """Some states reach many short intervals, others few or none."""
     edges = [
         np.sort(RANDOM.choice(np.arange(1, WORDS + 3), 2 * int(n), replace=False))
@@ -26,7 +26,7 @@ def reach() -> LabelReach:
     ]
     offsets = np.append(0, np.cumsum([len(each) // 2 for each in edges]))
     flat = np.concatenate(edges).reshape(-1, 2)
-    return LabelReach(WORDS + 1, offsets, flat[:, 0], flat[:, 1])
+    return LabelReach(final_label, offsets, flat[:, 0], flat[:, 1])
 
 
 def model() -> BackoffModel:
@@ -117,3 +117,16 @@ def test_words_within_reach() -> None:
                 assert [reached.has_any(q, lm) for q in range(STATES)] == [bool(known & some) for some in labels]
     none = ReachedWords(LabelReach(WORDS + 1, np.zeros(3, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32)))
     assert not none.has(np.array([0, 1]), np.array([1, 2])).any()
+    assert not none.can_end(np.array([0, 1])).any()
+
+
+@pytest.mark.parametrize("final_label", [1, WORDS // 2, WORDS + 1, WORDS + 3])
+def test_a_path_can_end_where_the_final_label_is_reached(final_label: int) -> None:
+    """OpenFst numbers labels in the order in which a search from the start finds them: the final one too."""
+    intervals = reach(final_label)
+    limits = list(zip(intervals.begin.tolist(), intervals.end.tolist(), strict=True))
+    expected = [
+        any(begin <= final_label < end for begin, end in limits[first:behind])
+        for first, behind in itertools.pairwise(intervals.offsets.tolist())
+    ]
+    assert ReachedWords(intervals).can_end(np.arange(STATES)).tolist() == expected

@@ -37,12 +37,12 @@ class PackedAffineComponent(InferenceAffine):
 
     def take_weights(self, linear: Tensor) -> None:
         self._take_packed(linear.split(self.input_dim, 1))
-        self.has_slices = not self.needs_indexes and isinstance(self.packed_weights[0], Panels)
 
     def _take_packed(self, weights: Sequence[Tensor]) -> None:
         self.packed_weights = [packed(each) for each in weights]
         panels = [each for each in self.packed_weights if isinstance(each, Panels)]
         self._panels = PanelsOfOffsets(panels) if panels else None
+        self.has_slices = not self.needs_indexes and bool(panels)
 
     def slice(self, first: int, end: int, adds: bool, goes_backward: bool) -> PackedSlice:
         return PackedSlice(self, first, end)

@@ -13,7 +13,7 @@ from nnet3.model.structure.nodes import NnetNode
 
 _PLAIN = (bool, int, str, tuple)
 _SHAPE = operator.attrgetter("shape")
-_NOT_PROGRAM = frozenset({"is_gradient", "is_native"})  # settings that no program depends on
+_NOT_PROGRAM = frozenset({"is_gradient", "is_native", "by_amx"})  # settings that no program depends on
 
 
 def nodes_digest(nodes: tuple[NnetNode, ...]) -> str:

@@ -44,9 +44,12 @@ class ReachedWords:
 
     def __init__(self, reach: LabelReach):
         self.reach = reach
+        self._final_is_largest = 0 < reach.end.max(initial=0) <= reach.final_label + 1
 
     def can_end(self, states: Integers) -> npt.NDArray[np.bool_]:
-        """Returns for each state if a path can end without a word: the final label is the largest one."""
+        """Returns for each state if a path can end without a word; mostly no label is larger than the final one."""
+        if not self._final_is_largest:
+            return self.has(states, np.full(len(states), self.reach.final_label))
         last = self.reach.offsets[states + 1] - 1
         return (last >= self.reach.offsets[states]) & (self.reach.end[last] > self.reach.final_label)
 
