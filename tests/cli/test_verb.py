@@ -54,9 +54,9 @@ def test_a_terminal_of_80_columns_shows_examples_whole(name: str) -> None:
     ("line", "shown"),
     [
         (f"nnet3 two {'a' * 62} b", [f"nnet3 two {'a' * 62} b"]),
-        (f"nnet3 two {'a' * 63} b", [f"nnet3 two {'a' * 63} \\", "    b"]),
+        (f"nnet3 two {'a' * 63} b", [f"nnet3 two {'a' * 63} \\", "  b"]),
         (f"nnet3 two {'a' * 63} \\", [f"nnet3 two {'a' * 63} \\"]),
-        (f"nnet3 two {'a' * 50} 'ark:b c d e f |' \"", [f"nnet3 two {'a' * 50} \\", "    'ark:b c d e f |' \""]),
+        (f"nnet3 two {'a' * 50} 'ark:b c d e f |' \"", [f"nnet3 two {'a' * 50} \\", "  'ark:b c d e f |' \""]),
     ],
 )
 def test_quoted_words_and_backslashes_stay_whole(line: str, shown: list[str]) -> None:

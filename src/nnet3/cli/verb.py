@@ -141,7 +141,7 @@ def _folded(command: str) -> list[str]:
     for word in words[1:]:
         if len(lines[-1]) + len(word) > _COLUMNS and word.strip() != "\\":
             lines[-1] += " \\"
-            lines.append("   " + word)
+            lines.append(" " + word)
         else:
             lines[-1] += word
     return lines
