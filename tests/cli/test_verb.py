@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import click
@@ -37,6 +38,30 @@ def test_command_lines_at_the_end_of_the_help_are_examples() -> None:
     assert two.name == "two"
     assert two.help == "Say two\nthings.\n\n\b\nExamples:\n  nnet3 two\n  nnet3 two \\\n    --again"
     assert some.help == "Say what there is."
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_terminal_of_80_columns_shows_examples_whole(name: str) -> None:
+    shown = find_verb(name)
+    examples = (shown.help or "").partition("\n  ")[2]
+    assert max(map(len, examples.split("\n"))) < 80
+    written = (inspect.getdoc(shown.callback) or "").rpartition("\n\n")[2]
+    if written.startswith("nnet3 "):
+        assert examples.replace("\\\n", "").split() == written.replace("\\\n", "").split()
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        (f"nnet3 two {'a' * 62} b", [f"nnet3 two {'a' * 62} b"]),
+        (f"nnet3 two {'a' * 63} b", [f"nnet3 two {'a' * 63} \\", "  b"]),
+        (f"nnet3 two {'a' * 63} \\", [f"nnet3 two {'a' * 63} \\"]),
+        (f"nnet3 two {'a' * 50} 'ark:b c d e f |' \"", [f"nnet3 two {'a' * 50} \\", "  'ark:b c d e f |' \""]),
+    ],
+)
+def test_quoted_words_and_backslashes_stay_whole(line: str, shown: list[str]) -> None:
+    two = verb("two", help=f"Say.\n\n{line}")(lambda: None)
+    assert (two.help or "").split("\n")[4:] == [f"  {part}" for part in shown]
 
 
 def test_what_is_not_given() -> None:

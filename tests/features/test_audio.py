@@ -114,8 +114,11 @@ def test_channels_are_averaged_or_one_is_taken() -> None:
     [
         (np.array([1.0, np.nan]), "a NaN or an infinity"),
         (np.array([1.0, -1e38]), r"the samples reach to 1e\+38"),
-        (np.zeros((3, 2)), r"audio of 1 channel\(s\) must be \(samples,\) or \(samples, channels\), got \(3, 2\)"),
-        (np.array([1j]), "samples must be 16-bit or other integers"),
+        (np.zeros((3, 2)), r"audio must be \(samples,\) or \(samples, 1\), .*, got \(3, 2\)"),
+        (np.array([1j]), "audio is bytes or an array of samples, got ndarray of complex128"),
+        ("talk.wav", "audio is bytes or an array of samples, got str of"),
+        (None, "audio is bytes or an array of samples, got NoneType of object"),
+        ([1, 2], "samples must be uint8, int8, int16 or int32, or floats in the scale of 16 bits, got int64"),
         (np.zeros((2, 1, 1)), "got"),
         ([[1], [1, 2]], "expected an array of numbers, got a list that is none"),
         (torch.zeros(3).to_sparse(), "expected an array of numbers, got a Tensor that is none"),

@@ -35,7 +35,8 @@ def test_types_of_numbers(matrix: object, dtype: torch.dtype) -> None:
     ("matrix", "message"),
     [
         (np.ma.masked_array(np.ones((2, 3)), mask=np.eye(2, 3)), "it: some elements of this array are masked"),
-        ([[1.0]], "it: expected a tensor or an array, got list"),
+        ([[1.0]], "it: expected a tensor or an array, got list: numpy.asarray makes an array$"),
+        (None, "it: expected a tensor or an array, got NoneType$"),
         (np.ones((2, 3), bool), "it: expected floats or integers, got"),
         (np.ones((2, 3), complex), "it: expected floats or integers, got"),
     ],

@@ -80,6 +80,21 @@ def test_what_objects_begin_with_shows_where_the_next_one_is(text: str, keys: st
     assert table.num_skipped == keys.count("!")
 
 
+@pytest.mark.parametrize(
+    ("contents", "message"),
+    [
+        (b"RIFF\n\x80\0\0WAVEfmt ", r"^ark:x\.ark: x\.ark: this is a recording \(WAV\), not an archive"),
+        (b"\x1f\x8b\x08", r"this is packed by gzip \(gunzip unpacks it\), not an archive"),
+        (b"\0B<Nnet3> ", "this is one object, such as a model, not an archive, which has a key before each object$"),
+        (b"k" * 200 + b" x\n", rf"the entry '{'k' * 80}': "),
+    ],
+)
+def test_files_that_are_no_archives(contents: bytes, message: str) -> None:
+    Path("x.ark").write_bytes(contents)
+    with pytest.raises(TableError, match=message), open_matrix_table("ark:x.ark") as table:
+        next(iter(table))
+
+
 def test_binary_ends_at_damage() -> None:
     """Although lines seem to end in it."""
     with matrix_writer("ark:x.ark") as writer:

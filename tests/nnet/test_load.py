@@ -54,6 +54,9 @@ def test_a_bare_transition_model(tmp_path: Path) -> None:
         (b"\0", "zero byte"),
         (b"\0B", "the file ends here"),
         (b"\x89PNG\r\n", "expected <Nnet3>"),
+        (b"RIFF\x24\0\0\0WAVEfmt ", r"this is a recording \(WAV\), not a model file$"),
+        (b"\x1f\x8b\x08\0", r"this is packed by gzip \(gunzip unpacks it\), not a model file$"),
+        (b"PK\x03\x04\0\0", r"this is a ZIP file, such as torch\.save writes, not a model file$"),
         ("<NoOpComponent> <Dim> 3", r"this is a component, not a model file: nnet3\.components\.read reads it"),
         ("input-node name=input dim=3", "this is a config, not a model file"),
         ("<Nnet3>" * 1000, "a token of more than 512 bytes"),
@@ -97,6 +100,10 @@ def test_a_path_that_cannot_be_read(tmp_path: Path) -> None:
     for path in (tmp_path / "no" / "model", tmp_path):
         with pytest.raises(ModelFormatError, match="cannot read this file"):
             load(path)
+    (tmp_path / "am").mkdir()
+    (tmp_path / "am" / "final.mdl").touch()
+    with pytest.raises(ModelFormatError, match=r"Is a directory: give .*/am/final\.mdl$"):
+        load(tmp_path)
 
 
 def test_a_raw_network_has_no_transition_model(tmp_path: Path) -> None:

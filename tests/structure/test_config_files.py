@@ -44,6 +44,9 @@ def test_what_is_no_config_file(tmp_path: Path) -> None:
         nnet3.Nnet.from_config_file(model)
     with pytest.raises(ConfigError, match="cannot read this file: No such file"):
         nnet3.Nnet.from_config_file(tmp_path / "absent")
+    model.write_bytes(b"RIFF\x24\x80\0\0WAVEfmt ")
+    with pytest.raises(ConfigError, match=r"final\.raw: this is a recording \(WAV\), not a text file$"):
+        nnet3.Nnet.from_config_file(model)
     with pytest.raises(ArgumentError, match="the path of a config file is needed, got 3"):
         nnet3.Nnet.from_config_file(3)  # type: ignore[arg-type]
 

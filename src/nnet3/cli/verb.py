@@ -9,6 +9,7 @@ import importlib
 import inspect
 import logging
 import os
+import re
 import shlex
 import sys
 from collections import Counter
@@ -27,6 +28,8 @@ from nnet3.cli.verb_table import FAMILIES, VERBS
 from nnet3.errors import Nnet3Error
 
 _LOG = logging.getLogger("nnet3")
+_WORD = re.compile(r"""\s*(?:[^\s'"]|'[^']*'|"[^"]*"|['"])+""")  # of a command line, with the blanks before it
+_COLUMNS = 74
 _INTERNALS, _USE_GPU = "nnet3.internals", "nnet3.use_gpu"
 
 
@@ -128,7 +131,20 @@ def _with_examples(help: str) -> str:
         return help
     lines = commands.split("\n")
     title = "Examples:" if sum(not line.startswith(" ") for line in lines) > 1 else "Example:"
-    return "\n".join([text, "", "\b", title, *(f"  {line}" for line in lines)])
+    return "\n".join([text, "", "\b", title, *(f"  {piece}" for line in lines for piece in _folded(line))])
+
+
+def _folded(command: str) -> list[str]:
+    """Returns a command line as lines that 80 columns show whole; a backslash ends each but the last."""
+    words = [match.group() for match in _WORD.finditer(command)]
+    lines = [words[0]]
+    for word in words[1:]:
+        if len(lines[-1]) + len(word) > _COLUMNS and word.strip() != "\\":
+            lines[-1] += " \\"
+            lines.append(" " + word)
+        else:
+            lines[-1] += word
+    return lines
 
 
 def take_internal(name: str, default: Any) -> Any:

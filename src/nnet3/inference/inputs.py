@@ -26,7 +26,9 @@ def checked_matrix(
         raise ExecutionError("the utterance has no frames")
     if matrix.ndim != dimensions or matrix.shape[-1] != dim or len(matrix) == 0:
         expected = f"(frames, {dim})" if node == "input" else f"({dim},)" if dimensions == 1 else f"(rows, {dim})"
-        raise ExecutionError(f"the {what} must be {expected}, got {tuple(matrix.shape)}")
+        hint = ": give one utterance at a time" if matrix.ndim == 3 and dimensions == 2 else ""
+        hint = ": transpose them" if matrix.ndim == dimensions == 2 and len(matrix) == dim else hint
+        raise ExecutionError(f"the {what} must be {expected}, got {tuple(matrix.shape)}{hint}")
     if not is_finite(matrix):
         bad = ~matrix.isfinite()
         row = int(bad.reshape(len(matrix), -1).any(dim=1).int().argmax()) if dimensions == 2 else 0

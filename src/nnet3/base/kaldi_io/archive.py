@@ -16,6 +16,7 @@ from nnet3.base.kaldi_io.reader import Reader
 from nnet3.base.kaldi_io.script import ScriptEntry, cut
 from nnet3.base.kaldi_io.specifiers import parse_rxfilename
 from nnet3.base.kaldi_io.streams import InputStream, open_input
+from nnet3.base.text import other_format
 from nnet3.errors import ModelFormatError, TableError
 
 T = TypeVar("T")
@@ -75,6 +76,9 @@ class Archive:
         source = open_input(file)
         self._stream = source if isinstance(source, InputStream) else None
         data = b"" if isinstance(source, InputStream) else source
+        other = "this is one object, such as a model" if data[:2] == b"\0B" else other_format(data)
+        if other:
+            raise TableError(f"{file.name}: {other}, not an archive, which has a key before each object")
         self._name = file.name
         self._reader = Reader(data, self._name, binary=False)
         self._reader.position = min(file.offset, len(data))
@@ -95,7 +99,9 @@ class Archive:
                     continue
                 self._reader.position = start
                 # Positions in the buffer of a stream mean nothing to the user
-                raise TableError(f"the entry '{self.key}': {error.message if self._is_refilled else error}") from None
+                raise TableError(
+                    f"the entry '{self.key:.80}': {error.message if self._is_refilled else error}"
+                ) from None
             if not (self._reader.ran_out and self._refill(start)):
                 if self._stream is None and not self._is_refilled:
                     self.extent = Extent(self._name, start, self._reader.position)

@@ -51,7 +51,9 @@ def contents_of(path: str | os.PathLike[str]) -> bytes | mmap.mmap:
                 return read_stream(file)
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if status.st_size else b""
     except (OSError, ValueError) as error:
-        raise ModelFormatError(f"cannot read this file: {reason_of(error)}", os.fspath(path)) from None
+        inside = (os.path.join(path, name) for name in ("final.mdl", "am/final.mdl"))
+        hint = next((f": give {name}" for name in inside if os.path.isfile(name)), "")
+        raise ModelFormatError(f"cannot read this file: {reason_of(error)}{hint}", os.fspath(path)) from None
 
 
 class WatchedFile:

@@ -10,5 +10,6 @@ from nnet3.base.text.config_line import (
     read_config_lines,
 )
 from nnet3.base.text.json_text import read_json
+from nnet3.base.text.other_formats import other_format
 from nnet3.base.text.suggest import did_you_mean, misspelt
 from nnet3.base.text.values import Value, read_number, whole_number

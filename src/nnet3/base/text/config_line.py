@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from nnet3.base.text.other_formats import other_format
 from nnet3.base.text.suggest import did_you_mean, misspelt
 from nnet3.base.text.values import Boolean, Integer, Integers, Number, Value, bounds
 from nnet3.errors import ConfigError, Span
@@ -207,11 +208,13 @@ _SHOWN = 200
 def decode_config(contents: bytes, source: str) -> str:
     """Returns the text of a config. Bytes outside UTF-8 may stand in comments, where they are read as Latin-1.
 
-    Raises ConfigError at the first bad byte elsewhere. A byte order mark is dropped.
+    Raises ConfigError at the first bad byte elsewhere, and for a recording and the like. A byte order mark is dropped.
     """
     try:
         return contents.decode("utf-8-sig")
     except UnicodeDecodeError:
+        if other := other_format(contents):
+            raise ConfigError(f"{source}: {other}, not a text file") from None
         lines = contents.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     return "\n".join(_decode_line(line, source, number) for number, line in enumerate(lines, start=1))
 

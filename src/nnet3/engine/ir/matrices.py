@@ -51,7 +51,7 @@ def is_finite(matrix: Tensor) -> bool:
 
 def _kind(matrix: object) -> str:
     if not isinstance(matrix, Tensor):
-        return type(matrix).__name__
+        return type(matrix).__name__ + ": numpy.asarray makes an array" * isinstance(matrix, list | tuple)
     if matrix.is_meta:
         return "a tensor without data, on the device 'meta'"
     return "a nested tensor" if matrix.is_nested else f"a tensor with layout {matrix.layout}"

@@ -138,7 +138,7 @@ VIEWS.push({ id: "network", title: "Network", build(panel) {
       const node = NETWORK.nodes[k];
       parts.push(el("h3", {}, node.name), el("p", {}, `${node.kind}, dim ${node.dim}${node.objective ? `, ${node.objective}` : ""}`));
       if (node.takes) parts.push(el("p", { class: "code" }, node.takes));
-      if (node.context) parts.push(el("p", {}, `at t needs input from ${frame(node.context[0])} to ${frame(node.context[1])}`));
+      if (node.context && node.kind !== "input") parts.push(el("p", {}, `at t needs input from ${frame(node.context[0])} to ${frame(node.context[1])}`));
       const component = NETWORK.components[node.component];
       if (component) parts.push(...described(component));
     }

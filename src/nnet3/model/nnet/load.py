@@ -6,6 +6,8 @@ import os
 
 from nnet3.base.kaldi_io.files import check_is_path
 from nnet3.base.kaldi_io.reader import Reader
+from nnet3.base.text import other_format
+from nnet3.errors import ModelFormatError
 from nnet3.model.components.component_types import COMPONENT_TYPES
 from nnet3.model.hmm.transition_model import TransitionModel
 from nnet3.model.nnet.acoustic_model import AcousticModel, network_of
@@ -61,6 +63,8 @@ def read_model(reader: Reader) -> Nnet | AcousticModel:
     elif first == _ACOUSTIC:
         model = AcousticModel.read(reader)
     else:
+        if other := other_format(reader.data):
+            raise ModelFormatError(f"{other}, not a model file", reader.source)
         got = f"got '{first[:60]}'" if first else "the file ends here"
         hint = other_model(reader)
         if first in LINE_TYPES:

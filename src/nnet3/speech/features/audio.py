@@ -59,12 +59,14 @@ class PcmReader:
             self._cut = contents[whole:]
             return self._mono(np.frombuffer(contents[:whole], "<i2").reshape(-1, self.channels).astype(np.float32))
         array = as_array(audio)
+        if array.dtype.kind not in "iuf":
+            raise ArgumentError(f"audio is bytes or an array of samples, got {type(audio).__name__} of {array.dtype}")
         if array.ndim == 1 and self.channels > 1 and len(array) % self.channels == 0:
             array = array.reshape(-1, self.channels)
         columns = array[:, np.newaxis] if array.ndim == 1 else array
         if columns.ndim != 2 or columns.shape[1] != self.channels:
             raise ArgumentError(
-                f"audio of {self.channels} channel(s) must be (samples,) or (samples, channels), got {array.shape}"
+                f"audio must be (samples,) or (samples, {self.channels}), a column a channel, got {array.shape}"
             )
         samples = _in_16_bits(columns)
         if self._faint is not None and (array.dtype.kind == "f" or array.dtype.itemsize > 2):
@@ -102,7 +104,7 @@ def _in_16_bits(samples: npt.NDArray[np.generic]) -> Samples:
     if kind == "i" and bits <= 32:
         return (samples.astype(np.float64) * (_FULL_SCALE / 2 ** (bits - 1))).astype(np.float32)
     raise ArgumentError(
-        f"samples must be 16-bit or other integers, or floats in the scale of 16 bits, got {samples.dtype}"
+        f"samples must be uint8, int8, int16 or int32, or floats in the scale of 16 bits, got {samples.dtype}"
     )
 
 
