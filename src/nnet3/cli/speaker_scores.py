@@ -183,7 +183,8 @@ def score_dense(
             vectors = [by_key[key] for key in keys]
             if {len(vector) for vector in vectors} != {model.dim}:
                 raise Nnet3Error(f"{source}: {recording}: expected vectors of {model.dim} numbers, as {plda} has")
-            scores = scores_of_pairs(model, np.stack(vectors), target_energy, options)
+            with naming(source, recording):
+                scores = scores_of_pairs(model, np.stack(vectors), target_energy, options)
             writer.write(recording, scores.astype(np.float32))
         say(f"Processed {writer.count} recordings, {failed} had errors.")
         return int(writer.count == 0)
