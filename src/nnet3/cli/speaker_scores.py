@@ -97,7 +97,7 @@ def dot_products(trials: str, first: str, second: str, output: str) -> int:
     def products(one: Integers, other: Integers) -> Doubles:
         return np.asarray((vectors[one] * others[other]).sum(axis=1))
 
-    return _write_scores(asked, output, (names, other_names), products, vectors.shape[1])
+    return _write_scores(asked, output, (names, other_names), products, vectors.shape[1] or 1)
 
 
 def _trials(name: str) -> list[list[str]]:
@@ -141,7 +141,7 @@ def _write_scores(
     rows = np.array(
         [[rows_of[key] for key, rows_of in zip(pair, rows_by_name, strict=True)] for pair in pairs], np.int64
     )
-    found, size = np.zeros(len(pairs), np.float32), max(_NUMBERS_AT_ONCE // max(dim, 1), 1)
+    found, size = np.zeros(len(pairs), np.float32), max(_NUMBERS_AT_ONCE // dim, 1)
     for start in range(0, len(pairs), size):
         part = rows[start : start + size]
         found[start : start + size] = scores(part[:, 0], part[:, 1])
