@@ -49,6 +49,8 @@ def test_phones(cli: Cli, alignment: list[int]) -> None:
     assert first.startswith("a  [ 2 1 1 ")
     assert second.startswith(f"a  ph{phone} ")
     assert (third, len(first)) == ("", len(second))
+    Path("phones.txt").write_text("none 0\n")
+    assert cli.good("show-alignments", "phones.txt", MDL, "ark:ali").out.splitlines()[1].strip() == "a"
 
 
 @needs_shared

@@ -262,6 +262,15 @@ def test_a_grammar_of_other_words(is_ours: bool, folders: Cli) -> None:
     folders.good(*mkgraph)
 
 
+def test_a_grammar_adds_what_begins_and_ends_sentences_to_its_words(cli: Cli) -> None:
+    """The table is written in the order of its labels."""
+    Path("lm.arpa").write_text(ARPA)
+    Path("some.txt").write_text("<eps> 0\n#0 3\none 7\n")
+    tables = ("--read-symbol-table=some.txt", "--write-symbol-table=all.txt")
+    cli.good("arpa2fst", "--disambig-symbol=#0", *tables, "lm.arpa", "G.fst")
+    assert Path("all.txt").read_text().split() == ["<eps>", "0", "#0", "3", "one", "7", "<s>", "8", "</s>", "9"]
+
+
 def test_the_digest_of_a_grammar_lies_beside_files_alone(cli: Cli) -> None:
     Path("lm.arpa").write_text(ARPA)
     cli.good("arpa2fst", "--disambig-symbol=#0", "--write-symbol-table=words.txt", "lm.arpa", "a.fst")
@@ -338,6 +347,8 @@ def test_mistakes(folders: Cli) -> None:
     assert "there is no symbol '#9'" in _failed(
         folders, "arpa2fst", "--disambig-symbol=#9", "--read-symbol-table=lang/words.txt", "lm.arpa", "G"
     )
+    said = _failed(folders, "arpa2fst", "--bos-symbol=none", "lm.arpa", "G")
+    assert "lm.arpa: there is no word 'none', which begins sentences" in said
     folders.good("arpa2fst", "lm.arpa", "G.fst")
     Path("lm.arpa.gz").write_bytes(gzip.compress(Path("lm.arpa").read_bytes()))
     folders.good("arpa2fst", "lm.arpa.gz", "unpacked.fst")

@@ -117,6 +117,9 @@ def test_posteriors_of_log_probabilities(cli: Cli) -> None:
     Path("in").write_text("u [\n" + "\n".join(" ".join(map(repr, row.tolist())) for row in rows) + " ]\n")
     cli.good("logprob-to-post", "--random-prune=false", "--min-post=0.06", "ark:in", "ark:sure.ark")
     cli.good("logprob-to-post", "--min-post=0.06", "ark:in", "ark:drawn.ark")
+    cli.good("logprob-to-post", "--min-post=0", "ark:in", "ark:all.ark")
+    with open_posterior_table("ark:all.ark") as every:
+        assert dict(every)["u"].ids.tolist() == [0, 1, 2, 0, 1, 2]
     with open_matrix_table("ark:in") as table, open_posterior_table("ark:sure.ark") as sure:
         (_, read), (_, found) = next(iter(table)), next(iter(sure))
     assert (found.indptr.tolist(), found.ids.tolist()) == ([0, 2, 3], [0, 1, 2])

@@ -85,7 +85,21 @@ def test_dot_products(tables: Cli) -> None:
         assert float(score) == pytest.approx(float(ENROLLED[one] @ TESTS[other]), rel=1e-5)
     wide = "ark:echo 'a [ 1 2 3 ]' |"
     outcome = tables("ivector-compute-dot-products", "trials", wide, "ark:tests.ark", "-")
+    assert "there is no vector for 'anna'" in outcome.err
+    wide = "ark:echo 'anna [ 1 2 3 ]' |"
+    outcome = tables("ivector-compute-dot-products", "trials", wide, "ark:tests.ark", "-")
     assert "has vectors of 3 numbers, ark:tests.ark of 2" in outcome.err
+    both = "ark:cat tests.ark; echo 't0 [ 1 2 3 ]' |"
+    outcome = tables("ivector-compute-dot-products", "echo t0 t1 |", "ark:echo 't0 [ 1 2 ]' |", both, "-")
+    assert outcome.status == 0, outcome.err
+    Path("v.scp").write_text("t0 echo '[ 1 2 ]' |\nt1 nofile:3\nt2 echo '[ 1 ]' |\n")
+    outcome = tables.good("ivector-compute-dot-products", "echo t0 t0 |", "scp:v.scp", "scp:v.scp", "-")
+    assert outcome.out == "t0 t0 5\n"  # entries that no trial names are not read
+    outcome = tables("ivector-compute-dot-products", "printf 't0 t0\nt2 t2\n' |", "scp:v.scp", "scp:v.scp", "-")
+    assert "the vectors of the trials have several dimensions" in outcome.err
+    nothing = "ark:echo 't0 [ ]' |"
+    assert tables.good("ivector-compute-dot-products", "echo t0 t0 |", nothing, nothing, "-").out == "t0 t0 0\n"
+    assert tables("ivector-compute-dot-products", "echo -n |", "scp:v.scp", "scp:v.scp", "-").status == 1
 
 
 @pytest.mark.parametrize("energy", [0.1, 1.0])

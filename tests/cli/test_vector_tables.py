@@ -119,7 +119,7 @@ def test_some_features(tables: Cli) -> None:
     Path("none").touch()
     for options, expected in (
         (["--n=1"], ["a"]), ([], ["a", "b"]), (["--include=keys"], ["b"]), (["--exclude=keys"], ["a"]),
-        (["--n=1", "--exclude=none"], ["a", "b"]),
+        (["--n=-1", "--exclude=none"], ["a", "b"]),
     ):  # fmt: skip
         tables.good("subset-feats", *options, "ark:m.ark", "ark:out.ark")
         assert list(_read("out.ark")) == expected
@@ -139,6 +139,7 @@ def test_some_features(tables: Cli) -> None:
         (("select-feats", "3", "ark:m.ark", "ark:o"), 1, "so there is no column 3"),
         (("transform-feats", "a.mat", "ark:v2.ark", "ark:o"), 1, "v2.ark"),
         (("subset-feats", "--include=a", "--exclude=b", "ark:a", "ark:b"), 2, "not both"),
+        (("subset-feats", "--include=a", "--n=0", "ark:a", "ark:b"), 2, "--n is for a table without"),
         (("matrix-sum", "a.mat"), 2, "at least one table"),
         (("matrix-sum", "a.mat", "b.mat", "out.mat"), 1, "the matrices are (2, 3), (1, 2)"),
     ],

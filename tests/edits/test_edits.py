@@ -43,6 +43,7 @@ BAD = [
     ("rename-node old-name=final_input new-name=x", "no node 'final_input' that can be renamed", ""),
     ("rename-node old-name=final new-name=2nd", "'2nd' is not a valid name", "^^^"),
     ("rename-node old-name=final new-name=half", "the node name 'half' is already taken", "^^^^"),
+    ("rename-node old-name=half new-name=half", "the node name 'half' is already taken", "^^^^"),
     ("rename-node old-name=half new-name=final_input", "the node name 'final_input' is already taken", ""),
     ("rename-node old-name=final", "'new-name=' is missing", ""),
     ("remove-output-nodes", "'name=' is missing", ""),

@@ -83,6 +83,10 @@ def test_scaling_keeps_the_kind(kind: str) -> None:
     np.testing.assert_allclose(dense(result), -0.5 * dense(matrix), atol=1e-6)
 
 
+def test_a_scale_of_0_leaves_no_negative_zeros() -> None:
+    assert not np.signbit(scaled(np.float32([[-1, 2]]), 0.0)).any()
+
+
 def test_compression_of_full_matrices_alone() -> None:
     assert isinstance(compressed(FULL), CompressedMatrix)
     for kind in ("sparse", "CM3"):

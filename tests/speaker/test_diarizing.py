@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnet3.errors import ArgumentError, ModelFormatError
+from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error
 from nnet3.options import ClusteringOptions, PldaScoringOptions
 from nnet3.speaker import diarize
 from nnet3.speech.speaker.clustering import clusters_of
@@ -104,6 +104,15 @@ def test_scores_of_pairs_are_ratios() -> None:
     for energy in (0.1, 0.5):  # whatever the axes of the space are
         scores = scores_of_pairs(plda, vectors, energy, options)
         np.testing.assert_allclose(scores_of_pairs(turned, vectors @ rotated.T, energy, options), scores, atol=1e-4)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_vectors_that_are_not_finite_are_refused(bad: float) -> None:
+    """Eigenvalues of their variance do not converge."""
+    vectors = RANDOM.standard_normal((6, 30))
+    vectors[0, 0] = bad
+    with pytest.raises(Nnet3Error, match="a vector has a NaN or an infinity"):
+        scores_of_pairs(Plda(np.zeros(30), np.eye(30), np.ones(30)), vectors, 0.1)
 
 
 def test_kept_axes_hold_more_than_the_share_and_one_more() -> None:

@@ -111,6 +111,11 @@ def test_damaged_models_are_refused(text: str, why: str) -> None:
         Reader(text.encode(), "plda").whole(Plda.read)
 
 
+def test_covariances_that_are_not_finite_are_refused() -> None:
+    with pytest.raises(Nnet3Error, match="the covariance within speakers is not positive definite"):
+        diagonalised(np.eye(8), np.full((8, 8), np.nan))
+
+
 def test_wrong_vectors_are_refused() -> None:
     with pytest.raises(Nnet3Error, match="vectors of 4 numbers, got an array"):
         MODEL.in_own_space(np.zeros((2, 3)))

@@ -37,6 +37,7 @@ from nnet3.model.structure.normalize import parse_descriptor
         ("Offset(Sum(a,b),1)", "Sum(Offset(a, 1), Offset(b, 1))"),
         ("Offset(Failover(a,b),1)", "Failover(Offset(a, 1), Offset(b, 1))"),
         ("Offset(IfDefined(a),1)", "IfDefined(Offset(a, 1))"),
+        ("IfDefined(Const(0, 2))", "IfDefined(Const(0, 2))"),
         ("Round(Sum(a, b), 3)", "Sum(Round(a, 3), Round(b, 3))"),
         ("Round(Failover(a, b), 3)", "Failover(Round(a, 3), Round(b, 3))"),
         ("Round(IfDefined(a), 3)", "IfDefined(Round(a, 3))"),

@@ -131,12 +131,15 @@ def count_posteriors(model: str, posteriors: str, output: str, binary: bool, per
 
 
 def shown(symbols: str, model: str, alignments: str) -> Iterator[str]:
-    """Yields lines: the transition-ids of each utterance phone by phone, the names of the phones, and an empty one."""
+    """Yields lines: the transition-ids of each utterance phone by phone, the names of the phones, and an empty one.
+
+    A phone that the table lacks has no name.
+    """
     names, transitions = load_symbols(symbols), load_transitions(model)
     for key, (alignment, pairs) in _made(alignments, lambda each: (each, phones_of(each, transitions))):
         pieces = np.split(alignment, np.cumsum(pairs[:-1, 1]) if len(pairs) else [])
         columns = [
-            (f"[ {' '.join(map(str, piece.tolist()))} ] ", f"{names[phone]} ")
+            (f"[ {' '.join(map(str, piece.tolist()))} ] ", f"{names.names.get(phone, '')} ")
             for piece, phone in zip(pieces, pairs[:, 0].tolist(), strict=False)
         ]
         widths = [max(map(len, column)) for column in columns]

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from nnet3.base.text.values import at_least
+from nnet3.base.text.values import at_least, either
 from nnet3.cli import later
 from nnet3.cli.options import all_of, flag, number, seed_option
 
 copy_options = all_of(
     click.option("--nnet-config", metavar="FILE", help="Config that adds or replaces nodes and components."),
-    number("--learning-rate", rule=at_least(0), help="Underlying learning rate of all components."),
+    number("--learning-rate", rule=either(-1, at_least(0)), help="Underlying learning rate of all components."),
     click.option("--learning-rates", metavar="R1:R2:...", help="Actual rates, one for each updatable component."),
     number("--scale", default=1.0, help="Multiply parameters and statistics."),
     click.option(
@@ -32,6 +32,7 @@ def make_copy_options(
     edits_config: str | None,
     edits: str | None,
     seed: int,
+    learning_rate: float | None,
     **others: Any,
 ) -> later.copy_operations.CopyOptions:
     """Makes the library's options of those of a command line; `others` are passed on."""
@@ -43,6 +44,7 @@ def make_copy_options(
     return later.copy_operations.CopyOptions(
         nnet_config=None if nnet_config is None else _config_text(nnet_config),
         seed=seed,
+        learning_rate=None if learning_rate == -1 else learning_rate,
         learning_rates=_rates(learning_rates),
         edits=texts,
         **others,

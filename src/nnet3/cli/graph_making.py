@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,8 @@ def arpa_to_fst(
     check_can_save(FST, output)
     check_can_save("", write_table)
     arpa = parse_arpa(read_text(model), model, begin, end)
+    if (begin,) not in arpa.log10:
+        raise Nnet3Error(f"{model}: there is no word '{begin}', which begins sentences")
     if read_table:
         labels = dict(load_symbols(read_table).labels)
         if back_off and back_off not in labels:
@@ -97,17 +100,17 @@ def arpa_to_fst(
         words = (word for word in arpa.words if word not in (begin, end, back_off))
         names = ["<eps>", *([back_off] if back_off else []), begin, end, *words]
         labels = {name: number for number, name in enumerate(names)}
+    for name in (begin, end):
+        labels.setdefault(name, max(labels.values(), default=0) + 1)
     missing = sum(word not in labels for word in arpa.words)
     if missing:
         say(f"warning: {missing} of {len(arpa.words)} words are not in {read_table}: n-grams with them are left out")
     fst = arpa_fst(arpa, labels, labels[back_off] if back_off else 0)
     if not back_off:
-        for name in (begin, end):
-            labels.setdefault(name, max(labels.values(), default=0) + 1)
         fst = with_ends(fst, labels[begin], labels[end])
     fst, is_alone = sorted_by_label(fst), not (read_table or write_table)
     symbols = SymbolTable({label: name for name, label in labels.items()}) if keep_symbols or is_alone else None
-    listed = "".join(f"{name}\t{label}\n" for name, label in labels.items())
+    listed = "".join(f"{name}\t{label}\n" for name, label in sorted(labels.items(), key=itemgetter(1)))
     outputs = [(output, fst_file(fst, symbols)), *([(write_table, Writer(False).text(listed))] if write_table else [])]
     if _makes_file(output) and (os.path.isfile(read_table) if read_table else _makes_file(write_table)):
         contents = Path(read_table).read_bytes() if read_table else listed.encode()

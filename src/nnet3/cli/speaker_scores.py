@@ -32,6 +32,7 @@ from nnet3.speech.arrays.aliases import Doubles, Integers, Singles
 from nnet3.speech.speaker.clustering import clusters_of
 from nnet3.speech.speaker.diarizing import diarize, plda_of, scores_of_pairs
 from nnet3.speech.speaker.error_rates import detection_cost, equal_error_rate
+from nnet3.speech.speaker.given import vectors_of
 from nnet3.speech.speaker.speaker_model import SpeakerModel
 from nnet3.speech.speaker.turns import rttm_lines, turns_of
 from nnet3.speech.speaker.verifier import Verifier
@@ -82,20 +83,35 @@ def score_trials(
     def scores(first: Integers, second: Integers) -> Doubles:
         return model.ratios_of_pairs(own[first], numbers[first], own_tests[second])
 
-    return _write_scores(trials, output, (names, test_names), scores, own.shape[1])
+    return _write_scores(_trials(trials), output, (names, test_names), scores, own.shape[1])
 
 
 def dot_products(trials: str, first: str, second: str, output: str) -> int:
-    """Writes the dot products of trials. Returns 1, an exit status, if there were none."""
-    (names, vectors), (other_names, others) = _distinct(first), _distinct(second)
-    if vectors.shape[1] != others.shape[1]:
+    """Writes the dot products of trials; no other vectors are read. Returns 1, an exit status, without trials."""
+    asked = _trials(trials)
+    names, vectors = _asked_for(first, (key for key, _ in asked))
+    other_names, others = _asked_for(second, (key for _, key in asked))
+    if vectors.shape[1] != others.shape[1] and names and other_names:
         raise Nnet3Error(f"{first} has vectors of {vectors.shape[1]} numbers, {second} of {others.shape[1]}")
-    exact, exact_others = vectors.astype(np.float64), others.astype(np.float64)
 
     def products(one: Integers, other: Integers) -> Doubles:
-        return np.asarray((exact[one] * exact_others[other]).sum(axis=1))
+        return np.asarray((vectors[one] * others[other]).sum(axis=1))
 
-    return _write_scores(trials, output, (names, other_names), products, vectors.shape[1])
+    return _write_scores(asked, output, (names, other_names), products, vectors.shape[1] or 1)
+
+
+def _trials(name: str) -> list[list[str]]:
+    return list(fields_of(name, 2, "two keys"))
+
+
+def _asked_for(source: str, keys: Iterator[str]) -> tuple[list[str], Doubles]:
+    """Returns those keys (n) that a table has, each once, and their vectors (n, dim), (0, 1) without any."""
+    with random_access_vectors(source) as table:
+        found = {key: vector for key in dict.fromkeys(keys) if (vector := table.get(key)) is not None}
+    if len({len(vector) for vector in found.values()}) > 1:
+        raise Nnet3Error(f"{source}: the vectors of the trials have several dimensions")
+    with naming(source):
+        return [*found], vectors_of([*found.values()], "expected vectors") if found else np.zeros((0, 1))
 
 
 def _distinct(source: str) -> tuple[list[str], Singles]:
@@ -107,7 +123,7 @@ def _distinct(source: str) -> tuple[list[str], Singles]:
 
 
 def _write_scores(
-    trials: str,
+    trials: list[list[str]],
     output: str,
     names: tuple[list[str], list[str]],
     scores: Callable[[Integers, Integers], Doubles],
@@ -115,7 +131,7 @@ def _write_scores(
 ) -> int:
     rows_by_name = [{name: row for row, name in enumerate(each)} for each in names]
     pairs, failed = [], 0
-    for trial in fields_of(trials, 2, "two keys"):
+    for trial in trials:
         lacking = [key for key, rows_of in zip(trial, rows_by_name, strict=True) if key not in rows_of]
         if lacking:
             failed += 1
@@ -167,7 +183,8 @@ def score_dense(
             vectors = [by_key[key] for key in keys]
             if {len(vector) for vector in vectors} != {model.dim}:
                 raise Nnet3Error(f"{source}: {recording}: expected vectors of {model.dim} numbers, as {plda} has")
-            scores = scores_of_pairs(model, np.stack(vectors), target_energy, options)
+            with naming(source, recording):
+                scores = scores_of_pairs(model, np.stack(vectors), target_energy, options)
             writer.write(recording, scores.astype(np.float32))
         say(f"Processed {writer.count} recordings, {failed} had errors.")
         return int(writer.count == 0)

@@ -37,18 +37,24 @@ from nnet3.speech.speaker.speaker_stats import (
 _LEAST_VARIANCE = 1e-15
 
 
-def vectors_of(source: str) -> Iterator[tuple[str, Singles]]:
-    """Yields keys and vectors of a table. Raises Nnet3Error for empty vectors, several dimensions, and NaNs."""
-    dim = None
+def finite_vectors_of(source: str) -> Iterator[tuple[str, Singles]]:
+    """Yields keys and vectors of a table. Raises Nnet3Error for a NaN or an infinity."""
     with open_vector_table(source) as table:
         for key, vector in table:
-            dim = len(vector) if dim is None else dim
-            if len(vector) != dim or not dim:
-                expected = f"a vector of {dim} numbers, as before it" if dim else "a vector of numbers"
-                raise Nnet3Error(f"{source}: {key}: expected {expected}, got {len(vector)}")
             if not np.isfinite(vector).all():
                 raise Nnet3Error(f"{source}: {key}: the vector has a NaN or an infinity")
             yield key, vector
+
+
+def vectors_of(source: str) -> Iterator[tuple[str, Singles]]:
+    """Yields keys and vectors of a table. Raises Nnet3Error for empty vectors, several dimensions, and NaNs."""
+    dim = None
+    for key, vector in finite_vectors_of(source):
+        dim = len(vector) if dim is None else dim
+        if len(vector) != dim or not dim:
+            expected = f"a vector of {dim} numbers, as before it" if dim else "a vector of numbers"
+            raise Nnet3Error(f"{source}: {key}: expected {expected}, got {len(vector)}")
+        yield key, vector
 
 
 def all_vectors_of(source: str) -> tuple[list[str], Singles]:
@@ -132,6 +138,7 @@ def normalise_lengths(source: str, output: str, normalise: bool, scaled: bool) -
     def changed(vector: Singles) -> Singles:
         if not vector.any():
             say("warning: a vector of zeros stays as it is")
+            return vector
         return with_length(vector[np.newaxis], scaled)[0] if normalise else vector
 
     return _write_changed(source, output, changed, "normalised")
@@ -150,7 +157,7 @@ def transform_vectors(transform: str, source: str, output: str) -> int:
 
 def _write_changed(source: str, output: str, change: Callable[[Singles], Singles], what: str) -> int:
     with vector_writer(output) as writer:
-        for key, vector in vectors_of(source):
+        for key, vector in finite_vectors_of(source):
             writer.write(key, change(vector))
         say(f"Wrote {writer.count} {what} vectors")
         return int(writer.count == 0)
@@ -217,16 +224,19 @@ def copy_plda(model: str, output: str, smoothing: float, binary: bool) -> None:
 def write_pca(
     source: str, output: str, dim: int, of_vectors: bool, unit: bool, centred: bool, whole: str, binary: bool
 ) -> None:
-    """Writes the transform to the principal axes of vectors, or of the rows of matrices; the whole one to `whole`."""
+    """Writes the transform to the principal axes of vectors, or of the rows of matrices; the whole one to `whole`.
+
+    Empty entries, and those of another dimension than the first, are left out.
+    """
     check_can_save(numbers_kind(binary), whole, output)
     count, total, squares = 0, np.zeros(0), np.zeros((0, 0))
-    rows_of = (vector[np.newaxis] for _, vector in vectors_of(source)) if of_vectors else _matrices_of(source)
-    for each in rows_of:
-        rows = each.astype(np.float64)
-        if not count:
+    for key, each in finite_vectors_of(source) if of_vectors else _matrices_of(source):
+        rows = np.atleast_2d(each).astype(np.float64)
+        if rows.size and not count:
             total, squares = np.zeros(rows.shape[1]), np.zeros((rows.shape[1], rows.shape[1]))
-        if rows.shape[1] != len(total):
-            raise Nnet3Error(f"{source}: there are rows of {len(total)} and of {rows.shape[1]} numbers")
+        if not rows.size or rows.shape[1] != len(total):
+            say(f"warning: '{key}' left out: " + (f"it has {rows.shape[1]} columns" if rows.size else "it is empty"))
+            continue
         count, total, squares = count + len(rows), total + rows.sum(axis=0), squares + rows.T @ rows
     if not count:
         raise Nnet3Error(f"{source}: there is nothing to make a transform of")
@@ -248,10 +258,9 @@ def _write_rows(writer: object, axes: Doubles) -> None:
     writer.matrix(axes)  # type: ignore[attr-defined]
 
 
-def _matrices_of(source: str) -> Iterator[Singles]:
+def _matrices_of(source: str) -> Iterator[tuple[str, Singles]]:
     with open_matrix_table(source) as table:
         for key, rows in table:
             if not np.isfinite(rows).all():
                 raise Nnet3Error(f"{source}: {key}: the matrix has a NaN or an infinity")
-            if len(rows):
-                yield rows
+            yield key, rows

@@ -90,7 +90,7 @@ def scaled(matrix: GeneralMatrix, factor: float) -> GeneralMatrix:
         return replace(
             matrix, min_value=float(matrix.min_value * single), range=float(np.float32(matrix.range) * single)
         )
-    return matrix * single
+    return matrix * single if single else np.zeros_like(matrix)  # no -0, as BLAS has it
 
 
 def _take_sparse_rows(matrix: SparseMatrix, rows: np.ndarray) -> SparseMatrix:

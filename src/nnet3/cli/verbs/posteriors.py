@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nnet3.base.text.values import above
+from nnet3.base.text.values import at_least
 from nnet3.cli import later
 from nnet3.cli.options import arguments, flag, number, whole_number
 from nnet3.cli.verb import verb
@@ -22,7 +22,7 @@ def copy_post(**given: Any) -> int:
 
 
 @verb()
-@number("--min-post", "least", rule=above(0), default=0.01, help="Smaller probabilities are left out.")
+@number("--min-post", "least", rule=at_least(0), default=0.01, help="Smaller probabilities are left out.")
 @flag("--random-prune", default=True, show_default=True, help="Raise some of them to it at random, to keep means.")
 @arguments(source="MATRICES-RSPECIFIER", output="POSTERIORS-WSPECIFIER")
 def logprob_to_post(**given: Any) -> int:

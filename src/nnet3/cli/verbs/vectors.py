@@ -137,14 +137,16 @@ def shift_feats(**given: Any) -> int:
 @text_option("--include", metavar="FILE", help="Only those with keys that begin a line of it.")
 @text_option("--exclude", metavar="FILE", help="Only those with other keys.")
 @arguments(source="FEATURES-RSPECIFIER", output="FEATURES-WSPECIFIER")
-def subset_feats(include: str, exclude: str, **given: Any) -> int:
+def subset_feats(include: str, exclude: str, most: int, **given: Any) -> int:
     """Copy some of the features of a table.
 
     nnet3 subset-feats --n=10 scp:feats.scp ark:few.ark
     """
     if include and exclude:
         raise click.UsageError("give --include or --exclude, not both")
-    return later.vector_tables.take_some(include=include, exclude=exclude, **given)
+    if (include or exclude) and most >= 0:
+        raise click.UsageError("--n is for a table without --include and --exclude")
+    return later.vector_tables.take_some(include=include, exclude=exclude, most=most, **given)
 
 
 @verb()

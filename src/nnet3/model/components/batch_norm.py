@@ -15,7 +15,6 @@ from typing_extensions import Self
 from nnet3.base.native import layers, operations
 from nnet3.base.native.operations import Operations
 from nnet3.base.text import ConfigLine
-from nnet3.base.text.values import at_least
 from nnet3.model.components.base import Component, Properties
 from nnet3.model.components.component_types import register
 from nnet3.model.components.field_table import Field, Same, divisor_of, summarize_vector, value_of
@@ -146,7 +145,7 @@ class BatchNormComponent(Component):
         Field("epsilon", POSITIVE, default=1e-3),
         Field("target_rms", POSITIVE, default=1.0),
         Field("test_mode", BOOLEAN, default=False),
-        Field("count", NumberKind(at_least(0), double=True), None),
+        Field("count", NumberKind(double=True), None),  # below 0 in a model that was scaled by a number below 0
         Field("stats_mean", _STATISTIC, None),
         Field("stats_var", _STATISTIC, None),
     )

@@ -99,7 +99,7 @@ def rename_node(nnet: Nnet, line: ConfigLine) -> list[str]:
     names = {old: new}
     if isinstance(nnet.node(old), ComponentNode):
         names[f"{old}_input"] = f"{new}_input"
-    taken = [name for name in names.values() if name in nnet.node_number and name not in names]
+    taken = [name for name in names.values() if name in nnet.node_number and (old == new or name not in names)]
     if taken:
         raise line.error(f"the node name '{taken[0]}' is already taken", "new-name")
     renamed = (replace(node.with_sources(names), name=names.get(node.name, node.name)) for node in nnet.nodes)

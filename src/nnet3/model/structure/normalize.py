@@ -97,7 +97,7 @@ def _to_sum(expression: Expression, pending: _Pending) -> SumDescriptor:
         return Failover(left, right, expression.span)
     if kind == "IfDefined":
         inner = _to_sum(arguments[0], pending)
-        if inner.constant != 0.0 or isinstance(inner, Const):
+        if inner.constant != 0.0:
             raise ConfigError("Const cannot stand inside IfDefined", expression.span)
         return IfDefined(inner)
     if kind == "Const":

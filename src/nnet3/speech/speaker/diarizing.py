@@ -76,8 +76,10 @@ def scores_of_pairs(
     """Returns log-likelihood ratios (n, n) of all pairs of the vectors (n, dim) of a recording.
 
     Vectors and model are projected to the first axes of the recording's own variance, until these have more than
-    `target_energy` of it, and one axis more, as in Kaldi; all axes with a share of 1.
+    `target_energy` of it, and one axis more, as in Kaldi; all axes with a share of 1. Raises Nnet3Error for vectors
+    that are not of the model, or not finite.
     """
+    vectors = plda.vectors(vectors)
     if 1 - target_energy > _ALL_OF_IT:
         axes = main_axes(vectors, target_energy)
         vectors, plda = vectors @ axes.T, plda.projected(axes)

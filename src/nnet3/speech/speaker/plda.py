@@ -35,12 +35,12 @@ def diagonalised(within: Doubles, between: Doubles) -> tuple[Doubles, Doubles]:
     """
     try:
         whitening = np.linalg.inv(np.linalg.cholesky(within))
-    except np.linalg.LinAlgError:
+        projected = whitening @ between @ whitening.T
+        values, axes = np.linalg.eigh((projected + projected.T) / 2)
+    except np.linalg.LinAlgError:  # also for a NaN
         raise Nnet3Error(
             "the covariance within speakers is not positive definite: more vectors or fewer dimensions are needed"
         ) from None
-    projected = whitening @ between @ whitening.T
-    values, axes = np.linalg.eigh((projected + projected.T) / 2)
     return axes[:, ::-1].T @ whitening, np.maximum(values[::-1], 0.0)
 
 
