@@ -1,5 +1,0 @@
-"""What networks use of `decode`, which imports networks: it is imported at the first use."""
-
-from nnet3.stubs import attach_stub
-
-__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)
