@@ -29,7 +29,7 @@ from nnet3.engine.ir.passes import pipeline
 from nnet3.engine.ir.passes.pipeline import optimize
 from nnet3.engine.ir.proof.equal import PassResult, prove_equal
 from nnet3.engine.ir.repeats import unrolled
-from nnet3.engine.lowering import lower
+from nnet3.engine.lowering.lower import lower
 
 
 def measure(folder: Path, case: Case, rounds: int) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from nnet3.base.drawing import Arc, Box, Graph, to_svg
-from nnet3.engine.lowering import generate
+from nnet3.engine.lowering.generate import generate
 from tests.lowering.examples import Example, loop
 
 FIGURES = Path(__file__).resolve().parents[1] / "docs" / "figures"

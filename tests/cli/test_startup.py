@@ -107,7 +107,6 @@ def only_torch() -> Iterator[subprocess.Popen[str]]:
 MODEL_ROOMS = {
     "cli",
     "components",
-    "drawing",
     "errors",
     "hmm",
     "index",
@@ -121,7 +120,6 @@ MODEL_ROOMS = {
     "structure",
     "stubs",
     "text",
-    "xconfig",
 }
 
 
@@ -130,7 +128,7 @@ MODEL_ROOMS = {
     [
         (["info", "net.raw"], MODEL_ROOMS),
         (["copy", "net.raw", "out.raw"], MODEL_ROOMS | {"edits"}),
-        (["init", "net.config", "out.raw"], MODEL_ROOMS),
+        (["init", "net.config", "out.raw"], MODEL_ROOMS | {"xconfig"}),
         (
             ["compute", "net.raw", "ark:feats.ark", "ark:out.ark"],
             MODEL_ROOMS | {"requests", "inference", "driver", "families", "runtime"},
@@ -151,6 +149,16 @@ def test_a_verb_imports_what_it_needs(
     assert {name.partition(".")[0] for name in modules} <= TOP_LEVEL | {"numpy", "rich"}
     assert _rooms(modules) <= rooms
     assert "torch" not in {name.partition(".")[0] for name in modules}
+
+
+def test_a_recognizer_imports_nothing_for_what_few_need() -> None:
+    """No room for new networks, pictures or training, and no file for rescoring, pitch or vectors of speakers."""
+    script = "import sys; from nnet3.asr import Model; print(*sys.modules)"
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    modules = set(process.stdout.split())
+    assert not _rooms(modules) & {"drawing", "xconfig", "train", "rnnlm", "runs", "cn", "cli"}
+    assert "nnet3.speech.asr.recognizer" in modules
+    assert not modules & {f"nnet3.speech.asr.{name}" for name in ("model_rescoring", "pitch_settings", "speakers")}
 
 
 SETTINGS = (

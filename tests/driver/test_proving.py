@@ -18,7 +18,7 @@ from nnet3.engine.ir.commands import MatrixAdd, Propagate
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.passes import pipeline
 from nnet3.engine.ir.passes.pipeline import PIPELINE, Pass
-from nnet3.engine.runtime import plan_family
+from nnet3.engine.runtime import at_first_use
 from nnet3.engine.runtime.link_proof import LinkProof
 from nnet3.engine.runtime.planning import plan
 from nnet3.errors import ProofError
@@ -161,7 +161,7 @@ def test_options_reach_plans_and_links(
 ) -> None:
     monkeypatch.setenv(PROVE, "0")
     nnet, proofs = nnet3.Nnet.from_config(BLSTM, seed=1), list[str]()
-    prove, begin = plan_family.prove_plan, LinkProof.__init__
+    prove, begin = at_first_use.prove_plan, LinkProof.__init__
 
     def prove_plan(*args: Any) -> None:
         proofs.append("plan")
@@ -171,7 +171,7 @@ def test_options_reach_plans_and_links(
         proofs.append("link")
         begin(*args)
 
-    monkeypatch.setattr(plan_family, "prove_plan", prove_plan)
+    monkeypatch.setattr(at_first_use, "prove_plan", prove_plan)
     monkeypatch.setattr(LinkProof, "__init__", begin_link)
     way(nnet, CompileOptions(), tmp_path)
     assert proofs == []

@@ -11,7 +11,8 @@ import pytest
 from nnet3 import CompileOptions, ComputationCache, ComputationRequest, IoSpecification, Nnet, cn, compile
 from nnet3.engine.driver import CompileTask, compile_task
 from nnet3.engine.ir.passes.pipeline import optimize
-from nnet3.engine.lowering import GraphSource, LoweringRequest, RequestedRows, lower
+from nnet3.engine.lowering.lower import lower
+from nnet3.engine.lowering.source import GraphSource, LoweringRequest, RequestedRows
 from nnet3.errors import ArgumentError
 from tests.call_count import count_calls_of
 from tests.lowering.toy_front_end import Look, Part, Term, ToyGraph

@@ -9,7 +9,7 @@ import pytest
 
 import nnet3
 from nnet3.engine.ir.commands import CopyRows
-from nnet3.engine.lowering import lower
+from nnet3.engine.lowering.lower import lower
 from tests.effort import EFFORT
 from tests.lowering.networks import LSTM
 from tests.lowering.toy_checks import check_case

@@ -11,7 +11,10 @@ import torch
 import nnet3
 from nnet3.base.index import NO_TIME, N
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.lowering import build_graph, generate, lower, schedule
+from nnet3.engine.lowering.build_graph import build_graph
+from nnet3.engine.lowering.generate import generate
+from nnet3.engine.lowering.lower import lower
+from nnet3.engine.lowering.scheduler import schedule
 from nnet3.model.requests import build_graph as network_graph, generate as network_program, schedule as network_schedule
 from tests.effort import EFFORT
 from tests.lowering.random_toy_graphs import random_toy_case

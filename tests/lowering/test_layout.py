@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnet3.engine.lowering import lower
+from nnet3.engine.lowering.lower import lower
 from tests.lowering.toy_checks import check_case
 from tests.lowering.toy_loops import LoopCase
 from tests.lowering.toy_operations import Tanh

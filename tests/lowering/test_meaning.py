@@ -22,8 +22,9 @@ import nnet3
 from nnet3 import cn
 from nnet3.engine.ir.commands import Backprop, Command, MatrixAdd, MatrixCopy
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.lowering import gather, lower, reading, updates
+from nnet3.engine.lowering import gather, reading, updates
 from nnet3.engine.lowering.generate import _Generator
+from nnet3.engine.lowering.lower import lower
 from nnet3.engine.lowering.source import GraphSource, LoweringRequest
 from nnet3.errors import ProofError
 from nnet3.model.nnet import load_nnet

@@ -8,8 +8,11 @@ import pytest
 import nnet3
 from nnet3.engine.driver import compile_task
 from nnet3.engine.driver.proving import PROVE
-from nnet3.engine.lowering import NodeKind, Schedule, Use, build_graph, schedule
+from nnet3.engine.lowering.build_graph import build_graph
 from nnet3.engine.lowering.graph import NO_ITEM
+from nnet3.engine.lowering.schedule import Schedule
+from nnet3.engine.lowering.scheduler import schedule
+from nnet3.engine.lowering.source import NodeKind, Use
 from nnet3.model.requests.compile import build_graph as network_graph, schedule as network_schedule
 from tests.call_count import count_calls
 from tests.effort import at_night, third

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import nnet3
-from nnet3.engine.lowering import lower
 from nnet3.engine.lowering.build_graph import computable_outputs
 from nnet3.engine.lowering.computable import Computability
 from nnet3.engine.lowering.domain import Domain
+from nnet3.engine.lowering.lower import lower
 from nnet3.engine.lowering.needed import _NeedSweep
 from nnet3.engine.lowering.slot_table import Mask
 from nnet3.engine.lowering.sweeps import Sweeps, finished_sweeps

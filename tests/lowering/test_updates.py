@@ -6,7 +6,7 @@ import pytest
 
 from nnet3.engine.ir.commands import Backprop
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.lowering import lower
+from nnet3.engine.lowering.lower import lower
 from tests.lowering.toy_checks import check_case
 from tests.lowering.toy_front_end import Look, Part, Term
 from tests.lowering.toy_loops import LOOPS, WIDTH, LoopCase, own_weights, shared_kernel, shared_matrix, simple

@@ -12,7 +12,7 @@ from nnet3.engine.ir import commands as cmd
 from nnet3.engine.ir.checker import check_computation
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.passes.pipeline import optimize
-from nnet3.engine.lowering import lower
+from nnet3.engine.lowering.lower import lower
 from nnet3.engine.runtime import NnetComputer
 from tests.ir.interpreter import Interpreter
 from tests.lowering.toy_operations import Affine

@@ -61,8 +61,7 @@ from nnet3.cli import (
 )
 from nnet3.cli.demo import run_demo as run_demo
 from nnet3.export.nnet import sherpa as sherpa
-from nnet3.model import edits as edits
-from nnet3.model.edits import config_dir as config_dir, copy_operations as copy_operations
+from nnet3.model.edits import average as average, config_dir as config_dir, copy_operations as copy_operations
 from nnet3.model.nnet import (
     acoustic_model as acoustic_model,
     network as network,

@@ -11,7 +11,11 @@ from nnet3.engine.driver import CompileTask
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.declarations import Command
 from nnet3.engine.ir.passes.pipeline import PIPELINE, optimize
-from nnet3.engine.lowering import ComputationGraph, Schedule, build_graph, generate, schedule
+from nnet3.engine.lowering.build_graph import build_graph
+from nnet3.engine.lowering.generate import generate
+from nnet3.engine.lowering.graph import ComputationGraph
+from nnet3.engine.lowering.schedule import Schedule
+from nnet3.engine.lowering.scheduler import schedule
 from nnet3.engine.runtime.planning import unplaced_plan
 from nnet3.engine.runtime.profile import ProfileReport, node_of_command
 

@@ -104,7 +104,7 @@ def average(files: tuple[str, ...], binary: bool, weights: str | None) -> None:
         raise click.UsageError("give at least one network to read and the file to write")
     *inputs, output = files
     networks = [later.files.load_network(name) for name in inputs]
-    mean = later.edits.average(networks, _weights(weights, len(inputs)), names=inputs)
+    mean = later.average.average(networks, _weights(weights, len(inputs)), names=inputs)
     later.files.save_model(mean, output, binary)
 
 

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nnet3.base.kaldi_io.files import check_is_path, contents_of, write_atomically
 from nnet3.base.options.compiling import CompileOptions
+from nnet3.engine.driver import at_first_use
 from nnet3.engine.driver.cache_file import (
     Attachments,
     CacheFileError,
@@ -31,15 +32,16 @@ from nnet3.engine.driver.cache_file import (
 )
 from nnet3.engine.driver.family_store import FamilyStore
 from nnet3.engine.driver.proving import prove_made_of_others
-from nnet3.engine.driver.ragged_family import RaggedFamily, program_of_frames
 from nnet3.engine.driver.task import CompileTask, Request, compile_task, key_digest, task_of
-from nnet3.engine.families.ragged_check import CheckedLengths
 from nnet3.engine.families.ragged_rows import NotRaggedError
 from nnet3.engine.ir import serialize
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.objects import Recent
 from nnet3.engine.lowering.sweeps import Sweeps
 from nnet3.errors import ArgumentError, ComputationCheckError, ModelFormatError, RequestError, check_kind
+
+if TYPE_CHECKING:
+    from nnet3.engine.families.ragged_check import CheckedLengths
 
 #: Part of every key: programs of another version of the compiler are not used.
 PROGRAM_VERSION = 4
@@ -178,7 +180,7 @@ class ComputationCache:
         """
 
         def make(program: NnetComputation) -> CheckedLengths:
-            return CheckedLengths(program_of_frames(task, program, length))
+            return at_first_use.CheckedLengths(at_first_use.program_of_frames(task, program, length))
 
         return self._ragged_of(task, apart, make)
 
@@ -188,7 +190,7 @@ class ComputationCache:
             relation = task.ragged()
             if relation is None:
                 return None
-            make, key = partial(RaggedFamily, relation), relation.granularity
+            make, key = partial(at_first_use.RaggedFamily, relation), relation.granularity
             family = self._ragged_of(relation.longer, relation.apart, make, key)
             if family is None:
                 return None

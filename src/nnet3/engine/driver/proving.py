@@ -19,7 +19,7 @@ from nnet3.engine.ir.proof.equal import PassResult, prove_equal
 from nnet3.engine.ir.proof.field import key
 from nnet3.engine.ir.proof.linked import LooksAt
 from nnet3.engine.ir.repeats import Positions
-from nnet3.engine.lowering import lower
+from nnet3.engine.lowering.lower import lower
 from nnet3.engine.lowering.source import GraphSource, LoweringRequest, Use
 from nnet3.errors import ProofError
 

@@ -34,9 +34,10 @@ from nnet3.engine.families.row_order import with_row_order
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.objects import present
 from nnet3.engine.ir.program_tables import MatrixInfo
-from nnet3.engine.lowering import build_graph, schedule
+from nnet3.engine.lowering.build_graph import build_graph
 from nnet3.engine.lowering.continuation import EarlierEnds
 from nnet3.engine.lowering.graph import ComputationGraph
+from nnet3.engine.lowering.scheduler import schedule
 from nnet3.engine.lowering.source import GraphSource, LoweringRequest, NodeKind, RequestedRows
 from nnet3.engine.lowering.structure import structure_of
 

@@ -15,7 +15,7 @@ from nnet3.engine.ir.checker import check_computation
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.objects import many_objects
 from nnet3.engine.ir.passes.pipeline import optimize
-from nnet3.engine.lowering import lower
+from nnet3.engine.lowering.lower import lower
 from nnet3.engine.lowering.source import GraphSource, LoweringRequest
 from nnet3.engine.lowering.sweeps import Sweeps
 from nnet3.errors import check_kind

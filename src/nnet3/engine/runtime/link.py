@@ -11,11 +11,11 @@ from torch import Tensor
 from nnet3.engine.driver.proving import proves_all
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.objects import many_objects
+from nnet3.engine.runtime import at_first_use
 from nnet3.engine.runtime.calls import CALLS, REPLAYABLE
 from nnet3.engine.runtime.constants import Constants
 from nnet3.engine.runtime.dtypes import DTYPES
 from nnet3.engine.runtime.kernels import Kernels
-from nnet3.engine.runtime.link_proof import LinkProof
 from nnet3.engine.runtime.linker import ONCE, BoundCall, BoundRun, Linker, RunState
 from nnet3.engine.runtime.memory import Arena
 from nnet3.engine.runtime.native_bound_runs import NativeBoundRuns
@@ -53,7 +53,8 @@ class LinkedComputation:
         }
         self._kept: dict[int, list[BoundCall]] = {}
         self._have_run: set[int] = set()
-        self._proof = LinkProof(self.linker) if self._prove or proves_all(mark=lambda: plan.mark) else None
+        is_proved = self._prove or proves_all(mark=lambda: plan.mark)
+        self._proof = at_first_use.LinkProof(self.linker) if is_proved else None
         self._replay = Replay(self, CudaGraphs(self.storage.device)) if self.storage.is_cuda else None
 
     def _bind(self, call: int) -> None:

@@ -23,12 +23,12 @@ from nnet3.engine.driver.task import rounded_up
 from nnet3.engine.families.continued import NotAffineError
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.objects import present
+from nnet3.engine.runtime import at_first_use
 from nnet3.engine.runtime.dtypes import dtype_name
 from nnet3.engine.runtime.member_planner import MemberPlanner, digits
 from nnet3.engine.runtime.packing import ALIGNMENT, stacked
 from nnet3.engine.runtime.plan import PLAN_VERSION, Plan
 from nnet3.engine.runtime.planning import plan, unplaced_plan_by
-from nnet3.engine.runtime.proof import MEANINGS, prove_plan
 from nnet3.engine.runtime.ragged_plans import RaggedPlans
 
 _FIRST = 0, 4, 12  # the first member of a common plan: later where plans of the shortest members are others
@@ -149,8 +149,8 @@ def plan_of(computation: NnetComputation, dtype: str | torch.dtype, *, prove: bo
         return Plan.from_data(*kept[name])
     is_alone, made = made is None, made or plan(computation, dtype)
     prove = prove or computation.prove or (proves_all(mark=lambda: made.mark) and made.num_runs() <= _MOST_CALLS)
-    if prove and made.num_bytes <= _MOST_PROVED and MEANINGS.keys() >= set(made.opcodes):
-        prove_plan(computation, made)
+    if prove and made.num_bytes <= _MOST_PROVED and at_first_use.MEANINGS.keys() >= set(made.opcodes):
+        at_first_use.prove_plan(computation, made)
     if is_alone and kept is not None:
         kept[name] = made.to_data()
     return made

@@ -10,12 +10,12 @@ from nnet3.base.text import other_format
 from nnet3.errors import ModelFormatError
 from nnet3.model.components.component_types import COMPONENT_TYPES
 from nnet3.model.hmm.transition_model import TransitionModel
+from nnet3.model.nnet import at_first_use
 from nnet3.model.nnet.acoustic_model import AcousticModel, network_of
 from nnet3.model.nnet.model_file import read_nnet
 from nnet3.model.nnet.network import Nnet
 from nnet3.model.nnet.other_models import other_model
 from nnet3.model.structure.config_reader import LINE_TYPES
-from nnet3.model.xconfig.layer_types import LAYER_TYPES
 
 _RAW, _ACOUSTIC = "<Nnet3>", "<TransitionModel>"
 
@@ -30,7 +30,7 @@ def load(path: str | os.PathLike[str]) -> Nnet | AcousticModel:
     first = reader.peek_token()
     if first in LINE_TYPES:
         raise reader.error("this is a config, not a model file: nnet3.Nnet.from_config_file makes a network of it")
-    if first in LAYER_TYPES:
+    if first not in (_RAW, _ACOUSTIC) and first in at_first_use.LAYER_TYPES:
         return Nnet.from_config_file(path)
     if _is_component(first):
         raise reader.error("this is a component, not a model file: nnet3.components.read reads it")
@@ -69,7 +69,7 @@ def read_model(reader: Reader) -> Nnet | AcousticModel:
         hint = other_model(reader)
         if first in LINE_TYPES:
             hint = ": this is a config, of which `nnet3 init` makes a network"
-        elif first in LAYER_TYPES:
+        elif first in at_first_use.LAYER_TYPES:
             hint = ": this is an xconfig, of which `nnet3 init` makes a network"
         elif _is_component(first):
             hint = ": this is a component alone, not a network"

@@ -8,19 +8,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from typing_extensions import Self
 
-from nnet3.base.drawing import MOST_SHOWN_BOXES, Picture, can_paint
 from nnet3.base.kaldi_io.writer import Writer
 from nnet3.base.text import did_you_mean
 from nnet3.base.text.html import folded, table
 from nnet3.errors import ArgumentError, NetworkError
 from nnet3.model.components.base import Component
 from nnet3.model.components.random_source import RandomSource
+from nnet3.model.nnet import at_first_use
 from nnet3.model.nnet.component_operations import ComponentOperations
 from nnet3.model.nnet.conversion import (
     convert,
@@ -32,18 +32,16 @@ from nnet3.model.nnet.conversion import (
 )
 from nnet3.model.nnet.fingerprint import ComponentDigests, nodes_digest
 from nnet3.model.nnet.flat_parameters import FlatParameters, sent_by_value
-from nnet3.model.nnet.from_torch.known import parts_of
-from nnet3.model.nnet.picture import group_nodes, network_graph
 from nnet3.model.nnet.simple import what_is_simple
 from nnet3.model.nnet.utterances import RunsUtterances
 from nnet3.model.structure.config_reader import apply_config, read_config_file
 from nnet3.model.structure.context import compute_context
 from nnet3.model.structure.nodes import ComponentNode, InputNode, NnetNode
 from nnet3.model.structure.parts import NetworkParts
-from nnet3.model.xconfig.describe import describe
-from nnet3.model.xconfig.expand import is_xconfig
-from nnet3.model.xconfig.matrices import MatrixLike
-from nnet3.model.xconfig.network_parts import apply_xconfig
+
+if TYPE_CHECKING:
+    from nnet3.base.drawing import Picture
+    from nnet3.model.xconfig.matrices import MatrixLike
 
 
 @sent_by_value
@@ -109,7 +107,7 @@ class Nnet(RunsUtterances, ComponentOperations):
 
         Raises ArgumentError for a module of another type, or with other settings, by its path.
         """
-        parts = parts_of(modules, input_dim)
+        parts = at_first_use.parts_of(modules, input_dim)
         return cls(parts.nodes, parts.components)
 
     def apply_config(self, text: str, *, source: str = "<config>", seed: int = 0) -> None:
@@ -119,7 +117,7 @@ class Nnet(RunsUtterances, ComponentOperations):
         """
         if not isinstance(text, str):
             raise ArgumentError(f"a config is a str, got {text!r}; from_config_file reads one from a path")
-        if is_xconfig(text):
+        if at_first_use.is_xconfig(text):
             self.apply_xconfig(text, source=source, seed=seed)
             return
         parts, warnings = apply_config(self._parts, text, source, RandomSource(seed))
@@ -130,7 +128,7 @@ class Nnet(RunsUtterances, ComponentOperations):
         """Adds the layers of an xconfig `text`, whose inputs may name nodes of this network; see `from_xconfig`."""
         if not isinstance(text, str):
             raise ArgumentError(f"an xconfig is a str, got {text!r}; from_config_file reads one from a path")
-        parts, warnings = apply_xconfig(self._parts, text, source, RandomSource(seed), files)
+        parts, warnings = at_first_use.apply_xconfig(self._parts, text, source, RandomSource(seed), files)
         self.replace_parts(parts)
         self.warnings = warnings
 
@@ -254,7 +252,7 @@ class Nnet(RunsUtterances, ComponentOperations):
 
     def to_xconfig(self) -> str:
         """Returns an xconfig that expands to the network, with comments on nodes outside layers."""
-        return describe(self.parts).xconfig
+        return at_first_use.describe(self.parts).xconfig
 
     def info(self) -> str:
         """Kaldi's description of the network, one line per node and component."""
@@ -300,13 +298,14 @@ class Nnet(RunsUtterances, ComponentOperations):
         The picture has `.svg` and `.dot`. `path`: a .svg, .png or .dot file to write. Raises DrawingError for networks
         of too many layers, and for SVG and PNG without Graphviz.
         """
-        drawn = Picture(network_graph(self.parts, title, every_node=every_node))
+        drawn = at_first_use.Picture(at_first_use.network_graph(self.parts, title, every_node=every_node))
         if path is not None:
             drawn.save(path)
         return drawn
 
     def _repr_html_(self) -> str:
-        is_drawn = len(group_nodes(self.parts)) <= MOST_SHOWN_BOXES and can_paint()
+        num_boxes = len(at_first_use.group_nodes(self.parts))
+        is_drawn = num_boxes <= at_first_use.MOST_SHOWN_BOXES and at_first_use.can_paint()
         shown = self.draw().svg if is_drawn else ""
         facts = {"nodes": len(self.nodes), "components": len(self.components), "parameters": self.num_parameters}
         if self.is_simple:

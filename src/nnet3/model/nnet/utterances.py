@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nnet3.engine.ir.matrices import Matrix
-from nnet3.model.nnet import inference_at_first_use
+from nnet3.model.nnet import at_first_use
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,6 +39,4 @@ class RunsUtterances:
         is not simple or missing priors, NotComputableError for a network that needs more than such input.
         """
         model: Any = self  # a network or an acoustic model
-        return inference_at_first_use.compute_utterance(
-            model, features, ivector, online_ivectors, use_priors, **options
-        )
+        return at_first_use.compute_utterance(model, features, ivector, online_ivectors, use_priors, **options)

@@ -6,13 +6,11 @@ from nnet3.base.index import N, distinct
 from nnet3.base.options.compiling import CompileOptions
 from nnet3.engine.driver import CompiledFamily, FamilyStore, compile_task, prove_made_of_others, task_of
 from nnet3.engine.ir.computation import NnetComputation
-from nnet3.engine.lowering import (
-    ComputationGraph,
-    Schedule,
-    build_graph as lowered_graph,
-    generate as generate_program,
-    schedule as schedule_graph,
-)
+from nnet3.engine.lowering.build_graph import build_graph as lowered_graph
+from nnet3.engine.lowering.generate import generate as generate_program
+from nnet3.engine.lowering.graph import ComputationGraph
+from nnet3.engine.lowering.schedule import Schedule
+from nnet3.engine.lowering.scheduler import schedule as schedule_graph
 from nnet3.model.nnet import Nnet
 from nnet3.model.requests.nnet_source import nnet_source
 from nnet3.model.requests.request import ComputationRequest, check_request, checked_options, lowering_request

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,6 @@ from nnet3.errors import ArgumentError, ModelFormatError
 from nnet3.model.hmm.transition_model import TransitionModel
 from nnet3.speech.arrays.aliases import Integers
 from nnet3.speech.asr.model_folder import GraphFiles
-from nnet3.speech.asr.model_rescoring import Rescoring
 from nnet3.speech.asr.vosk_json import SpokenText, TextAlternative, TimedWord
 from nnet3.speech.language_models.graph_words import check_words
 from nnet3.speech.language_models.language_model import model_of_graph, phrase_model
@@ -37,6 +36,9 @@ from nnet3.speech.search.beam_search import BeamSearch
 from nnet3.speech.search.composition import Composition, LookaheadGraph, LookaheadSearch
 from nnet3.speech.search.mapped_fst import map_or_read
 from nnet3.speech.search.search_graph import SearchGraph
+
+if TYPE_CHECKING:
+    from nnet3.speech.asr.model_rescoring import Rescoring
 
 _LOG = logging.getLogger("nnet3")
 _GRAPH_SCALE = 0.9  # of costs of the graph in a result, as in Vosk

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import torch
 
@@ -22,20 +22,23 @@ from nnet3.errors import ModelFormatError
 from nnet3.inference.stream import StreamComputer
 from nnet3.model.nnet import AcousticModel, load
 from nnet3.speech.arrays.aliases import Doubles
-from nnet3.speech.asr.model_rescoring import Rescoring, RescoringFiles
+from nnet3.speech.asr import at_first_use
 from nnet3.speech.asr.model_settings import (
     IvectorSettings,
-    PitchSettings,
     Settings,
     read_extractor_settings,
     read_kaldi_settings,
-    read_pitch_settings,
     read_vosk_settings,
 )
+from nnet3.speech.asr.rescoring_files import RescoringFiles
 from nnet3.speech.features.conf_file import read_conf
 from nnet3.speech.features.features import FEATURE_KINDS, read_feature_options
 from nnet3.speech.features.ivector_files import load_cmvn_stats
 from nnet3.speech.features.ivectors import IvectorFiles, IvectorModel
+
+if TYPE_CHECKING:
+    from nnet3.speech.asr.model_rescoring import Rescoring
+    from nnet3.speech.asr.pitch_settings import PitchSettings
 
 
 class _Layout(NamedTuple):
@@ -227,7 +230,7 @@ class ModelFolder:
         """Loads the language models for rescoring, None without any. `words`: the graph's symbol table."""
         if self._rescoring is None:
             return None
-        return Rescoring.load(self._rescoring, words, self._first_of("words.txt"))
+        return at_first_use.Rescoring.load(self._rescoring, words, self._first_of("words.txt"))
 
     # ---- settings, and the files that they name ----
 
@@ -265,7 +268,7 @@ class ModelFolder:
 
     def _read_pitch(self) -> PitchSettings | None:
         name = self._pitch_conf()
-        return None if name is None else read_pitch_settings(self.path / name)
+        return None if name is None else at_first_use.read_pitch_settings(self.path / name)
 
     def _ivector_files(self) -> IvectorFiles:
         """Returns the files of the extractor, present or not."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from nnet3.base.kaldi_io.lattice import Lattice
 from nnet3.base.kaldi_io.symbols import SymbolTable
 from nnet3.base.options.rescoring import ComposeOptions
 from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error
+from nnet3.speech.asr.rescoring_files import NEW, OLD, RescoringFiles
 from nnet3.speech.language_models.backoff_acceptor import words_of_grammar
 from nnet3.speech.language_models.const_arpa import ConstArpa
 from nnet3.speech.language_models.const_arpa_acceptor import ConstArpaAcceptor
@@ -29,44 +29,12 @@ from nnet3.speech.lattices.native_composition import NativeComposition
 from nnet3.speech.lattices.rescoring import exchange, exchanged, rescored_by_fst
 
 _LOG = logging.getLogger("nnet3")
-_OLD, _NEW, _RNNLM, _NETWORK = "rescore/G.fst", "rescore/G.carpa", "rnnlm", "rnnlm/final.raw"
 _SHARE = 0.5  # of an RNNLM; the n-gram model keeps the rest
 _NGRAM_ORDER = 4
 _BOUNDS = ComposeOptions(lattice_compose_beam=3.0, max_arcs=3000)
 _ALL_STAGES = 3
 _MOST_STATES = 200_000  # that acceptors keep for further results
 _DISAMBIGUATION = "#"
-
-
-@dataclass(frozen=True)
-class RescoringFiles:
-    """The model inside the search graph, the n-gram model in its place, and the folder of an RNNLM, or None."""
-
-    old: Path
-    new: Path
-    rnnlm: Path | None
-
-    @classmethod
-    def of(cls, folder: Path) -> RescoringFiles | None:
-        """Finds the files in a model directory; None without rescore/G.carpa, with a warning about useless files.
-
-        Raises ModelFormatError without the graph's own model.
-        """
-        if not (folder / _NEW).is_file():
-            unused = [name for name in (_OLD, _NETWORK) if (folder / name).is_file()]
-            if unused:
-                _LOG.warning("%s: %s: not used without %s", folder, ", ".join(unused), _NEW)
-            return None
-        if not (folder / _OLD).is_file():
-            raise ModelFormatError(
-                f"{_NEW} needs {_OLD} beside it, the language model of the search graph", str(folder)
-            )
-        rnnlm = folder / _RNNLM
-        if (folder / _NETWORK).is_file():
-            return cls(folder / _OLD, folder / _NEW, rnnlm)
-        if rnnlm.is_dir():
-            _LOG.warning("%s: %s: not used without %s", folder, _RNNLM, _NETWORK)
-        return cls(folder / _OLD, folder / _NEW, None)
 
 
 class Rescoring:
@@ -125,7 +93,7 @@ class Rescoring:
             return lattice
         if found is not None and found.num_states:
             return found
-        _LOG.warning("no words are left: all that was heard has words that %s or %s does not know", _OLD, _NEW)
+        _LOG.warning("no words are left: all that was heard has words that %s or %s does not know", OLD, NEW)
         return None
 
     @cached_property

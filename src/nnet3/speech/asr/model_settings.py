@@ -6,10 +6,7 @@ import logging
 from pathlib import Path
 from typing import NamedTuple, cast
 
-import numpy as np
-
 from nnet3.base.options.declaring import Options
-from nnet3.base.options.pitch import PitchFeatureOptions, PitchOptions
 from nnet3.base.options.recognizer import (
     DecodingOptions,
     EndpointRule,
@@ -23,7 +20,6 @@ from nnet3.base.text import whole_number
 from nnet3.errors import ModelFormatError
 from nnet3.speech.features.conf_file import read_conf
 from nnet3.speech.features.features import FEATURE_KINDS
-from nnet3.speech.features.pitch_features import Noise, PitchFeatureStream, WithPitch
 from nnet3.speech.search.endpoints import RULES
 
 _LOG = logging.getLogger("nnet3")
@@ -61,27 +57,6 @@ class IvectorSettings(NamedTuple):
 
     options: IvectorOptions = _VOSK_IVECTORS
     files: ExtractorFileOptions = ExtractorFileOptions()
-
-
-class PitchSettings(NamedTuple):
-    """Options of the pitch behind the features of a network's input."""
-
-    options: PitchOptions
-    features: PitchFeatureOptions
-
-    def columns(self, dim: int, rate: float, noise: Noise | None = None) -> WithPitch:
-        """Returns a stage that appends pitch to `dim` features of audio at `rate` Hz.
-
-        Without `noise` the stage draws its own, equal for every stage.
-        """
-        noise = noise or np.random.default_rng(0).standard_normal
-        return WithPitch(PitchFeatureStream(self.options, self.features, rate, noise), dim)
-
-
-def read_pitch_settings(path: Path) -> PitchSettings:
-    """Returns the settings of pitch.conf or online_pitch.conf. Raises as `read_conf` does."""
-    sections = read_conf(path, {"": PitchOptions(), "/features": PitchFeatureOptions()})
-    return PitchSettings(cast(PitchOptions, sections[""]), cast(PitchFeatureOptions, sections["/features"]))
 
 
 def read_vosk_settings(path: Path | None) -> Settings:

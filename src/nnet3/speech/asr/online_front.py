@@ -22,7 +22,8 @@ from nnet3.errors import ArgumentError
 from nnet3.model.nnet import AcousticModel
 from nnet3.speech.arrays.aliases import Doubles, Rows, Singles
 from nnet3.speech.asr.model_folder import FrontModel
-from nnet3.speech.asr.model_settings import PitchSettings, read_extractor_settings, read_pitch_settings
+from nnet3.speech.asr.model_settings import read_extractor_settings
+from nnet3.speech.asr.pitch_settings import PitchSettings, read_pitch_settings
 from nnet3.speech.features.audio import Samples, pieces, samples_at_once
 from nnet3.speech.features.conf_file import read_conf
 from nnet3.speech.features.features import FEATURE_KINDS, FeatureStream, OnlineCmvn, read_feature_options

@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,18 +14,21 @@ import torch
 from nnet3.engine.runtime.memory import checked_device
 from nnet3.errors import ArgumentError, ExecutionError, ModelFormatError
 from nnet3.inference.stream import StreamComputer
+from nnet3.speech.asr import at_first_use
 from nnet3.speech.asr.acoustic_stream import AcousticStream, NetworkInputs, Scores, compute_scores
 from nnet3.speech.asr.decoding import DecodingGraph, Segment
 from nnet3.speech.asr.exclusive_use import ExclusiveUse, alone
 from nnet3.speech.asr.model_folder import ModelFolder
-from nnet3.speech.asr.model_rescoring import Rescoring
 from nnet3.speech.asr.model_search import ModelSearch
 from nnet3.speech.asr.segment_words import SegmentWords
-from nnet3.speech.asr.speakers import SpeakerStream, SpkModel
 from nnet3.speech.asr.vosk_json import Json, SpokenText
 from nnet3.speech.asr.vosk_names import VoskNames
 from nnet3.speech.features.audio import Audio, PcmReader, Resampler, whole_rate
 from nnet3.speech.search.endpoints import Endpointing, silent_rows
+
+if TYPE_CHECKING:
+    from nnet3.speech.asr.model_rescoring import Rescoring
+    from nnet3.speech.asr.speakers import SpeakerStream, SpkModel
 
 _LOG = logging.getLogger("nnet3")
 _MOST_ROWS = 20_000  # a stream that is longer begins anew with its next segment
@@ -151,7 +155,7 @@ class Recognizer(ExclusiveUse, VoskNames):
         self._speaker_model: SpkModel | None = None
         self._speaker: SpeakerStream | None = None
         self._first_row, self._samples, self._start = 0, 0, 0.0
-        if isinstance(phrases, SpkModel):
+        if phrases is not None and isinstance(phrases, at_first_use.SpkModel):
             speaker_model = phrases
         elif isinstance(phrases, str):
             self.SetGrammar(phrases)
@@ -262,11 +266,11 @@ class Recognizer(ExclusiveUse, VoskNames):
 
         Raises ExecutionError within a stream, ArgumentError if the model cannot have audio of this rate.
         """
-        if not isinstance(model, SpkModel):
+        if not isinstance(model, at_first_use.SpkModel):
             raise ArgumentError(f"a speaker model is an nnet3.asr.SpkModel, got {type(model).__name__}")
         if self._stream is not None:
             raise ExecutionError("a stream keeps its speaker model: set it before the first audio, or after the end")
-        SpeakerStream(model, self._whole_rate)  # can it have this rate?
+        at_first_use.SpeakerStream(model, self._whole_rate)  # can it have this rate?
         self._speaker_model = model
 
     @property
@@ -309,7 +313,7 @@ class Recognizer(ExclusiveUse, VoskNames):
                 channel=self._channel,
             )
             if self._speaker_model is not None:
-                self._speaker = SpeakerStream(self._speaker_model, self._whole_rate)
+                self._speaker = at_first_use.SpeakerStream(self._speaker_model, self._whole_rate)
         else:
             self._stream.begin_segment(segment.trace)
         self._segment, self._first_row = segment, self._stream.num_rows

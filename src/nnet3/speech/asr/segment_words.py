@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from nnet3.speech.asr.decoding import Segment
-from nnet3.speech.asr.model_rescoring import Rescoring
 from nnet3.speech.asr.vosk_json import SpokenText, TimedWord
+
+if TYPE_CHECKING:
+    from nnet3.speech.asr.model_rescoring import Rescoring
 
 _LOG = logging.getLogger("nnet3")
 

@@ -6,15 +6,17 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nnet3.base.text import read_json
 from nnet3.errors import ArgumentError, shown
-from nnet3.speech.asr.speakers import SpkModel
 from nnet3.speech.asr.transcript import check_words_per_line, subtitles
 from nnet3.speech.asr.vosk_json import SpokenText, TimedWord, nlsml, nothing_heard, partial_json, result_json
 from nnet3.speech.features.audio import Audio
 from nnet3.speech.search.endpoints import EndpointerMode, Endpointing
+
+if TYPE_CHECKING:
+    from nnet3.speech.asr.speakers import SpkModel
 
 _LOG = logging.getLogger("nnet3")
 _READ_BYTES = 4000

@@ -1,4 +1,4 @@
-"""What networks use of `decode`, which imports networks: it is imported at the first use."""
+"""What few recognizers need, imported at the first use: rescoring, pitch, vectors of speakers."""
 
 from nnet3.stubs import attach_stub
 

@@ -1,0 +1,5 @@
+"""What sequences of several lengths need, imported at the first use."""
+
+from nnet3.stubs import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -1,1 +1,0 @@
-from nnet3.inference.whole_utterance import compute_utterance as compute_utterance
