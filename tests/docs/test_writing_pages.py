@@ -87,7 +87,8 @@ def test_the_new_native_operation_computes(tmp_path: Path, monkeypatch: pytest.M
         pytest.skip("there is no C compiler of the system")
     texts, built = _changed(), tmp_path / "changed.so"
     (tmp_path / "operations.c").write_text(texts["operations.c"])
-    sources = [str(tmp_path / "operations.c"), *(str(NATIVE / name) for name in ("cells.c", "layers.c", "panels.c"))]
+    others = "cells.c", "layers.c", "panels.c", "amx.c"
+    sources = [str(tmp_path / "operations.c"), *(str(NATIVE / name) for name in others)]
     codes, module, whole = ModuleType("changed_codes"), ModuleType("changed_operations"), library()
     assert whole is not None
     exec(compile(texts["codes.py"], "codes.py", "exec"), vars(codes))
