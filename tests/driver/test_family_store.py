@@ -14,8 +14,9 @@ import pytest
 import nnet3
 from nnet3.engine.driver import family_store as family_shelf
 from nnet3.engine.driver.cache_file import num_bytes
-from nnet3.engine.families.continued import Continued, NotAffineError, NumberTable, continued
+from nnet3.engine.families.continued import Continued, NotAffineError, continued
 from nnet3.engine.families.family import ProgramFamily
+from nnet3.engine.families.number_table import NumberTable
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.lowering.sweeps import Sweeps
 from nnet3.model.requests.request_series import RequestSeries

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from nnet3.base.index import NO_TIME
-from nnet3.engine.families.continued import Continued, ContinuedTwice, NotAffineError, NumberTable, continued, table_of
+from nnet3.engine.families.continued import Continued, ContinuedTwice, NotAffineError, continued
+from nnet3.engine.families.number_table import NumberTable, table_of
 
 #: Tables of row numbers as programs have them, by the number of frames.
 TABLES: dict[str, Callable[[int], np.ndarray]] = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.engine.families.continued import Continued, NotAffineError, TablePiece, continued, table_of
+from nnet3.engine.families.continued import Continued, NotAffineError, TablePiece, continued
+from nnet3.engine.families.number_table import table_of
 from nnet3.engine.ir.computation import FamilyMember
 from nnet3.engine.runtime.member_planner import MemberPlanner, blocks_for_all, digits, rows_for_all
 from nnet3.engine.runtime.row_blocks import STEP, RowBlocks, find_blocks

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from nnet3.engine.driver import CompileTask, compile_task, precompute_of
-from nnet3.engine.families.continued import NotAffineError, TablePiece, continued, table_of
+from nnet3.engine.families.continued import NotAffineError, TablePiece, continued
 from nnet3.engine.families.family import ProgramFamily
+from nnet3.engine.families.number_table import table_of
 from nnet3.engine.families.precomputed import Precompute
 from nnet3.errors import ExportError
 from nnet3.export.blocks import Rectangle

@@ -11,8 +11,9 @@ import numpy as np
 
 from nnet3.base.index import T
 from nnet3.engine.driver.task import CompileTask, LengthSeries, SequencesSeries, compile_task, key_digest
-from nnet3.engine.families.continued import Continued, ContinuedTwice, NotAffineError, continued, table_of
+from nnet3.engine.families.continued import Continued, ContinuedTwice, NotAffineError, continued
 from nnet3.engine.families.family import ProgramFamily, ShapeFamily
+from nnet3.engine.families.number_table import table_of
 from nnet3.engine.families.precomputed import KernelRules, Precompute
 from nnet3.engine.ir.checker import check_computation
 from nnet3.engine.ir.computation import NnetComputation

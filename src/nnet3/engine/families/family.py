@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nnet3.engine.families.continued import Continued, ContinuedTwice, NotAffineError, NumberTable, continued, table_of
+from nnet3.engine.families.continued import Continued, ContinuedTwice, NotAffineError, continued
+from nnet3.engine.families.number_table import NumberTable, table_of
 from nnet3.engine.families.precomputed import (
     MOST_ENTRIES,
     PRECOMPUTED,

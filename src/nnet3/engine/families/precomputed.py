@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nnet3.base.index import NO_TIME, IndexTable
-from nnet3.engine.families.continued import NumberTable, table_of
+from nnet3.engine.families.number_table import NumberTable, table_of
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.objects import Recent
 from nnet3.engine.ir.program_tables import KernelRows

@@ -13,8 +13,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from nnet3.engine.families.continued import Continued, ContinuedTwice, NotAffineError, NumberTable, TablePiece
+from nnet3.engine.families.continued import Continued, ContinuedTwice, NotAffineError, TablePiece
 from nnet3.engine.families.family import ProgramFamily, ShapeFamily
+from nnet3.engine.families.number_table import NumberTable
 from nnet3.engine.families.rolled import RolledCommands
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.nests import Loop, Nest, NestItem
