@@ -23,9 +23,8 @@ from rich.table import Table
 from benchmarks.cn_lstm import CLASSES, FRAMES, INPUTS, SEQUENCES, network
 from benchmarks.compile import CASES, Case, least, read_network, request_for
 from nnet3 import CompileOptions, ComputationCache, Nnet, NnetComputer, cn
-from nnet3.engine.driver import default_cache, task_of
+from nnet3.engine.driver import default_cache, task, task_of
 from nnet3.engine.driver.proving import PROVE
-from nnet3.engine.ir.passes import pipeline
 from nnet3.engine.ir.passes.pipeline import optimize
 from nnet3.engine.ir.proof.equal import PassResult, prove_equal
 from nnet3.engine.ir.repeats import unrolled
@@ -34,10 +33,10 @@ from nnet3.engine.lowering.lower import lower
 
 def measure(folder: Path, case: Case, rounds: int) -> tuple[str, ...]:
     nnet = read_network(folder / case.name, train=case.train)
-    task = task_of(nnet, request_for(nnet, case), CompileOptions())
-    plain = unrolled(lower(*task.lowered_from()))
+    lowered_from = task_of(nnet, request_for(nnet, case), CompileOptions()).lowered_from
+    plain = unrolled(lower(*lowered_from()))
     optimized = optimize(plain)
-    lowering = least(lambda: lower(*task.lowered_from()), rounds)
+    lowering = least(lambda: lower(*lowered_from()), rounds)
     passes = least(lambda: optimize(plain), rounds)
     proof = least(lambda: prove_equal([PassResult("", plain), PassResult("", optimized)]), rounds)
     shown = (f"{seconds * 1e3:.0f}" for seconds in (lowering, passes, proof))
@@ -46,12 +45,12 @@ def measure(folder: Path, case: Case, rounds: int) -> tuple[str, ...]:
 
 
 class ProofTime:
-    """Adds up the processor time of all proofs of the pipeline."""
+    """Adds up the processor time of the proofs of all compiled programs."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self._prove = pipeline.prove_results
-        pipeline.prove_results = self
+        self._prove = task.prove_results
+        task.prove_results = self
 
     def __call__(self, results: Sequence[PassResult], seed: int = 0) -> None:
         start = time.process_time()

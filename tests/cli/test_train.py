@@ -270,7 +270,7 @@ def test_compiled_computations_are_kept_in_a_file(cli: Cli, monkeypatch: pytest.
     reason = "none: cannot read this file: No such file or directory: computations are compiled anew"
     assert f"nnet3: warning: {reason}" in outcome.err
     with monkeypatch.context() as patch:
-        patch.setattr("nnet3.engine.driver.cache.compile_task", None)
+        patch.setattr("nnet3.engine.driver.task.optimize", None)
         words = ["--read-cache=cache.1", "--write-cache=cache.2", "--binary-write-cache=true"]
         assert "warning" not in cli.good("train", *words, TDNN / "start.raw", EGS, "second.raw").err
     assert Path("second.raw").read_bytes() == Path("first.raw").read_bytes()

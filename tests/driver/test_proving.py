@@ -12,7 +12,7 @@ import torch
 import nnet3
 from nnet3 import cn
 from nnet3.decode import UtteranceComputer, UtteranceOptions
-from nnet3.engine.driver import proving
+from nnet3.engine.driver import proving, task
 from nnet3.engine.driver.proving import PROVE, prove_made_of_others, proves_all, proves_compiled
 from nnet3.engine.ir.commands import MatrixAdd, Propagate
 from nnet3.engine.ir.computation import NnetComputation
@@ -90,23 +90,26 @@ def lose_an_operation(computation: NnetComputation) -> NnetComputation:
 
 
 @pytest.mark.parametrize("config", [TDNN, BLSTM])
-def test_a_wrong_pass_is_noticed_by_compiling_in_python(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_pass_is_noticed_by_compiling_in_python(
+    config: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv(PROVE, "forms")
     monkeypatch.setattr(pipeline, "PIPELINE", (*PIPELINE, Pass("careless", lose_an_operation)))
     nnet = nnet3.Nnet.from_config(config, seed=1)
-    options = CompileOptions(check=False)
-    for frames in (20, 90):
-        for compile in (nnet3.compile, nnet3.ComputationCache().compile):
+    options, cache = CompileOptions(check=False), nnet3.ComputationCache(tmp_path)
+    for frames in (20, 90, 200):
+        for compile in (nnet3.compile, cache.compile):
             with pytest.raises(ProofError, match="after pass 'careless'"):
                 compile(nnet, request_for(nnet, frames), options)
+    assert (len(cache), list(tmp_path.iterdir())) == (0, []), "members are kept after their proof"
 
 
 @pytest.mark.parametrize(("value", "expected"), [("0", 0), ("forms", 2), ("some", 2), ("all", 2)])
 def test_of_a_family_the_two_are_proved_that_say_how_it_goes_on(
     value: str, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    proofs = []
-    monkeypatch.setattr(pipeline, "prove_results", lambda results: proofs.append(len(results[0].computation.commands)))
+    proofs = list[int]()
+    monkeypatch.setattr(task, "prove_results", lambda results: proofs.extend({each.first for each in results}))
     monkeypatch.setenv(PROVE, value)
     nnet, cache = nnet3.Nnet.from_config(BLSTM, seed=1), nnet3.ComputationCache()
     cache.compile(nnet, request_for(nnet, 200))

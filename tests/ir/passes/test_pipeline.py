@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given, settings
 
 from nnet3.engine.ir.checker import check_computation
+from nnet3.engine.ir.commands import Propagate
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.passes import pipeline
-from nnet3.engine.ir.passes.pipeline import PIPELINE, Pass, optimize
-from nnet3.errors import ComputationCheckError, Nnet3Error
+from nnet3.engine.ir.passes.pipeline import PIPELINE, Pass, optimize, prove_results
+from nnet3.engine.ir.proof.equal import PassResult
+from nnet3.errors import ComputationCheckError, Nnet3Error, ProofError
 from tests.call_count import count_calls
 from tests.effort import draws
 from tests.ir.programs import lines, recurrence, run, training_step
@@ -134,6 +136,26 @@ def test_a_failure_names_the_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     optimize(training_step())
     with pytest.raises(ComputationCheckError, match="after pass 'clumsy': c0: m1 = user input"):
         optimize(training_step(), check_between=True)
+
+
+def test_programs_whose_results_are_kept_in_a_list_are_proved_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose_an_operation_of_five_steps(computation: NnetComputation) -> NnetComputation:
+        if all(matrix.num_rows < 2 * 5 for matrix in computation.matrices):
+            return computation
+        result = computation.copy()
+        del result.commands[max(k for k, each in enumerate(result.commands) if isinstance(each, Propagate))]
+        return result
+
+    def results() -> list[PassResult]:
+        found = list[PassResult]()
+        for steps in (3, 5):
+            optimize(recurrence(steps), prove=found)
+        return found
+
+    prove_results(results())
+    monkeypatch.setattr(pipeline, "PIPELINE", (*PIPELINE, Pass("careless", lose_an_operation_of_five_steps)))
+    with pytest.raises(ProofError, match="after pass 'careless'"):
+        prove_results(results())
 
 
 def test_a_broken_argument_is_no_fault_of_a_pass() -> None:

@@ -7,7 +7,7 @@ import numbers
 import os
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -32,12 +32,11 @@ from nnet3.engine.driver.cache_file import (
 )
 from nnet3.engine.driver.family_store import FamilyStore
 from nnet3.engine.driver.proving import prove_made_of_others
-from nnet3.engine.driver.task import CompileTask, Request, compile_task, key_digest, task_of
+from nnet3.engine.driver.task import CompileTask, Request, compile_task, compile_tasks, key_digest, task_of
 from nnet3.engine.families.ragged_rows import NotRaggedError
 from nnet3.engine.ir import serialize
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.objects import Recent
-from nnet3.engine.lowering.sweeps import Sweeps
 from nnet3.errors import ArgumentError, ComputationCheckError, ModelFormatError, RequestError, check_kind
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ class ComputationCache:
         self._entries: dict[str, _Entry] = {}  # in the order of use
         self._pending: dict[str, Future[NnetComputation]] = {}
         self._lock = threading.Lock()
-        self._families, self._families_lock = FamilyStore(self._member), threading.Lock()
+        self._families, self._families_lock = FamilyStore(self._members), threading.Lock()
         self._continued = Recent[_Entry](_MOST_CONTINUED)
         self._ragged = Recent[Any](_MOST_RAGGED)  # CheckedLengths, RaggedFamily, or why there is none
         #: The reasons why some requests were compiled for their lengths.
@@ -154,17 +153,18 @@ class ComputationCache:
                 self._keep_continued(digest, program)
         return program
 
-    def _member(self, task: CompileTask, sweeps: Sweeps | None = None) -> NnetComputation:
-        """The program of a member of a family; unlike `program` it waits for nobody, and continues nothing."""
-        digest = _digest_of(task)
+    def _members(self, tasks: Sequence[CompileTask]) -> list[NnetComputation]:
+        """The programs of members of a family; unlike `program` it waits for nobody, and continues nothing."""
+        digests = list(map(_digest_of, tasks))
         with self._lock:
-            entry = self._entries.get(digest)
-        if entry is not None:
-            return entry.computation
-        computation = self._read(digest) or self._make(digest, lambda: compile_task(task, sweeps))
+            known = {digest: self._entries[digest].computation for digest in digests if digest in self._entries}
+        found = [known.get(digest) or self._read(digest) for digest in digests]
+        made = iter(compile_tasks([task for task, each in zip(tasks, found, strict=True) if each is None]))
+        members = [each or self._make(own, made.__next__) for own, each in zip(digests, found, strict=True)]
         with self._lock:
-            self._insert(digest, computation)
-        return computation
+            for digest, member in zip(digests, members, strict=True):
+                self._insert(digest, member)
+        return members
 
     def _keep_continued(self, digest: str, program: NnetComputation) -> None:
         """Keep the last continued programs, with their plans; the lock is held."""
@@ -302,7 +302,7 @@ class ComputationCache:
             self._continued.clear()
             self._ragged.clear()
             self._not_restricted.clear()
-            self._families = FamilyStore(self._member)
+            self._families = FamilyStore(self._members)
 
     @property
     def refusals(self) -> list[str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 import numpy as np
 
 from nnet3.base.index import T
-from nnet3.engine.driver.task import CompileTask, LengthSeries, SequencesSeries, compile_task, key_digest
+from nnet3.engine.driver.task import CompileTask, LengthSeries, SequencesSeries, compile_tasks, key_digest
 from nnet3.engine.families.continued import Continued, ContinuedTwice, NotAffineError, continued
 from nnet3.engine.families.family import ProgramFamily, ShapeFamily
 from nnet3.engine.families.number_table import table_of
@@ -46,7 +46,7 @@ class FamilyRecord:
     next compiled program is the longest. `compile` makes members.
     """
 
-    compile: Callable[..., NnetComputation] = compile_task
+    compile: Callable[[Sequence[CompileTask]], list[NnetComputation]] = compile_tasks
     is_proved: bool | None = None
     longest_k: int = -1
     longest: Callable[[], NnetComputation | None] = lambda: None
@@ -124,7 +124,7 @@ class FamilyRecord:
             sample = program if self.is_proved else None
             last = self.first + 1 if sample is None else k
             few = [self.first] if sample else [self.first, last]
-            members = [self.compile(self._member(series, each), sweeps.pop(each, None)) for each in few]
+            members = self.compile([replace(self._member(series, each), sweeps=sweeps.get(each)) for each in few])
             family = ProgramFamily([*members, sample] if sample else members, apart=last - self.first)
             if self.is_proved:
                 check_computation(family.at(MANY, precompute_of(self._member(series, self.first))))
@@ -210,15 +210,15 @@ class SequencesRecord:
             self.rows.at(self.n).check(_MEMBERS, known_rows.at(_MEMBERS))
         except NotAffineError as error:
             raise _NoMemberError from error
-        members = [[self.record.compile(self._member(others, first + j, n)) for j in few] for n in few]
+        members = [self.record.compile([self._member(others, first + j, n) for j in few]) for n in few]
         family = ShapeFamily(members, (self.n, known_family))
         if self.n in few:  # the known family confirms nothing
-            family.at(others.n).check(_MEMBERS, self.record.compile(self._member(others, first + _MEMBERS, others.n)))
+            third = self._member(others, first + _MEMBERS, others.n)
+            family.at(others.n).check(_MEMBERS, *self.record.compile([third]))
         check_computation(family.at(MANY).at(_MEMBERS, precompute_of(self._member(others, first, 0))))
         self.family = family
 
     def _member(self, others: SequencesSeries, k: int, n: int) -> CompileTask:
-        """Returns the task of member k, with n sequences."""
         return _member_of(present(self.rows).at(n), k, *others.member(k, n))
 
 
@@ -241,8 +241,8 @@ class FamilyStore:
     number must get its family back; families of further numbers reach as far as the first.
     """
 
-    def __init__(self, compile: Callable[..., NnetComputation] = compile_task) -> None:
-        """`compile` makes the members of families, of a task and, if they are known, its finished sweeps."""
+    def __init__(self, compile: Callable[[Sequence[CompileTask]], list[NnetComputation]] = compile_tasks) -> None:
+        """`compile` makes the members of families."""
         self._compile = compile
         self._records, self._sequences = Recent[FamilyRecord](_MOST_RECORDS), Recent[SequencesRecord](_MOST_RECORDS)
         #: Families that were used last, by signatures of tasks: they are found without the series of a task.
@@ -297,8 +297,7 @@ class FamilyStore:
 
     def _of_series(self, task: CompileTask) -> tuple[FamilyRecord | None, int]:
         """Returns the family of a task's series, and the task's k in it; None for a task without a family."""
-        series = task.series()
-        if series is None:
+        if (series := task.series()) is None:
             return None, -1
         record = self._record(series, task)
         return (record, series.k) if record.has(series, task) else (None, -1)

@@ -14,7 +14,8 @@ from nnet3.engine.driver.proving import proves_compiled
 from nnet3.engine.ir.checker import check_computation
 from nnet3.engine.ir.computation import NnetComputation
 from nnet3.engine.ir.objects import many_objects
-from nnet3.engine.ir.passes.pipeline import optimize
+from nnet3.engine.ir.passes.pipeline import optimize, prove_results
+from nnet3.engine.ir.proof.equal import PassResult
 from nnet3.engine.lowering.lower import lower
 from nnet3.engine.lowering.source import GraphSource, LoweringRequest
 from nnet3.engine.lowering.sweeps import Sweeps
@@ -115,7 +116,8 @@ class CompileTask:
     makes the task's position in a row of tasks, None for too short a task. `is_ragged` tells whether the
     sequences end at different times; `ragged` then makes the relation to longer sequences, None without a relation.
     `signature`: equal for tasks that differ only in their indexes, `rows`; None if unknown. `serves_shorter`: the
-    program is restricted to ever new lengths, so a loop gains more than in a program that only runs.
+    program is restricted to ever new lengths, so a loop gains more than in a program that only runs. `sweeps`: the
+    finished sweeps for the request, if somebody has made them.
     """
 
     key: Mapping[str, object]
@@ -128,24 +130,32 @@ class CompileTask:
     signature: Hashable = None
     rows: Callable[[], Sequence[np.ndarray]] = tuple
     serves_shorter: bool = False
+    sweeps: Sweeps | None = None
+
+
+def compile_task(task: CompileTask) -> NnetComputation:
+    """The program of a task."""
+    return compile_tasks([task])[0]
 
 
 @many_objects()
-def compile_task(task: CompileTask, sweeps: Sweeps | None = None) -> NnetComputation:
-    """The program of a task: lowered, optimized, checked and proved as the options say.
+def compile_tasks(tasks: Sequence[CompileTask]) -> list[NnetComputation]:
+    """The programs of tasks: lowered, optimized, checked, and proved together, as the options say.
 
-    `sweeps`: the finished sweeps for the task's request, if somebody has made them.
     Raises RequestError for an impossible request, NotComputableError for outputs out of reach.
     """
-    options = task.options
-    computation = lower(*task.lowered_from(), sweeps)
-    if options.check:
-        check_computation(computation)
-    if options.optimize:
-        prove = proves_compiled(options)
-        computation = optimize(computation, options.disabled_passes, options.check, level=options.level, prove=prove)
-    computation.fingerprint, computation.prove = dict(task.fingerprint), options.prove
-    return computation
+    programs, results = list[NnetComputation](), list[PassResult]()
+    for task in tasks:
+        options, program = task.options, lower(*task.lowered_from(), task.sweeps)
+        if options.check:
+            check_computation(program)
+        if options.optimize:
+            prove = results if proves_compiled(options) else False
+            program = optimize(program, options.disabled_passes, options.check, level=options.level, prove=prove)
+        program.fingerprint, program.prove = dict(task.fingerprint), options.prove
+        programs.append(program)
+    prove_results(results)
+    return programs
 
 
 @runtime_checkable

@@ -38,9 +38,8 @@ from nnet3.engine.lowering.sweeps import Sweeps, finished_sweeps
 def build_graph(source: GraphRules, request: LoweringRequest, sweeps: Sweeps | None = None) -> ComputationGraph:
     """Returns the cindexes of a request. What follows from the source alone is kept, so it must not change afterwards.
 
-    `sweeps`: the finished sweeps for the request, if somebody has made them.
-    Raises NotComputableError for outputs out of reach, RequestError for a recurrence that never ends and for indexes
-    near the limits of int32.
+    `sweeps`: the finished sweeps for the request, if somebody has made them. Raises NotComputableError for outputs out
+    of reach, RequestError for a recurrence that never ends and for indexes near the limits of int32.
     """
     sweeps = sweeps or finished_sweeps(source, request)
     if not all(rows.all() for rows in sweeps.outputs_computable()):

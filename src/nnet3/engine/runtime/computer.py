@@ -85,10 +85,9 @@ class NnetComputer:
         its inputs. With `check_finite` outputs are looked at after each run; with `debug` every command is
         printed to `debug_file` (default: stderr), and the first NaN or infinity stops the run.
 
-        `outside` binds memory by name: the computation's outside matrices (parameters, gradients), and
-        if wanted inputs and outputs ("NAME"), derivatives ("NAME.deriv"), the next state of a stream ("NAME.after"),
-        which are then read and written in place: nothing has to be accepted for them, and `get_output` gives the bound
-        tensor itself.
+        `outside` binds memory by name: the computation's outside matrices (parameters, gradients), and if wanted inputs
+        and outputs ("NAME"), derivatives ("NAME.deriv"), the next state of a stream ("NAME.after"), which are then read
+        and written in place: nothing has to be accepted for them, and `get_output` gives the bound tensor itself.
 
         Raises ExecutionError if the computation updates and there is nothing to update, or leaves a component frozen
         that would change, if a component is missing, if the computation was compiled for another network, and for

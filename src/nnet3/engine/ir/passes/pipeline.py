@@ -3,8 +3,7 @@
 Passes have levels, as a compiler's -O1 to -O4: level n runs all passes of level n or below.
 
 1. Passes only dropping, moving and shortening: fewer commands and less memory for little work.
-2. Passes letting several matrices share storage, to save copies and use memory again, and passes packing
-   values.
+2. Passes letting matrices share storage, to save copies and use memory again, and passes packing values.
 3. Passes computing otherwise: sums may be rounded otherwise, and new matrices may take memory.
 4. Passes computing again what is cheap instead of keeping it. The default level.
 """
@@ -13,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
 
 from nnet3.base.options.compiling import DEFAULT_LEVEL
 from nnet3.base.text.suggest import did_you_mean
@@ -75,14 +73,14 @@ def optimize(
     check_between: bool = False,
     dump: Callable[[str, NnetComputation], None] | None = None,
     level: int = DEFAULT_LEVEL,
-    prove: bool = False,
+    prove: bool | list[PassResult] = False,
 ) -> NnetComputation:
     """Run the passes of PIPELINE up to `level`, except those in `disabled`; the argument is not changed.
 
-    Repeats are unrolled first, for passes to see all iterations.
-    With `check_between` the checker looks at the computation before the first pass and after each pass,
-    and its ComputationCheckError names the pass. With `prove` a ProofError names the first pass with a result computing
-    something else than the argument. `dump` is called with ("", computation) before the first pass and with the pass's
+    Repeats are unrolled first, for passes to see all iterations. With `check_between` the checker looks at the
+    computation before the first pass and after each pass, and its ComputationCheckError names the pass. With `prove` a
+    ProofError names the first pass with a result computing something else than the argument; a list gets the results
+    instead, for `prove_results`. `dump` is called with ("", computation) before the first pass and with the pass's
     name and its result after each. Raises Nnet3Error for an unknown name in `disabled`.
     """
     check_kind(computation, NnetComputation, "what is optimized", "a computation")
@@ -92,46 +90,42 @@ def optimize(
             hint = did_you_mean(name, names) or f"the passes are {', '.join(names)}"
             raise Nnet3Error(f"no pass is called '{name}': {hint}")
     passes = [p for p in PIPELINE if p.level <= level and p.name not in disabled]
-    results: list[PassResult] = []
+    results = prove if isinstance(prove, list) else list[PassResult]()
+    first = len(results)
     for each in (Pass("", unrolled), *passes):
         result = each.function(computation)
         if check_between and (result is not computation or not each.name):
             _check(result, each.name)
-        if prove and (result is not computation or not each.name):
-            results.append(PassResult(each.name, result))
+        if prove is not False and (result is not computation or not each.name):
+            results.append(PassResult(each.name, result, first))
         if result is not computation:
             forget_analysis(computation)
         computation = result
         if dump is not None:
             dump(each.name, computation)
     forget_analysis(computation)
-    if prove:
+    if prove is True:
         prove_results(results)
     return computation
 
 
 def prove_results(results: Sequence[PassResult], seed: int = 0) -> None:
-    """Raise ProofError, with the pass's name and how to go on without it, if results of passes differ."""
-    if len(results) < 2:
-        return
-    try:
-        prove_equal([results[0], results[-1]], seed)
-    except ProofError as error:
-        _name_the_pass(results, seed, error)
-
-
-def _name_the_pass(results: Sequence[PassResult], seed: int, last: ProofError) -> NoReturn:
-    """Raise ProofError for the first pass that changed the meaning of the program."""
-    found = last
-    try:
-        prove_equal(results, seed)
-    except ProofError as error:
-        found = error
+    """Raise ProofError, with the pass's name and how to go on without it, if passes changed what a program computes."""
+    last = {each.first: each for each in results if each.name}  # of programs that passes have changed
+    ends = [each for each in results if each.first in last and each.name in ("", last[each.first].name)]
+    found: ProofError | None = None
+    for some in (ends, results):  # all, to name the first wrong pass, only if the ends differ
+        try:
+            prove_equal(some, seed)
+        except ProofError as error:
+            found = error
+        if found is None:
+            return
     raise ProofError(
         f"the program that was made does not compute what the network computes: {found}. It is not run. Leave the pass "
         "out (disabled_passes of CompileOptions, --optimization.disable-pass of a command), and please report it with "
         "the network"
-    ) from None
+    )
 
 
 def _check(computation: NnetComputation, pass_name: str) -> None:

@@ -31,11 +31,12 @@ class PassResult(NamedTuple):
 
     name: str
     computation: NnetComputation
+    first: int = 0  # a number of the program before all passes: programs with equal numbers are compared
 
 
 @by_each_seed
 def prove_equal(results: Sequence[PassResult], seed: int = 0, looks_at: LooksAt | None = None) -> None:
-    """Raise ProofError unless all programs compute the results of the first program.
+    """Raise ProofError unless all programs compute the results of the first program with their number.
 
     The error names the first pass with a different program, the output and rows. Any two different programs are called
     equal by a chance of one in 2^60; another `seed` gives new random elements. `looks_at` is given if
@@ -45,7 +46,7 @@ def prove_equal(results: Sequence[PassResult], seed: int = 0, looks_at: LooksAt 
     for number, result in enumerate(results):
         add_columns(columns, number, result.computation)
     columns.settle()
-    has_loops = any(isinstance(command, Repeat) for _, each in results for command in each.commands)
+    has_loops = any(isinstance(command, Repeat) for each in results for command in each.computation.commands)
     said_by_native_code: ProofError | None = None
     if not has_loops and looks_at is None and library(warns=False) is not None:
         notes = Notes(columns, seed)
@@ -65,17 +66,16 @@ def prove_equal(results: Sequence[PassResult], seed: int = 0, looks_at: LooksAt 
 
 
 def _compare(results: Sequence[PassResult], machine_of: Callable[[NnetComputation, int], ProgramMachine]) -> None:
-    """Raise ProofError unless the machines of all programs give the same as the first machine."""
-    plain: ProgramMachine | None = None
-    for number, (name, computation) in enumerate(results):
+    """Raise ProofError unless the machines of all programs give the same as the first machine with their number."""
+    plain: dict[int, ProgramMachine] = {}
+    for number, (name, computation, first) in enumerate(results):
         machine = machine_of(computation, number)
         try:
             machine.run()
-            for difference in [] if plain is None else differences(plain, machine):
+            for difference in differences(plain.setdefault(first, machine), machine):
                 raise ProofError(difference)
         except ProofError as error:
             raise ProofError(f"after pass '{name}': {error}" if name else str(error)) from None
-        plain = machine if plain is None else plain
 
 
 def add_columns(columns: Columns, number: int, computation: NnetComputation) -> None:
