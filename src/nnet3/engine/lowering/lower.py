@@ -1,8 +1,7 @@
 """Makes a program of matrix commands of a graph of nodes and a request, whoever the front-end is.
 
 `lower` is `build_graph`, `schedule` and `generate` in a row; each of their results can be printed. The example of this
-page, h(t) = W (x(t) + h(t-1)) + b at t = 0..3, comes back in many files of
-this room:
+page, h(t) = W (x(t) + h(t-1)) + b at t = 0..3, comes back in many files:
 
 >>> from tests.lowering.examples import LOOP, loop
 >>> print(LOOP.strip())
