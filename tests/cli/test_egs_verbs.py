@@ -37,7 +37,7 @@ def test_what_they_are_called_and_what_they_say(prefix: str, action: str, summar
     assert verb.help is not None
     assert f" {adjective} examples" in verb.help
     assert f"nnet3 {name} " in verb.help
-    assert f" ark:{'cegs' if prefix else 'egs'}.ark ark:" in verb.help
+    assert f" ark:{'cegs' if prefix else 'egs'}.ark ark:" in verb.help.replace("\\\n    ", "")
     assert "{" not in verb.help
     given = parsed(name)
     assert (given["examples"], given["output"]) == ("a", "a")

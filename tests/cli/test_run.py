@@ -74,7 +74,7 @@ def test_version_is_printed(cli: Cli) -> None:
         (["copy", "--binary=perhaps", "net.raw", "out"], "'--binary': it must be true or false, got 'perhaps'."),
         (["copy", "--binary=", "net.raw", "out"], "it must be true or false, got ''."),
         (["copy", "--srand=x", "net.raw", "out"], "it must be an integer, got 'x'"),
-        (["copy", "--learning-rate=-1", "net.raw", "out"], "it must be >= 0, got -1"),
+        (["copy", "--learning-rate=-0.5", "net.raw", "out"], "it must be -1 (none) or >= 0, got -0.5"),
         (["copy", "--scale=nan", "net.raw", "out"], "it must be a finite number, got 'nan'"),
         (["copy", "--learning-rate=inf", "net.raw", "out"], "it must be a finite number, got 'inf'"),
         (["copy", "--learning-rates=1:x", "net.raw", "out"], "numbers >= 0 with colons between"),

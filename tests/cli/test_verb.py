@@ -56,6 +56,7 @@ def test_a_terminal_of_80_columns_shows_examples_whole(name: str) -> None:
         (f"nnet3 two {'a' * 62} b", [f"nnet3 two {'a' * 62} b"]),
         (f"nnet3 two {'a' * 63} b", [f"nnet3 two {'a' * 63} \\", "  b"]),
         (f"nnet3 two {'a' * 63} \\", [f"nnet3 two {'a' * 63} \\"]),
+        (f"nnet3 two {'a' * 56} | nnet3 two b", [f"nnet3 two {'a' * 56} \\", "  | nnet3 two b"]),
         (f"nnet3 two {'a' * 50} 'ark:b c d e f |' \"", [f"nnet3 two {'a' * 50} \\", "  'ark:b c d e f |' \""]),
     ],
 )

@@ -14,7 +14,7 @@ import torch
 from click.testing import CliRunner
 
 from nnet3.base.index import T, X
-from nnet3.engine.driver import CompileTask, cache
+from nnet3.engine.driver import CompileTask, at_first_use
 from nnet3.engine.driver.proving import PROVE
 from nnet3.engine.families.ragged_program import RaggedProgram
 from nnet3.engine.ir.computation import NnetComputation
@@ -83,7 +83,7 @@ def test_mistakes_that_were_made_are_found(monkeypatch: pytest.MonkeyPatch) -> N
         return RaggedProgram(program, lambda info: length - 1 - np.asarray(info.indexes)[:, T].astype(np.int64))
 
     monkeypatch.setattr(LateSteps, "in_iterations", by_columns)
-    monkeypatch.setattr(cache, "program_of_frames", unproved)
+    monkeypatch.setattr(at_first_use, "program_of_frames", unproved)
     for seed in (_SPLICES, _LOOKS_AHEAD):
         assert "differs in" in check_seed(seed, [ALL], most=1).different[0]  # by a proof
 

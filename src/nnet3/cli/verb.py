@@ -28,7 +28,8 @@ from nnet3.cli.verb_table import FAMILIES, VERBS
 from nnet3.errors import Nnet3Error
 
 _LOG = logging.getLogger("nnet3")
-_WORD = re.compile(r"""\s*(?:[^\s'"]|'[^']*'|"[^"]*"|['"])+""")  # of a command line, with the blanks before it
+#: A word of a command line, with the blanks before it; the name of a verb goes with what stands before the name.
+_WORD = re.compile(r"""\s*(?:\| )?nnet3 \S+|\s*(?:[^\s'"]|'[^']*'|"[^"]*"|['"])+""")
 _COLUMNS = 74
 _INTERNALS, _USE_GPU = "nnet3.internals", "nnet3.use_gpu"
 
