@@ -37,13 +37,10 @@ class _Moving(Command):
 
     dest: Writes
 
-    def rows(self, machine: Machine) -> Elements:
-        """Returns the rows for the destination; every class defines the method."""
-        raise NotImplementedError
-
-    def evaluate(self, machine: Machine) -> None:
+    def move(self, machine: Machine, rows: Elements) -> None:
+        """Write the rows to the destination, or add them."""
         adds = self.schema.accessed[0][1] is AccessMode.UPDATE
-        (machine.add if adds else machine.write)(self.dest, self.rows(machine))
+        (machine.add if adds else machine.write)(self.dest, rows)
 
 
 @dataclass(frozen=True)
@@ -56,8 +53,8 @@ class _FromMatrix(_Moving):
     def problems(self, computation: ProgramTables) -> Problems:
         return same_shape(computation, dest=self.dest, source=self.source)
 
-    def rows(self, machine: Machine) -> Elements:
-        return scaled(machine.read(self.source), self.scale)
+    def evaluate(self, machine: Machine) -> None:
+        self.move(machine, scaled(machine.read(self.source), self.scale))
 
 
 @dataclass(frozen=True)
@@ -92,10 +89,10 @@ class _FromIndexes(_Moving):
         yield from one_entry_a_row(computation, "index", indexes, dest=self.dest)
         yield from rows_exist(computation, indexes, self.source)
 
-    def rows(self, machine: Machine) -> Elements:
-        """Returns the row of the source for each row, zeros for none."""
+    def evaluate(self, machine: Machine) -> None:
+        """Move the row of the source for each row, zeros for none."""
         indexes = machine.computation.index_tables[self.indexes]
-        return scaled(taken(machine.read(self.source), indexes), self.scale)
+        self.move(machine, scaled(taken(machine.read(self.source), indexes), self.scale))
 
 
 @dataclass(frozen=True)
@@ -122,8 +119,8 @@ class _Gather(_Moving):
     def problems(self, computation: ProgramTables) -> Problems:
         return rows_of_submatrices(computation, self.table, dest=self.dest)
 
-    def rows(self, machine: Machine) -> Elements:
-        return scaled(machine.rows_of_table(self.table), self.scale)
+    def evaluate(self, machine: Machine) -> None:
+        self.move(machine, scaled(machine.rows_of_table(self.table), self.scale))
 
 
 @dataclass(frozen=True)
@@ -173,6 +170,6 @@ class AddRowRanges(_Moving):
         yield from one_entry_a_row(computation, "range", ranges, dest=self.dest)
         yield from ranges_exist(computation, ranges, self.source)
 
-    def rows(self, machine: Machine) -> Elements:
+    def evaluate(self, machine: Machine) -> None:
         sums = sums_of_ranges(machine.read(self.source), machine.computation.range_tables[self.ranges])
-        return scaled(sums, self.scale)
+        self.move(machine, scaled(sums, self.scale))
